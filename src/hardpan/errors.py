@@ -12,10 +12,13 @@ Any other exception is a bug (exit code 70). A failed gate exits with 1, Ctrl-C 
 from __future__ import annotations
 
 import errno
+import math
+import numbers
 import operator
+from collections.abc import Collection
 from typing import Any
 
-__all__ = ["HardpanError", "InputError", "MissingExtra", "whole_number"]
+__all__ = ["HardpanError", "InputError", "MissingExtra", "number", "one_of", "whole_number"]
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -33,15 +36,15 @@ class MissingExtra(HardpanError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'hardpan[{extra}]'")
-        self._given = (package, extra)
+        self._arguments = (package, extra)
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         # Workers send exceptions pickled; without this it would be made again from its message alone.
-        return type(self), self._given
+        return type(self), self._arguments
 
 
-def whole_number(name: str, value: Any, least: int = 0) -> int:
-    """An argument that must be a whole number of at least ``least``; NumPy's integers are, True and 2.0 are not.
+def whole_number(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """An argument that must be a whole number, ``least`` to ``most``; NumPy's integers are, True and 2.0 are not.
 
     Example:
         >>> whole_number("folds", 5, 2)
@@ -52,12 +55,47 @@ def whole_number(name: str, value: Any, least: int = 0) -> int:
         hardpan.errors.InputError: folds must be a whole number of at least 2; got 1
     """
     try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
+        whole = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        number = least - 1
-    if number < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    return number
+        whole = least - 1
+    if whole < least or (most is not None and whole > most):
+        limit = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name} must be a whole number {limit}; got {value!r}")
+    return whole
+
+
+def number(name: str, value: Any, interval: str) -> float:
+    """An argument that must be a number in an interval, such as "[0, 1)" or "(0, inf)"; True is none.
+
+    Example:
+        >>> number("warmup", 0.2, "[0, 1)")
+        0.2
+        >>> number("warmup", 1.0, "[0, 1)")
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: warmup must be a number of at least 0 and below 1; got 1.0
+    """
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    above, below = interval[0] == "(", interval[-1] == ")"
+    real = not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value)
+    if not real or not low <= value <= high or (above and value == low) or (below and value == high):
+        limits = f"above {low:g}" if above else f"of at least {low:g}"
+        limits += "" if math.isinf(high) else f" and below {high:g}" if below else f" and at most {high:g}"
+        raise InputError(f"{name} must be a number {limits}; got {value!r}")
+    return float(value)
+
+
+def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
+    """Refuse an argument that is none of a few values.
+
+    Example:
+        >>> one_of("split", "tset", ("train", "test"))
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: split must be one of train, test; got 'tset'
+    """
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(str(item) for item in allowed if item)}; got {value!r}")
 
 
 def __dir__() -> list[str]:

@@ -14,11 +14,13 @@ import importlib
 import importlib.metadata
 import io
 import json
+import lzma
 import math
 import os
 import platform
 import re
 import secrets
+import tarfile
 import tempfile
 import tokenize
 import zipfile
@@ -43,9 +45,10 @@ def as_path(name: str, value: object) -> Path:
             ...
         hardpan.errors.InputError: out must be a path, as text or a path object; got None
     """
-    if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes) or not os.fspath(value):
-        raise InputError(f"{name} must be a path, as text or a path object; got {value!r}")
-    return Path(value)
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InputError(f"{name} must be a path, as text or a path object; got {value!r:.100}")
+    return Path(text)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -53,24 +56,32 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_bytes(path: Path, content: bytes, *, private: bool = False) -> None:
+def write_bytes(path: Path, *parts: bytes, private: bool = False) -> None:
     """Write a file in one step, as :func:`write_text`; a ``private`` one can be read by its owner alone."""
-    temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}")
-    # The system applies the umask; asking for it would change it for every other thread for a moment.
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600 if private else 0o666)
-    try:
+    with replacing(path) as partial:
+        # The system applies the umask; asking for it would change it for every other thread for a moment.
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600 if private else 0o666)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Where to write a new file, which takes the name ``path`` when the block ends without an error."""
+    partial = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+        sync_folder(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):  # there may be nothing to remove
+            partial.unlink()
+        raise
 
 
 def sync_folder(folder: Path) -> None:
@@ -116,21 +127,43 @@ def scratch_array(shape: tuple[int, ...], dtype: DTypeLike, what: str, remedy: s
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let one thread or process in at a time; the lock of a killed process is free.
+def locked(path: Path, *, create: bool = True) -> Iterator[None]:
+    """Let one thread or process in at a time; on systems without locks, commands on one folder must not overlap."""
+    handle = lock(path, create=create)
+    try:
+        yield
+    finally:
+        unlock(handle)
 
-    On systems without such locks (Windows) it does nothing: there, commands on one folder must not overlap.
+
+def lock(path: Path, *, create: bool = True, shared: bool = False, wait: bool = True) -> int | None:
+    """Lock a file, or a folder; the lock of a killed process is free.
+
+    Args:
+        path: what to lock.
+        create: an empty file to lock; otherwise a file or folder that exists is locked.
+        shared: others may have a shared lock at the same time.
+        wait: until the lock is free; otherwise BlockingIOError is raised if it is not.
+
+    Returns:
+        What :func:`unlock` takes; None on systems without such locks (Windows).
     """
     try:
         import fcntl
     except ImportError:
-        yield
-        return
-    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        return None
+    handle = os.open(path, os.O_CREAT | os.O_RDWR if create else os.O_RDONLY, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def unlock(handle: int | None) -> None:
+    """Free what :func:`lock` locked."""
+    if handle is not None:
         os.close(handle)
 
 
@@ -199,12 +232,7 @@ R = TypeVar("R")
 
 
 SCHEMA = 1
-HEADER = (
-    "kind",
-    "schema",
-    "hardpan",
-    "headline",
-)  # keys of a record that are no fields; the headline is for readers
+HEADER = ("kind", "schema", "hardpan", "headline")  # keys that are no fields; the headline is for readers
 
 
 def record(cls: type[R]) -> type[R]:
@@ -244,19 +272,11 @@ def known(kind: str) -> bool:
 
 
 INLINE_NUMBERS = 1000
-# What NumPy and zipfile raise, between them, for an npz file that was cut or altered.
-_DAMAGED = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    SyntaxError,
-    OverflowError,
-    MemoryError,
-    RuntimeError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
+# What NumPy, zipfile, tarfile, zlib and json raise, between them, for files that were cut or altered.
+DAMAGED = (
+    *(OSError, EOFError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError),
+    *(RuntimeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, tarfile.TarError, zlib.error),
+    lzma.LZMAError,
 )
 
 
@@ -412,7 +432,7 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
         # NumPy leaves a file open that it opened and could not read; this one is ours to close.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             item = cast(NDArray[Any], stored["data"])
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: array cannot be read ({error}); copy it along with the JSON") from error
     if array_hash(item) != value["sha256"]:
         raise InputError(f"{path}: content does not match its name; the file was changed")

@@ -10,14 +10,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import lzma
 import os
 import sys
 import tarfile
 import tokenize
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.files import DAMAGED as DAMAGED
+from hardpan.files import as_path
 
 # No deflate stream grows by more; a header that claims more is false whatever the stream has.
 GZIP_GROWTH = 1032
@@ -43,27 +43,6 @@ _BLOCK = 1 << 20
 _LARGEST_READ = 1 << 24
 _LARGEST_TAIL = 1 << 24
 _JSON_GROWTH = 8  # Python objects of a JSON file take several times its bytes
-# What NumPy, zipfile, tarfile, zlib and json raise, between them, for files that were cut or altered.
-DAMAGED = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    SyntaxError,
-    OverflowError,
-    MemoryError,
-    RuntimeError,
-    NotImplementedError,
-    RecursionError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-)
 
 
 def reason(error: BaseException, most: int = 160) -> str:
@@ -85,14 +64,15 @@ def few(names: Collection[Any], most: int = 10) -> str:
     return (", ".join(listed) + more) if listed else "nothing"
 
 
-def checked_path(path: Any, what: str = "path") -> Path:
-    """A path of text, or an error that names the argument; the file need not exist."""
-    if isinstance(path, bytes) or not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"{what} must be a path; got {type(path).__name__}")
-    text = os.fspath(path)
-    if not text or "\0" in text:
-        raise InputError(f"{what} must be a path; got {text[:60]!r}")
-    return Path(text)
+@contextmanager
+def reading(path: Any, problem: str = "cannot be read", remedy: str = "write it again") -> Iterator[None]:
+    """Make one sentence of whatever is raised for a damaged file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(f"{path}: {problem} ({reason(error)}); {remedy}") from error
 
 
 def existing_file(path: Any, what: str = "path") -> Path:
@@ -104,7 +84,7 @@ def existing_file(path: Any, what: str = "path") -> Path:
             ...
         hardpan.errors.InputError: no/such.npz: no such file
     """
-    checked = checked_path(path, what)
+    checked = as_path(what, path)
     text = str(checked) if len(str(checked)) <= 300 else str(checked)[:297] + "..."
     try:
         if checked.is_file():
@@ -115,6 +95,14 @@ def existing_file(path: Any, what: str = "path") -> Path:
     if checked.is_dir():
         raise InputError(f"{text}: cannot be read: is a folder; give a file")
     raise InputError(f"{text}: is a pipe or a device; give a file" if there else f"{text}: no such file")
+
+
+def folder_entries(folder: Path) -> list[Path]:
+    """What is in a folder, in the order of the names."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
 
 
 def free_memory() -> int | None:
@@ -168,9 +156,8 @@ def check_growth(path: Path, unpacked: int) -> None:
 def read_bytes(path: Any) -> bytes:
     """The content of a file, unpacked if it is gzip, with its memory checked first."""
     file = existing_file(path)
-    try:
-        packed = is_gzip(file)
-        if not packed:
+    with reading(file):
+        if not is_gzip(file):
             check_memory(file, file.stat().st_size)
             return file.read_bytes()
         blocks, size = [], 0
@@ -181,10 +168,6 @@ def read_bytes(path: Any) -> bytes:
                 check_memory(file, size)
                 blocks.append(block)
         return b"".join(blocks)
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(f"{file}: cannot be read ({reason(error)}); write it again") from error
 
 
 def read_text(path: Any) -> str:
@@ -226,29 +209,24 @@ def read_json_lines(path: Any, advance: Callable[[int], None] = lambda size: Non
         advance: called with the number of bytes of the file that were read for each line.
     """
     file = existing_file(path)
-    try:
-        with _open_lines(file) as stream:
-            packed: Any = stream.fileobj if isinstance(stream, gzip.GzipFile) else None
-            number = size = done = 0
-            while line := stream.readline(LONGEST_LINE + 1):
-                number += 1
-                if packed is not None:
-                    size += len(line)
-                    check_growth(file, size)
-                if len(line) > LONGEST_LINE:
-                    raise InputError(f"{file}: line {number} is longer than {LONGEST_LINE >> 20} MB; shorten it")
-                if packed is None:
-                    advance(len(line))
-                elif (position := packed.tell()) > done:
-                    advance(position - done)
-                    done = position
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if not line.isspace():
-                    yield parse_json(line, f"{file}: line {number}")
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(f"{file}: cannot be read ({reason(error)}); write it again") from error
+    with reading(file), _open_lines(file) as stream:
+        packed: Any = stream.fileobj if isinstance(stream, gzip.GzipFile) else None
+        number = size = done = 0
+        while line := stream.readline(LONGEST_LINE + 1):
+            number += 1
+            if packed is not None:
+                size += len(line)
+                check_growth(file, size)
+            if len(line) > LONGEST_LINE:
+                raise InputError(f"{file}: line {number} is longer than {LONGEST_LINE >> 20} MB; shorten it")
+            if packed is None:
+                advance(len(line))
+            elif (position := packed.tell()) > done:
+                advance(position - done)
+                done = position
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if not line.isspace():
+                yield parse_json(line, f"{file}: line {number}")
 
 
 def _open_lines(file: Path) -> IO[bytes] | gzip.GzipFile:
@@ -262,35 +240,21 @@ def _open_lines(file: Path) -> IO[bytes] | gzip.GzipFile:
 def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:
     """The array in an npy file; with ``mmap`` its numbers stay on disk until they are used."""
     file = existing_file(path)
-    try:
+    with reading(file, "is not a readable npy file", "write it with numpy.save"):
         with file.open("rb") as stream:
-            shape, dtype, claimed = _array_header(f"{file}", stream)
-            room = file.stat().st_size - stream.tell()
-            _compare(f"{file}", shape, dtype, claimed, room)
+            _, _, claimed = _array_header(f"{file}", stream, file.stat().st_size)
             if not mmap or claimed == 0:
                 check_memory(file, claimed)
                 stream.seek(0)
                 return _read_array(stream)
         loaded: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
         return loaded
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(
-            f"{file}: is not a readable npy file ({reason(error)}); write it with numpy.save"
-        ) from error
 
 
 def npz_header(path: Any) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """Shape and dtype of every array of an npz file, from the headers alone."""
     with _npz(path) as (file, archive, members):
-        results = {}
-        for key, item in members.items():
-            with archive.open(item) as stream:
-                shape, dtype, claimed = _array_header(f"{file}: {key}", stream)
-                _compare(f"{file}: {key}", shape, dtype, claimed, item.file_size - stream.tell())
-            results[key] = (shape, dtype)
-        return results
+        return {key: _member_header(file, key, archive, item)[:2] for key, item in members.items()}
 
 
 def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -302,13 +266,7 @@ def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArra
     """
     with _npz(path) as (file, archive, members):
         selected = {key: item for key, item in members.items() if keys is None or key in keys}
-        total = 0
-        for key, item in selected.items():
-            with archive.open(item) as stream:
-                shape, dtype, claimed = _array_header(f"{file}: {key}", stream)
-                _compare(f"{file}: {key}", shape, dtype, claimed, item.file_size - stream.tell())
-            total += claimed
-        check_memory(file, total)
+        check_memory(file, sum(_member_header(file, key, archive, item)[2] for key, item in selected.items()))
         arrays = {}
         for key, item in selected.items():
             with archive.open(item) as stream:
@@ -344,31 +302,34 @@ def open_zip(
 ) -> Iterator[tuple[Path, zipfile.ZipFile]]:
     """Open a zip archive whose members are plain, stored or deflated, and no larger than they can be."""
     file = existing_file(path)
-    try:
-        with zipfile.ZipFile(file) as archive:
-            listed = archive.infolist()
-            if len(listed) > MOST_MEMBERS:
-                raise InputError(f"{file}: has more than {MOST_MEMBERS:,} members; {remedy}")
-            size = file.stat().st_size
-            for item in listed:
-                name = item.filename[:60]
-                if item.flag_bits & 0x1:
-                    raise InputError(f"{file}: {name!r} is encrypted; give a {kind} without a password")
-                if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise InputError(f"{file}: {name!r} has an unsupported compression; use deflate: {remedy}")
-                if item.compress_size > size or item.file_size > GZIP_GROWTH * (item.compress_size + 1):
-                    raise InputError(
-                        f"{file}: {name!r} claims {item.file_size:,} bytes, more than it can have; {remedy}"
-                    )
-            yield file, archive
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(f"{file}: is not a readable {kind} ({reason(error)}); {remedy}") from error
+    with reading(file, f"is not a readable {kind}", remedy), zipfile.ZipFile(file) as archive:
+        listed = archive.infolist()
+        if len(listed) > MOST_MEMBERS:
+            raise InputError(f"{file}: has more than {MOST_MEMBERS:,} members; {remedy}")
+        size = file.stat().st_size
+        for item in listed:
+            name = item.filename[:60]
+            if item.flag_bits & 0x1:
+                raise InputError(f"{file}: {name!r} is encrypted; give a {kind} without a password")
+            if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise InputError(f"{file}: {name!r} has an unsupported compression; use deflate: {remedy}")
+            if item.compress_size > size or item.file_size > GZIP_GROWTH * (item.compress_size + 1):
+                raise InputError(
+                    f"{file}: {name!r} claims {item.file_size:,} bytes, more than it can have; {remedy}"
+                )
+        yield file, archive
 
 
-def _array_header(what: str, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, dtype and bytes that the header of an array claims."""
+_Header = tuple[tuple[int, ...], np.dtype[Any], int]
+
+
+def _member_header(file: Path, key: str, archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> _Header:
+    with archive.open(item) as stream:
+        return _array_header(f"{file}: {key}", stream, item.file_size)
+
+
+def _array_header(what: str, stream: IO[bytes], size: int) -> _Header:
+    """Shape, dtype and bytes that the header of an array claims; refuses more than a file of ``size`` can have."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -386,15 +347,12 @@ def _array_header(what: str, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dty
         if side < 0:
             raise InputError(f"{what} claims shape {shape}, which no array has; write it again")
         claimed *= int(side)
-    return tuple(int(side) for side in shape), dtype, claimed
-
-
-def _compare(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], claimed: int, room: int) -> None:
-    if claimed > room:
+    if claimed > (room := size - stream.tell()):
         raise InputError(
             f"{what} claims shape {str(shape)[:80]} of {dtype}, {claimed:,} bytes, but has {room:,}; the file is "
             "damaged: write it again"
         )
+    return tuple(int(side) for side in shape), dtype, claimed
 
 
 def _read_array(stream: IO[bytes]) -> NDArray[Any]:
@@ -469,30 +427,19 @@ class _Measured(io.BufferedIOBase):
 @contextmanager
 def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     """Open an archive; on leaving, read to its end, so that gzip's checksum has been compared."""
-    try:
-        with path.open("rb") as raw:
-            gzipped = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[assignment]
-            measured = _Measured(path, stream)
-            with tarfile.open(fileobj=measured, mode="r:") as archive:
-                yield archive
-            # tarfile takes a cut or a damaged header for the end; the true end is a block of zeros.
-            if measured.last != bytes(tarfile.BLOCKSIZE):
-                raise InputError(f"{path}: ends in the middle of the archive, or is damaged there; fetch it again")
-            _drain(path, stream)
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(f"{path}: is not a readable tar archive ({reason(error)}); fetch it again") from error
-
-
-def _drain(path: Path, stream: IO[bytes]) -> None:
-    left = 0
-    while block := stream.read(_BLOCK):
-        left += len(block)
-        if left > _LARGEST_TAIL:
-            raise InputError(f"{path}: continues after the end of the archive; fetch it again")
+    with reading(path, "is not a readable tar archive", "fetch it again"), path.open("rb") as raw:
+        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if is_gzip(path) else raw  # type: ignore[assignment]
+        measured = _Measured(path, stream)
+        with tarfile.open(fileobj=measured, mode="r:") as archive:
+            yield archive
+        # tarfile takes a cut or a damaged header for the end; the true end is a block of zeros.
+        if measured.last != bytes(tarfile.BLOCKSIZE):
+            raise InputError(f"{path}: ends in the middle of the archive, or is damaged there; fetch it again")
+        left = 0
+        while block := stream.read(_BLOCK):
+            left += len(block)
+            if left > _LARGEST_TAIL:
+                raise InputError(f"{path}: continues after the end of the archive; fetch it again")
 
 
 def _tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

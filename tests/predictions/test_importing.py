@@ -78,7 +78,7 @@ def test_some_seeds_and_epochs_are_exported(tmp_path, recorded):
     found = Predictions.open(tmp_path / "some.npz")
     assert (found.seeds, found.epochs) == ((6,), (1, 3))
     assert np.array_equal(found.read(6, 3), recorded.read(6, 3))
-    with pytest.raises(InputError, match="seed 6 epoch 9"):
+    with pytest.raises(InputError, match="epochs"):
         export(recorded, tmp_path / "none.npz", seeds=[6], epochs=[9])
 
 
@@ -212,7 +212,7 @@ def test_class_names_as_labels_become_numbers(tmp_path):
     [
         ("id,p0,p1\na,0.5,0.5\na,0.5,0.5\n", "a appears twice for seed 0 epoch 0"),
         ("id,epoch,p0,p1\na,0,0.5,0.5\nb,0,0.5,0.5\na,1,0.5,0.5\n", "b is missing for seed 0 epoch 1"),
-        ("id,label,p0,p1\na,0,0.5,0.5\nb,7,0.5,0.5\n", "labels must be"),
+        ("id,label,p0,p1\na,0,0.5,0.5\nb,7,0.5,0.5\n", "labels must"),
         ("id,epoch,label,p0,p1\na,0,0,0.5,0.5\na,1,1,0.5,0.5\n", "label differs"),
         ("id,p0,p2\na,0.5,0.5\n", "numbered"),
         ("id,p0\na,1\n", "probabilities"),

@@ -167,9 +167,9 @@ def test_an_error_in_the_loop_is_not_hidden_by_the_recorder(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"outputs": logits(0, 0)[:, :3]}, r"outputs must have shape \(n, 5\)"),
-        ({"index": np.arange(3)}, "index must be 120 integers"),
-        ({"index": np.arange(N) + 1}, r"index must be within 0\.\.119; got 120"),
+        ({"outputs": logits(0, 0)[:, :3]}, r"outputs must"),
+        ({"index": np.arange(3)}, "index must"),
+        ({"index": np.arange(N) + 1}, r"index must"),
         ({"index": np.zeros(N, dtype=int)}, "image-0"),
         ({"ids": ["nobody"] * N}, "'nobody' is not among the ids"),
         ({"index": np.arange(N), "ids": IDS}, "not both"),

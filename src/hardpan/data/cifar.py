@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
-from hardpan.safe_files import TAR_ENDINGS, check_memory, read_tar
+from hardpan.safe_files import TAR_ENDINGS, check_memory, folder_entries, read_tar, reading
 
 PIXELS = 3 * 32 * 32
 
@@ -80,8 +80,8 @@ def matches(path: Path) -> bool:
         known = {name for layout in LAYOUTS for name in layout.files}
         return path.name.lower().endswith(TAR_ENDINGS) or path.name in known or path.name in _PICKLED
     folder = _inner(path)
-    listed = _listed(folder)
-    return any(set(layout.files) & listed for layout in LAYOUTS) or _pickled(folder.name, listed) is not None
+    names = {item.name for item in folder_entries(folder)}
+    return any(set(layout.files) & names for layout in LAYOUTS) or _pickled(folder.name, names) is not None
 
 
 def read(path: Path) -> Dataset:
@@ -92,7 +92,7 @@ def read(path: Path) -> Dataset:
     """
     if path.is_dir():
         folder = _inner(path)
-        layout = _layout(path, folder.name, _listed(folder))
+        layout = _layout(path, folder.name, {item.name for item in folder_entries(folder)})
         content = _folder_content(folder, layout)
     elif path.name.lower().endswith(TAR_ENDINGS):
         members = read_tar(path, {name for layout in LAYOUTS for name in (*layout.files, *layout.names)})
@@ -107,13 +107,6 @@ def read(path: Path) -> Dataset:
             else InputError(f"{path}: is one file of several; give its folder, {path.parent}")
         )
     return _dataset(path, layout, content)
-
-
-def _listed(folder: Path) -> set[str]:
-    try:
-        return {item.name for item in folder.iterdir()}
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({error.strerror}); give a readable folder") from error
 
 
 def _inner(path: Path) -> Path:
@@ -158,13 +151,11 @@ def _layout(path: Path, folder: str, listed: set[str]) -> Layout:
 
 def _folder_content(folder: Path, layout: Layout) -> dict[str, NDArray[np.uint8]]:
     present = [name for name in (*layout.files, *layout.names) if (folder / name).exists()]
-    try:
+    with reading(folder, remedy="fetch it again"):
         sizes = {name: (folder / name).stat().st_size for name in present}
         _check_sizes(folder, layout, sizes)
         check_memory(folder, sum(sizes.values()))
         return {name: np.fromfile(folder / name, dtype=np.uint8) for name in present}
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({error.strerror or error}); fetch it again") from error
 
 
 def _check_sizes(path: Path, layout: Layout, sizes: dict[str, int]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import re
 import zipfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hardpan.data.arrays import checked_labels, from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.safe_files import DAMAGED, GZIP_GROWTH, check_memory, fill, is_gzip, open_zip, reason
+from hardpan.safe_files import GZIP_GROWTH, check_memory, fill, folder_entries, is_gzip, open_zip, reading
 
 # The word in a file's name, and the code in its header.
 TYPES = {
@@ -51,7 +51,7 @@ class _File:
 
 def matches(path: Path) -> bool:
     """An IDX name such as train-images-idx3-ubyte.gz, or a folder with one in it."""
-    return bool(_by_content(_listed(path))) if path.is_dir() else _NAME.fullmatch(path.name) is not None
+    return bool(_by_content(folder_entries(path))) if path.is_dir() else _NAME.fullmatch(path.name) is not None
 
 
 def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
@@ -61,12 +61,12 @@ def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     any of it is loaded. The rows are those of train, then those of t10k, which is the official test set.
     """
     if path.is_dir():
-        return _read_four(path, _by_content(_listed(path)), class_names)
+        return _read_four(path, _by_content(folder_entries(path)), class_names)
     files = _by_content([path])
     images = next((file for file in files.values() if file.what == "images"), None)
     if images is None:
         raise InputError(f"{path}: has labels without images; give the images file or the folder of both")
-    labels = _by_content(_listed(path.parent)).get((images.split, "labels"))
+    labels = _by_content(folder_entries(path.parent)).get((images.split, "labels"))
     check_memory(path, sum(_claimed(file) for file in (images, labels) if file))
     return from_arrays(
         _read_file(images),
@@ -78,25 +78,21 @@ def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     )
 
 
-def read_files(folder: Path, names: Collection[str], class_names: Sequence[str] | None = None) -> Dataset:
+def read_files(folder: Path, names: Sequence[str], class_names: Sequence[str] | None = None) -> Dataset:
     """Read four files of a folder by their names, whatever else is there."""
     return _read_four(folder, _by_content([folder / name for name in names]), class_names)
 
 
 def _read_four(path: Path, files: dict[tuple[str, str], _File], class_names: Sequence[str] | None) -> Dataset:
     listed = []
-    for split, what, axes in (
-        ("train", "images", 3),
-        ("train", "labels", 1),
-        ("t10k", "images", 3),
-        ("t10k", "labels", 1),
-    ):
-        if (split, what) not in files:
-            raise InputError(
-                f"{path}: {split}-{what}-idx{axes}-ubyte is missing; the folder needs images and labels of train "
-                "and of t10k, plain or with .gz"
-            )
-        listed.append(files[split, what])
+    for split in ("train", "t10k"):
+        for what, axes in (("images", 3), ("labels", 1)):
+            if (split, what) not in files:
+                raise InputError(
+                    f"{path}: {split}-{what}-idx{axes}-ubyte is missing; the folder needs images and labels of "
+                    "train and of t10k, plain or with .gz"
+                )
+            listed.append(files[split, what])
     check_memory(path, sum(map(_claimed, listed)))
     x, y, x_test, y_test = map(_read_file, listed)
     name = path.resolve().name
@@ -105,16 +101,9 @@ def _read_four(path: Path, files: dict[tuple[str, str], _File], class_names: Seq
     )
 
 
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir(), reverse=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
-
-
-def _by_content(paths: Collection[Path]) -> dict[tuple[str, str], _File]:
-    """IDX files by part and content; in reverse order of names a plain file replaces the same one gzipped."""
-    matched = [(path, _NAME.fullmatch(path.name)) for path in paths]
+def _by_content(paths: Sequence[Path]) -> dict[tuple[str, str], _File]:
+    """IDX files by split and content; in reverse order of names a plain file replaces the same one gzipped."""
+    matched = [(path, _NAME.fullmatch(path.name)) for path in reversed(paths)]
     files = [_File(path, m["part"], m["what"], int(m["axes"]), m["type"]) for path, m in matched if m]
     return {(file.split, file.what): file for file in files}
 
@@ -122,14 +111,10 @@ def _by_content(paths: Collection[Path]) -> dict[tuple[str, str], _File]:
 def _claimed(file: _File) -> int:
     """Bytes of the array, from the header alone; refuses a header that cannot be true."""
     path = file.path
-    try:
+    with reading(path, remedy="fetch the file again"):
         with _open(path) as stream:
             shape, claimed = _header(path, stream, file.axes, file.type)
         size, gzipped = path.stat().st_size, is_gzip(path)
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise _damaged(path, error) from error
     header = 4 + 4 * file.axes
     if (claimed > GZIP_GROWTH * size) if gzipped else (claimed != size - header):
         room = f"can have {GZIP_GROWTH * size:,} at most" if gzipped else f"has {size - header:,}"
@@ -158,13 +143,8 @@ def _header(path: Path, stream: IO[bytes], axes: int, kind: str) -> tuple[tuple[
 
 
 def _read_file(file: _File) -> NDArray[Any]:
-    try:
-        with _open(file.path) as stream:
-            return _read_stream(file.path, stream, file.axes, file.type)
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise _damaged(file.path, error) from error
+    with reading(file.path, remedy="fetch the file again"), _open(file.path) as stream:
+        return _read_stream(file.path, stream, file.axes, file.type)
 
 
 def _read_stream(path: Path, stream: IO[bytes], axes: int, kind: str, most: int | None = None) -> NDArray[Any]:
@@ -185,10 +165,6 @@ def _read_stream(path: Path, stream: IO[bytes], axes: int, kind: str, most: int 
 
 def _open(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.GzipFile(path)) if is_gzip(path) else path.open("rb")
-
-
-def _damaged(path: Path, error: BaseException) -> InputError:
-    return InputError(f"{path}: cannot be read ({reason(error)}); fetch the file again")
 
 
 def read_emnist(path: Path, member: str, class_names: tuple[str, ...]) -> Dataset:

@@ -25,7 +25,7 @@ from hardpan import files
 from hardpan.data.arrays import SPLIT_WORDS
 from hardpan.data.dataset import Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, few, reason
+from hardpan.safe_files import check_memory, few, folder_entries, reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -197,11 +197,11 @@ def _folders(root: Path, ignored: list[str]) -> list[Path]:
 
 def _entries(folder: Path) -> list[Path]:
     """What is in a folder, by name, without hidden files and what file managers leave behind."""
-    try:
-        listed = sorted(folder.iterdir(), key=lambda item: item.name)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
-    return [item for item in listed if not item.name.startswith(".") and item.name.lower() not in _IGNORED]
+    return [
+        item
+        for item in folder_entries(folder)
+        if not item.name.startswith(".") and item.name.lower() not in _IGNORED
+    ]
 
 
 def _header(image: Image, name: str) -> tuple[tuple[int, int], bool]:

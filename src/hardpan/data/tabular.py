@@ -28,7 +28,7 @@ from hardpan.data.arrays import SPLIT_WORDS, checked_ids, checked_split, checked
 from hardpan.data.dataset import Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decode, looks_like_image
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, few, read_json, reason
+from hardpan.safe_files import check_memory, few, folder_entries, read_json, reason
 from hardpan.tables import index_columns, is_table_file, read_table, suffix_of
 
 if TYPE_CHECKING:
@@ -96,10 +96,7 @@ def _split_files(folder: Path) -> dict[str, list[Path]]:
     """Files such as train.csv and test-00000-of-00002.parquet by split, if there are train and test or
     validation."""
     by_split: dict[str, list[Path]] = {}
-    try:
-        listed = sorted(item for item in folder.iterdir() if item.is_file() and is_table_file(item))
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
+    listed = [item for item in folder_entries(folder) if item.is_file() and is_table_file(item)]
     for file in listed:
         word = file.name.lower().replace("_", "-").partition("-")[0].partition(".")[0]
         if word in SPLIT_WORDS and suffix_of(file) not in (".json", ".txt"):

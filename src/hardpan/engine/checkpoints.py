@@ -23,7 +23,7 @@ from torch import Tensor
 
 from hardpan.engine.distributed import is_main
 from hardpan.errors import InputError
-from hardpan.files import write_bytes, write_text
+from hardpan.files import lock, unlock, write_bytes, write_text
 
 LATEST, BEFORE = "checkpoint.json", "checkpoint-before.json"
 
@@ -141,11 +141,6 @@ def _remove_unnamed(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-try:
-    import fcntl
-except ImportError:  # Windows: a second process is not noticed there
-    fcntl = None  # type: ignore[assignment]
-
 CLAIM = ".in-use"
 
 
@@ -154,7 +149,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Lock a folder for this run; a second run in it would remove the checkpoints of the first.
 
     The claim is the system's lock of a file, so that one of a killed process is gone with it. Where a folder cannot
-    be written, or its file system knows no locks, nothing is claimed: who writes next says what is wrong.
+    be written, or the system has no locks, nothing is claimed: who writes next says what is wrong.
 
     Args:
         folder: created if missing; None claims nothing.
@@ -171,7 +166,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         ...
         hardpan.errors.InputError: ...: another process is running this; wait until it ends, ...
     """
-    if folder is None or fcntl is None or not is_main():
+    if folder is None or not is_main():
         yield
         return
     path = Path(folder)
@@ -182,7 +177,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     finally:
         if handle is not None:
             (path / CLAIM).unlink(missing_ok=True)
-            os.close(handle)
+            unlock(handle)
             if made:  # a run that was refused leaves no empty folder
                 with contextlib.suppress(OSError):
                     path.rmdir()
@@ -193,22 +188,15 @@ def _lock(path: Path) -> int | None:
     while True:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path / CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The one before may have removed its file between our opening and our locking it.
-            if (path / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
-                return handle
+            handle = lock(path / CLAIM, wait=False)
         except BlockingIOError as error:
-            os.close(handle)
             raise InputError(
                 f"{path}: another process is running this; wait until it ends, or choose another folder"
             ) from error
-        except FileNotFoundError:
-            pass
         except OSError:
-            os.close(handle)
             return None
-        os.close(handle)
+        # The one before may have removed its file between our opening and our locking it.
+        with contextlib.suppress(FileNotFoundError):
+            if handle is None or (path / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
+                return handle
+        unlock(handle)

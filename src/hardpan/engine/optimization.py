@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, one_of, whole_number
 
 OPTIMIZERS = ("sgd", "adamw", "adam")
 
@@ -22,8 +22,6 @@ def build_optimizer(
     rate: Tensor,
     weight_decay: float = 0.0,
     momentum: float = 0.9,
-    nesterov: bool = True,
-    betas: tuple[float, float] = (0.9, 0.999),
 ) -> torch.optim.Optimizer:
     """Make an optimiser whose rate is a tensor on the device; fused, and on a GPU fit for a captured graph.
 
@@ -34,9 +32,7 @@ def build_optimizer(
         parameters: what is trained.
         rate: the learning rate, a tensor of one number that a schedule writes to.
         weight_decay: of matrices and filters.
-        momentum: for ``sgd``; 0 turns it off.
-        nesterov: for ``sgd`` with momentum.
-        betas: for ``adamw`` and ``adam``.
+        momentum: Nesterov's, for ``sgd``; 0 turns it off.
     """
     trained = [item for item in parameters if item.requires_grad]
     if not trained:
@@ -47,12 +43,11 @@ def build_optimizer(
     ]
     groups = [group for group in groups if group["params"]]
     if name == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=momentum, nesterov=nesterov and momentum > 0, fused=True)
+        return torch.optim.SGD(groups, lr=rate, momentum=momentum, nesterov=momentum > 0, fused=True)
+    one_of("optimizer", name, OPTIMIZERS)
     kinds: dict[str, type[torch.optim.Adam]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
-    if name not in kinds:
-        raise InputError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {name!r}")
     # On the CPU capturable has no meaning, and its step would be kept on a device that is not there.
-    return kinds[name](groups, lr=rate, betas=betas, fused=True, capturable=trained[0].is_cuda)
+    return kinds[name](groups, lr=rate, fused=True, capturable=trained[0].is_cuda)
 
 
 def allocate_gradients(parameters: Iterable[nn.Parameter]) -> None:
@@ -93,29 +88,18 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 SCHEDULES = ("constant", "cosine", "step")
 
 
-def rate_table(
-    kind: str,
-    *,
-    rate: float,
-    steps: int,
-    warmup: int = 0,
-    drops: Sequence[float] = (0.5, 0.75),
-    factor: float = 0.1,
-    final: float = 0.0,
-) -> Tensor:
+def rate_table(kind: str, *, rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Tensor:
     """The learning rate of every step of a run.
 
     Warm-up rises linearly over its steps: rate·(i+1)/(warmup+1). After it, with t from 0 to 1 over the rest:
-    ``constant`` stays; ``cosine`` is final + (rate − final)·(1 + cos πt)/2; ``step`` multiplies by ``factor`` at
-    each of the ``drops`` (fractions of the whole run).
+    ``constant`` stays; ``cosine`` is final + (rate − final)·(1 + cos πt)/2; ``step`` falls to a tenth at half of
+    the whole run and again at three quarters.
 
     Args:
         kind: one of ``constant``, ``cosine``, ``step``.
         rate: the highest rate.
         steps: how many steps the run takes.
         warmup: how many of them rise to the rate.
-        drops: for ``step``, where the rate drops.
-        factor: for ``step``, by how much.
         final: for ``cosine``, where it ends.
 
     Returns:
@@ -125,23 +109,18 @@ def rate_table(
         >>> rate_table("cosine", rate=1.0, steps=5, warmup=1).tolist()
         [0.5, 1.0, 0.8535534143447876, 0.5, 0.1464466154575348]
     """
-    if kind not in SCHEDULES:
-        raise InputError(f"schedule must be one of {', '.join(SCHEDULES)}; got {kind!r}")
-    if not (math.isfinite(rate) and rate > 0):
-        raise InputError(f"learning rate must be a number above 0; got {rate!r}")
-    if steps < 1 or warmup < 0:
-        raise InputError(f"a schedule needs at least 1 step and a warm-up of at least 0; got {steps} and {warmup}")
-    warmup = min(warmup, steps - 1)
+    one_of("schedule", kind, SCHEDULES)
+    number("learning rate", rate, "(0, inf)")
+    whole_number("steps", steps, 1)
+    warmup = min(whole_number("warmup", warmup), steps - 1)
     step = torch.arange(steps, dtype=torch.float64)
     after = (step - warmup).clamp(min=0) / (steps - warmup)
+    table = torch.full_like(step, rate)
     if kind == "cosine":
         table = final + (rate - final) * (1 + torch.cos(math.pi * after)) / 2
     elif kind == "step":
-        table = torch.full_like(step, rate)
-        for drop in drops:
-            table = torch.where(step >= round(drop * steps), table * factor, table)
-    else:
-        table = torch.full_like(step, rate)
+        for drop in (0.5, 0.75):
+            table = torch.where(step >= round(drop * steps), table * 0.1, table)
     rising = rate * (step + 1) / (warmup + 1)
     return torch.where(step < warmup, rising, table).float()
 
@@ -192,9 +171,8 @@ class WeightAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
-        if not 0 < decay < 1:
-            raise InputError(f"decay must lie between 0 and 1; got {decay!r}")
-        self._live = {name: value.detach() for name, value in _state(model).items()}
+        number("decay", decay, "(0, 1)")
+        self._live = {name: value.detach() for name, value in model.state_dict(keep_vars=True).items()}
         self.values = {name: value.clone() for name, value in self._live.items()}
         self.decay = decay
         device = next(iter(self._live.values())).device
@@ -243,7 +221,3 @@ class WeightAverage:
         for name, value in self.values.items():
             value.copy_(tensors[f"value.{name}"])
         self.count.copy_(tensors["count"])
-
-
-def _state(model: nn.Module) -> dict[str, Tensor]:
-    return dict(model.state_dict(keep_vars=True))

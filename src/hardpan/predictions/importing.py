@@ -58,13 +58,13 @@ def import_file(
         ids: ids of the examples, instead of those in the file: an array, or a file (npy, npz, CSV or text).
         labels: labels of the examples, class numbers or names, likewise.
         class_names: the names in the order of the columns, with commas, or a file.
-        split: train, validation or test, likewise.
+        split: the split of the examples (train, validation or test), likewise.
         outputs: "probabilities", "logits", "labels", or "auto": look at the first rows.
         normalize: divide rows by their sums (rounded rows, percentages).
         model: name of the model; it gets the next free seed of the store.
         held_out: the models were not trained or tuned on any of these examples (for a new store).
         seeds: numbers of the seeds, in the order of the file, such as 0,1,2.
-        epochs: numbers of the epochs, likewise.
+        epochs: numbers of the epochs, in the order of the file, such as 1,5,10.
         dtype: "float16" or "float32", for a new store.
         block: rows per shard, for a new store; by default 4 to 16 MiB.
         progress: called with a step and the fraction done.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,8 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 from hardpan.errors import FULL_DISK, InputError, MissingExtra
-from hardpan.files import as_path, sync_folder
+from hardpan.files import as_path, locked, sync_folder, write_bytes
 from hardpan.predictions import layout
 from hardpan.predictions.layout import Header
 from hardpan.safe_files import reason
@@ -79,7 +74,7 @@ class Storage:
         """The bytes under a key, or None."""
         if self._root is not None and not self._root.is_dir():
             return None  # Zarr creates a folder when it looks into a missing one
-        with self._errors_named(f"{key} was read"):
+        with self.errors_named(f"{key} was read"):
             if self._root is not None:
                 try:
                     return (self._root / key).read_bytes()
@@ -90,7 +85,7 @@ class Storage:
 
     def put(self, key: str, *parts: bytes) -> None:
         """Write bytes, concatenated, under a key, completely or not at all."""
-        with self._errors_named(f"{key} was written"):
+        with self.errors_named(f"{key} was written"):
             if self._root is not None:
                 _write_durably(self._root / key, *parts)
             else:
@@ -99,18 +94,14 @@ class Storage:
     @contextmanager
     def exclusive(self, key: str) -> Iterator[None]:
         """Hold the folder of a key against other writers, in this process and others; in a folder only."""
-        if self._root is None or fcntl is None:
+        if self._root is None:
             yield
             return
         folder = (self._root / key).parent
-        with self._errors_named(f"{key} was written"):
+        with self.errors_named(f"{key} was written"):
             folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked(folder, create=False):
             yield
-        finally:
-            os.close(handle)
 
     def create(self, key: str, *parts: bytes) -> None:
         """Write bytes under a key that must not exist; a store without conditional writes overwrites.
@@ -120,7 +111,7 @@ class Storage:
         if self._root is not None:
             self.put(key, *parts)
             return
-        with self._errors_named(f"{key} was written"):
+        with self.errors_named(f"{key} was written"):
             sync(_create_remote(self.store, key, b"".join(parts)))
 
     def create_json(self, key: str, content: Any) -> None:
@@ -144,7 +135,7 @@ class Storage:
             buffer = default_buffer_prototype()
             return list(await asyncio.gather(*(self.store.get(key, buffer, byte_range) for key in keys)))
 
-        with self._errors_named(f"{keys[0]} was read"):
+        with self.errors_named(f"{keys[0]} was read"):
             return [None if item is None else item.to_bytes() for item in sync(get_all())]
 
     def put_json(self, key: str, content: Any) -> None:
@@ -157,7 +148,7 @@ class Storage:
 
     def keys(self, prefix: str, without: str = "") -> list[str]:
         """All keys in a folder, in order; folders named ``without`` are skipped."""
-        with self._errors_named("it was listed"):
+        with self.errors_named("it was listed"):
             if self._root is not None:
                 return sorted(name for name, _ in _walk(self._root, prefix, without))
             passed = f"/{without}/" if without else "//"
@@ -165,7 +156,7 @@ class Storage:
 
     def top_names(self) -> list[str]:
         """Names of the files and folders at the root, in order."""
-        with self._errors_named("it was listed"):
+        with self.errors_named("it was listed"):
             if self._root is not None:
                 return sorted(os.listdir(self._root))
             return sorted(name.strip("/") for name in sync(self._top()))
@@ -175,7 +166,7 @@ class Storage:
 
     def bytes_under(self, prefix: str) -> int:
         """Size of everything in a folder."""
-        with self._errors_named("it was listed"):
+        with self.errors_named("it was listed"):
             if self._root is not None:
                 return sum(entry.stat().st_size for _, entry in _walk(self._root, prefix, ""))
             return int(sync(self.store.getsize_prefix(prefix)))
@@ -185,17 +176,12 @@ class Storage:
 
     def remove(self, key: str) -> None:
         """Remove one object; it need not be there."""
-        with self._errors_named(f"{key} was removed"):
+        with self.errors_named(f"{key} was removed"):
             sync(self.store.delete(key))
 
     @contextmanager
-    def writing(self, what: str) -> Iterator[None]:
-        """Turn a full disk into one sentence."""
-        with self._errors_named(f"{what} was written"):
-            yield
-
-    @contextmanager
-    def _errors_named(self, doing: str) -> Iterator[None]:
+    def errors_named(self, doing: str) -> Iterator[None]:
+        """Make one sentence of a full disk, a missing right or a server that does not answer."""
         try:
             yield
         except OSError as error:
@@ -263,24 +249,11 @@ async def _create_remote(store: Any, key: str, data: bytes) -> None:
 
 
 def _write_durably(path: Path, *parts: bytes) -> None:
-    new = []  # folders that this call creates: their entries are made durable, too
-    folder = path.parent
-    while not folder.exists():
-        new.append(folder)
-        folder = folder.parent
+    new = list(takewhile(lambda folder: not folder.exists(), path.parents))
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            stream.writelines(parts)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    for changed in {path.parent, *(item.parent for item in new)}:
-        sync_folder(changed)
+    write_bytes(path, *parts)
+    for folder in new:  # the entries of folders that this call created are made durable, too
+        sync_folder(folder.parent)
 
 
 def _zarr_store(path: str) -> Store:

@@ -213,7 +213,7 @@ class Store(Predictions):
 
     def make_room(self, seed: int, epoch: int) -> None:
         """Create the array of a seed and epoch, without rows, if it does not exist."""
-        with self.storage.writing(layout.array_path(seed, epoch)):
+        with self.storage.errors_named(f"{layout.array_path(seed, epoch)} was written"):
             self._array(seed, epoch, make=True)
 
     def uncommit(self, seed: int, epoch: int, block: int) -> None:
