@@ -49,7 +49,7 @@ def test_files_hold_the_draw_and_the_manifest_its_truth(flow, tmp_path, format):
         assert data.x.dtype == np.uint8
         assert 0 <= made.rounding.value < 0.9  # 17 levels, and values outside them, lose much
         assert made.floor.value == pytest.approx(made.bayes_error.value + made.rounding.value)
-    assert not (tmp_path / benchmark.PARTS).exists()
+    assert not (tmp_path / benchmark.UNFINISHED).exists()
 
 
 def test_the_manifest_is_read_back_and_a_second_run_reads_it(flow, tmp_path):
@@ -122,7 +122,7 @@ def test_a_damaged_piece_is_named(flow, tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         flows.synthesize(flow, tmp_path, n=3000, progress=stop)
-    piece = tmp_path / benchmark.PARTS / "000000.npz"
+    piece = tmp_path / benchmark.UNFINISHED / "000000.npz"
     piece.write_bytes(piece.read_bytes()[:100])
     with pytest.raises(InputError, match=r"000000\.npz"):
         flows.synthesize(flow, tmp_path, n=3000)
@@ -155,10 +155,10 @@ def test_vectors_come_as_npz_only(vectors, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"bayes_error": 1.5}, "bayes_error must lie between 0 and 1; got 1.5"),
-        ({"n": 3}, "n must be a whole number of at least 20; got 3"),
-        ({"format": "tiff"}, "format must be one of npz, npz8, idx, png; got 'tiff'"),
-        ({"test_share": 0}, "test_share must lie between 0 and 1; got 0"),
+        ({"bayes_error": 1.5}, "bayes_error must"),
+        ({"n": 3}, "n must"),
+        ({"format": "tiff"}, "format must"),
+        ({"test_share": 0}, "test_share must"),
     ],
 )
 def test_settings_are_checked_before_any_work(changes, words):

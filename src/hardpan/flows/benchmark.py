@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from hardpan.report.base import Report
 from hardpan.safe_files import read_npz
 
 MANIFEST = "manifest.json"
-PARTS = ".parts"
-BLOCK = 4096  # a multiple of the flow's own block, so that pieces drawn apart are the draw of the whole
+UNFINISHED = ".parts"
+BLOCK = 4096  # examples that are drawn into one file; part of what a seed means, so it stays as it is
 CHECK_CONFIDENCE = 0.9999
 
 
@@ -136,24 +136,44 @@ def synthesize(
     settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else fingerprint(flow)}
     if (done := _finished(folder, settings)) is not None:
         return done
-    found_at = (config.temperature,) if config.bayes_error is None else flow.temperatures_for(config.bayes_error)
-    exact = flow.bayes_error(found_at[0], rtol=1e-4, seed=config.seed)
-    parts, tell = _parts(folder, settings), progress or (lambda step, fraction: None)
+    temperatures = (
+        (config.temperature,) if config.bayes_error is None else flow.temperatures_for(config.bayes_error)
+    )
+    temperature, *others = temperatures
+    exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
+    unfinished, report = _unfinished(folder, settings), progress or (lambda step, fraction: None)
     try:
-        posterior, labels = _drawn(flow, parts, found_at[0], config, tell)
-        observed = _checked(parts, posterior, labels, exact)
-        cost = None if config.format == "npz" else _rounding_cost(flow, parts, found_at[0], config, tell)
-        tell("writing the files", 0.9)
+        for number in range(count := -(-config.n // BLOCK)):
+            report(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / count)
+            _draw_block(flow, unfinished, number, temperature, config)
+        blocks = [(block["posterior"], block["y"]) for block in _blocks(unfinished)]
+        posterior, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
+        with _removed_if_broken(unfinished):
+            observed = check_draw(posterior, labels, exact)
+        cost = None
+        if config.format != "npz":
+            report("measuring what rounding costs", 0.87)
+            first = next(_blocks(unfinished))
+            cost = formats.rounding_cost(
+                flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed
+            )
+        report("writing the files", 0.9)
         split = np.repeat(["train", "test"], _sizes(config))
         data, hashes, ids = formats.write(
-            config.format, folder, _pieces(parts), labels, split, flow.class_names, flow.grey_levels
+            config.format,
+            folder,
+            lambda: (block["x"] for block in _blocks(unfinished)),
+            labels,
+            split,
+            flow.class_names,
+            flow.grey_levels,
         )
         result = Benchmark(
-            config, _named(flow, source), settings["flow"], found_at[0], exact, observed, cost, flow.class_names,
-            data, ids, labels, split, posterior, hashes, found_at[1:],
+            config, _named(flow, source), settings["flow"], temperature, exact, observed, cost, flow.class_names,
+            data, ids, labels, split, posterior, hashes, tuple(others),
         )  # fmt: skip
         files.save(result, folder / MANIFEST)
-        shutil.rmtree(parts)
+        shutil.rmtree(unfinished)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{folder}: cannot be written ({reason}); repeat the call to resume") from error
@@ -162,14 +182,14 @@ def synthesize(
 
 def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
     """Read the manifest of a benchmark that :func:`synthesize` wrote."""
-    place = files.as_path("folder", folder) / MANIFEST
-    if not place.is_file():
+    path = files.as_path("folder", folder) / MANIFEST
+    if not path.is_file():
         raise InputError(
             f"{folder}: has no {MANIFEST}; create one with: hardpan flow synthesize FLOW --out {folder}"
         )
-    result = files.load(place)
+    result = files.load(path)
     if not isinstance(result, Benchmark):
-        raise InputError(f"{place}: is a {type(result).__name__}, not a synthetic benchmark")
+        raise InputError(f"{path}: is a {type(result).__name__}, not a synthetic benchmark")
     return result
 
 
@@ -218,93 +238,58 @@ def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
         raise InputError(f"{folder}: has another benchmark; choose another folder, or remove this one")
     for name, expected in result.files.items():
         # A folder of images has one hash over all of them, under a name that is no file's.
-        place = folder / (result.data if result.config.format == "png" else name)
-        if not place.exists() or (place.is_file() and formats.file_hash(place) != expected):
-            raise InputError(f"{place}: is not what {MANIFEST} says; remove {folder} and make it again")
+        path = folder / (result.data if result.config.format == "png" else name)
+        if not path.exists() or (path.is_file() and files.file_hash(path) != expected):
+            raise InputError(f"{path}: is not what {MANIFEST} says; remove {folder} and make it again")
     return result
 
 
-def _parts(folder: Path, settings: Mapping[str, Any]) -> Path:
-    """The folder of unfinished pieces; pieces of other settings are thrown away."""
-    parts = folder / PARTS
-    wanted = json.dumps(settings, sort_keys=True)
+def _unfinished(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """The folder of blocks that are drawn already; blocks of other settings are removed."""
+    blocks, stored = folder / UNFINISHED, folder / UNFINISHED / "settings.json"
+    current = json.dumps(settings, sort_keys=True)
     try:
-        if parts.is_dir() and (parts / "settings.json").is_file():
-            if (parts / "settings.json").read_text() == wanted:
-                return parts
-            shutil.rmtree(parts)
-        parts.mkdir(parents=True, exist_ok=True)
-        files.write_text(parts / "settings.json", wanted)
+        if stored.is_file():
+            if stored.read_text() == current:
+                return blocks
+            shutil.rmtree(blocks)
+        blocks.mkdir(parents=True, exist_ok=True)
+        files.write_text(stored, current)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
-    return parts
+    return blocks
 
 
-def _drawn(
-    flow: Flow, parts: Path, temperature: float, config: SynthesizeConfig, tell: Progress
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Draw what is not drawn yet, a block at a time into a file each; give all posteriors and labels."""
-    blocks = -(-config.n // BLOCK)
-    for number in range(blocks):
-        tell(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / blocks)
-        _draw_block(flow, parts, number, temperature, config)
-    held = [(block["posterior"], block["y"]) for block in _blocks(parts)]
-    return np.concatenate([item[0] for item in held]), np.concatenate([item[1] for item in held])
-
-
-def _checked(parts: Path, posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
+@contextlib.contextmanager
+def _removed_if_broken(unfinished: Path) -> Iterator[None]:
+    """Remove the blocks if the flow is broken at this temperature: there is nothing to resume."""
     try:
-        return check_draw(posterior, labels, exact)
+        yield
     except HardpanError:
-        _forget(parts)
+        shutil.rmtree(unfinished)
+        with contextlib.suppress(OSError):  # other files are in the folder
+            unfinished.parent.rmdir()
         raise
 
 
-def _rounding_cost(
-    flow: Flow, parts: Path, temperature: float, config: SynthesizeConfig, tell: Progress
-) -> Estimate:
-    tell("measuring what rounding costs", 0.87)
-    first = next(_blocks(parts))
-    return formats.rounding_cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
-
-
-def _draw_block(flow: Flow, parts: Path, number: int, temperature: float, config: SynthesizeConfig) -> None:
-    place = parts / f"{number:06d}.npz"
-    if place.is_file():
+def _draw_block(flow: Flow, unfinished: Path, number: int, temperature: float, config: SynthesizeConfig) -> None:
+    path = unfinished / f"{number:06d}.npz"
+    if path.is_file():
         return
-    rows = min(BLOCK, config.n - number * BLOCK)
-    try:
-        drawn = flow.sample_with_posterior(rows, temperature=temperature, seed=_block_seed(config.seed, number))
-    except HardpanError:  # a temperature that draws no numbers: there is nothing to go on with
-        _forget(parts)
-        raise
-    waiting = parts / f"{number:06d}.writing.npz"
-    np.savez(waiting, x=drawn.x, y=drawn.y, posterior=drawn.posterior)
-    os.replace(waiting, place)
+    # A seed for each block that no other seed and block have.
+    state = np.random.SeedSequence([config.seed, number]).generate_state(1, np.uint64)
+    seed, rows = int(state[0] >> np.uint64(1)), min(BLOCK, config.n - number * BLOCK)
+    with _removed_if_broken(unfinished):
+        drawn = flow.sample_with_posterior(rows, temperature=temperature, seed=seed)
+    with files.replacing(path) as partial, partial.open("wb") as stream:
+        np.savez(stream, x=drawn.x, y=drawn.y, posterior=drawn.posterior)
 
 
-def _forget(parts: Path) -> None:
-    """Remove the pieces, and the folder of the benchmark where nothing else is in it."""
-    shutil.rmtree(parts)
-    with contextlib.suppress(OSError):
-        parts.parent.rmdir()
-
-
-def _block_seed(seed: int, number: int) -> int:
-    """A seed for each block that no other seed and block have."""
-    return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def _blocks(parts: Path) -> Iterator[dict[str, NDArray[Any]]]:
-    for place in sorted(parts.glob("[0-9]*[0-9].npz")):
+def _blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
+    for path in sorted(unfinished.glob("[0-9]*[0-9].npz")):
         try:
-            stored = read_npz(place)
+            stored = read_npz(path)
             block = {name: stored[name] for name in ("x", "y", "posterior")}
         except (InputError, KeyError) as error:
-            raise InputError(f"{place}: is damaged; remove it and run the same command again to resume") from error
+            raise InputError(f"{path}: is damaged; remove it and run the same command again to resume") from error
         yield block
-
-
-def _pieces(parts: Path) -> Callable[[], Iterator[NDArray[np.float32]]]:
-    """The examples, a block at a time, as often as they are asked for."""
-    return lambda: (block["x"] for block in _blocks(parts))

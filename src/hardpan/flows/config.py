@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from hardpan.errors import InputError
+from hardpan.errors import number, one_of, whole_number
 from hardpan.files import record
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -115,8 +114,7 @@ class FlowConfig:
                 ...
             hardpan.errors.InputError: preset must be one of tiny, small, paper; got 'huge'
         """
-        if self.preset not in PRESETS:
-            raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {self.preset!r}")
+        one_of("preset", self.preset, PRESETS)
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         preset = PRESETS[self.preset] | {"pad_to": 32 if self.preset == "paper" else 0}
         whole = replace(self, **{name: value for name, value in preset.items() if values[name] is None})
@@ -124,46 +122,36 @@ class FlowConfig:
         return whole
 
     def _check(self) -> None:
-        for name in ("steps", "levels", "width", "transforms", "hidden", "bins", "epochs", "batch_size",
-                     "checkpoint_every"):  # fmt: skip
-            _at_least(name, getattr(self, name), 1)
-        for name in ("seed", "patience", "pad_to"):
-            _at_least(name, getattr(self, name), 0)
-        for name in ("jitter", "class_weight", "learning_rate", "clip", "warmup", "ema", "dropout", "most_scale",
-                     "least_scale", "reach"):  # fmt: skip
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise InputError(f"{name} must be a finite number; got {value!r}")
-        for name in ("jitter", "class_weight"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must be a number of at least 0; got {getattr(self, name)!r}")
-        for name in ("learning_rate", "clip"):
-            if getattr(self, name) <= 0:
-                raise InputError(f"{name} must be a positive number; got {getattr(self, name)!r}")
-        for name in ("warmup", "ema", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 0 and below 1; got {getattr(self, name)!r}")
-        if not 1 <= self.most_scale <= 10:
-            raise InputError(f"most_scale must lie between 1 and 10; got {self.most_scale!r}")
-        if not 0.001 <= self.least_scale <= 0.9:
-            raise InputError(f"least_scale must lie between 0.001 and 0.9; got {self.least_scale!r}")
-        if not (self.reach == 0 or 0.5 <= self.reach <= 1000):
-            raise InputError(f"reach must lie between 0.5 and 1000, or be 0 for none; got {self.reach!r}")
-        if self.family not in ("auto", "glow", "spline"):
-            raise InputError(f"family must be auto, glow or spline; got {self.family!r}")
-        if self.class_loss not in ("head", "posterior"):
-            raise InputError(f"class_loss must be head or posterior; got {self.class_loss!r}")
-        if self.dequantization not in ("uniform", "variational"):
-            raise InputError(f"dequantization must be uniform or variational; got {self.dequantization!r}")
-        if self.precision not in ("float32", "bf16"):
-            raise InputError(f"precision must be float32 or bf16; got {self.precision!r}")
-        if self.grey_levels is not None:
-            _at_least("grey_levels", self.grey_levels, 2)
+        for name, least in _WHOLE.items():
+            if name != "grey_levels" or self.grey_levels is not None:
+                object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+        for name, interval in _INTERVALS.items():
+            if name != "reach" or self.reach != 0:
+                object.__setattr__(self, name, number(name, getattr(self, name), interval))
+        for name, allowed in _CHOICES.items():
+            one_of(name, getattr(self, name), allowed)
 
 
-def _at_least(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+_WHOLE = {
+    **dict.fromkeys(("steps", "levels", "width", "transforms", "hidden", "bins"), 1),
+    **dict.fromkeys(("epochs", "batch_size", "checkpoint_every"), 1),
+    **dict.fromkeys(("seed", "patience", "pad_to"), 0),
+    "grey_levels": 2,
+}
+_INTERVALS = {
+    **dict.fromkeys(("jitter", "class_weight"), "[0, inf)"),
+    **dict.fromkeys(("learning_rate", "clip"), "(0, inf)"),
+    **dict.fromkeys(("warmup", "ema", "dropout"), "[0, 1)"),
+    "most_scale": "[1, 10]",
+    "least_scale": "[0.001, 0.9]",
+    "reach": "[0.5, 1000]",
+}
+_CHOICES = {
+    "family": ("auto", "glow", "spline"),
+    "class_loss": ("head", "posterior"),
+    "dequantization": ("uniform", "variational"),
+    "precision": ("float32", "bf16"),
+}
 
 
 @record
@@ -188,11 +176,8 @@ class SynthesizeConfig:
     format: str = "npz"
 
     def __post_init__(self) -> None:
-        if self.bayes_error is not None and not 0 < self.bayes_error < 1:
-            raise InputError(f"bayes_error must lie between 0 and 1; got {self.bayes_error!r}")
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 20:
-            raise InputError(f"n must be a whole number of at least 20; got {self.n!r}")
-        if not 0 < self.test_share < 1:
-            raise InputError(f"test_share must lie between 0 and 1; got {self.test_share!r}")
-        if self.format not in FORMATS:
-            raise InputError(f"format must be one of {', '.join(FORMATS)}; got {self.format!r}")
+        if self.bayes_error is not None:
+            number("bayes_error", self.bayes_error, "(0, 1)")
+        whole_number("n", self.n, 20)
+        number("test_share", self.test_share, "(0, 1)")
+        one_of("format", self.format, FORMATS)

@@ -7,7 +7,8 @@ import math
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling
 EVALUATED = 2048  # validation rows looked at after every epoch; the last evaluation takes all of them
 ROWS = 512  # rows evaluated at once
 FLOOR_RTOL = 0.01
-BETAS = (0.9, 0.999)
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}  # of coupling networks in training
 
 
@@ -88,7 +88,7 @@ class FlowTask:
         )
         self.schedule = optimization.RateSchedule(table, device)
         self.parameters = list(network.parameters())
-        self.optimizer = optimization.build_optimizer("adam", self.parameters, rate=self.schedule.rate, betas=BETAS)
+        self.optimizer = optimization.build_optimizer("adam", self.parameters, rate=self.schedule.rate)
         self.average = optimization.WeightAverage(network, config.ema) if config.ema else None
         self.noise = torch.Generator(device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
@@ -171,9 +171,12 @@ class FlowTask:
             "validation_nll": nll, "validation_bits_per_dim": self._bits(nll), "validation_error": error,
         } | floor  # fmt: skip
 
-    def averaged(self) -> Any:
-        """The context in which the network has its averaged weights and computes plainly, in float32."""
-        return _Averaged(self)
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Let the network have its averaged weights for the block, and compute plainly, in float32, from now on."""
+        self._compute_in(run_plain, "float32")
+        with nullcontext() if self.average is None else self.average.applied():
+            yield
 
     @torch.no_grad()
     def evaluate(self, rows: Rows, at_most: int | None = None) -> tuple[float, float]:
@@ -237,21 +240,6 @@ class FlowTask:
         return nll / (math.log(2) * self.network.scaling.dimension)
 
 
-class _Averaged:
-    def __init__(self, task: FlowTask) -> None:
-        self.task = task
-        self.inner = None if task.average is None else task.average.applied()
-
-    def __enter__(self) -> None:
-        self.task._compute_in(run_plain, "float32")
-        if self.inner is not None:
-            self.inner.__enter__()
-
-    def __exit__(self, *problem: Any) -> None:
-        if self.inner is not None:
-            self.inner.__exit__(*problem)
-
-
 def training_runner(config: FlowConfig, device: torch.device, dropout: Dropout | None = None) -> Runner:
     """How the steps of a Glow are computed in training: by Triton kernels on a GPU, in plain torch elsewhere."""
     return fast_runner(PRECISIONS[config.precision], None if device.type == "cuda" else PlainOps, dropout)
@@ -290,13 +278,15 @@ def fit(
         raise InputError(f"config must be a FlowConfig, such as FlowConfig(preset='tiny'); got {config!r}")
     settings = (config or FlowConfig()).filled()
     dataset = Dataset.open(dataset)
-    _check(dataset)
-    parts = dataset.splits(seed=settings.seed)
+    dataset.require_labels()
+    if dataset.n_classes < 2:
+        raise InputError(f"dataset {dataset.name!r} has {dataset.n_classes} class; a flow needs at least 2")
+    split = dataset.splits(seed=settings.seed)
     device = engine.pick_device(settings.device)
     with distributed.process_group(device), engine.claimed(out), devices.matrix_precision("float32", device):
-        task = prepare(dataset, parts, settings, device)
+        task = prepare(dataset, split, settings, device)
         history, seconds = _train(task, dataset, out, progress)
-        flow = finish(dataset, parts, task, history, seconds)
+        flow = finish(dataset, split, task, history, seconds)
         if out is not None and distributed.is_main():
             save(flow, out)
     return flow
@@ -353,24 +343,17 @@ def _stage(progress: Progress | None, number: int, stages: int, label: str) -> P
     return lambda line, fraction: progress(label + line, (number + fraction) / stages)
 
 
-def _check(dataset: Dataset) -> NDArray[np.int64]:
-    labels = dataset.require_labels()
-    if dataset.n_classes < 2:
-        raise InputError(f"dataset {dataset.name!r} has {dataset.n_classes} class; a flow needs at least 2")
-    return labels
-
-
-def prepare(dataset: Dataset, parts: Split, config: FlowConfig, device: torch.device) -> FlowTask:
+def prepare(dataset: Dataset, split: Split, config: FlowConfig, device: torch.device) -> FlowTask:
     """Make the run that :func:`fit` trains: an untrained network, its rows on the device, its optimiser."""
-    labels = _check(dataset)
-    counts = np.bincount(labels[parts.train], minlength=dataset.n_classes)
+    labels = dataset.require_labels()
+    counts = np.bincount(labels[split.train], minlength=dataset.n_classes)
     if counts.min() == 0:
         missing = dataset.class_names[int(counts.argmin())]
         raise InputError(f"class {missing!r} has no training row; remove the class or add rows")
-    x = dataset.x[parts.train]
+    x = dataset.x[split.train]
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
-    train = Rows(network, x, labels[parts.train], device)
-    held_out = parts.validation if len(parts.validation) else parts.train
+    train = Rows(network, x, labels[split.train], device)
+    held_out = split.validation if len(split.validation) else split.train
     task = FlowTask(network, config, train, Rows(network, dataset.x[held_out], labels[held_out], device), device)
     task.start()
     return task
@@ -383,7 +366,7 @@ def _train(
     loop = engine.LoopConfig(config.epochs or 1, config.checkpoint_every, "validation_nll", config.patience)
     settings = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
     # A file of the same name and length may hold other examples by now: no flow of the old ones is given for it.
-    settings["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(_check(dataset))[:32]
+    settings["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(dataset.require_labels())[:32]
     del settings["device"], settings["checkpoint_every"]
     begun = time.monotonic()
     folder = None if out is None else Path(out) / CHECKPOINTS
@@ -391,18 +374,17 @@ def _train(
     return history, time.monotonic() - begun
 
 
-def finish(dataset: Dataset, parts: Split, task: FlowTask, history: engine.History, seconds: float) -> Flow:
+def finish(dataset: Dataset, split: Split, task: FlowTask, history: engine.History, seconds: float) -> Flow:
     """Make a flow of a run's best weights, and say how the run went; here the test rows are looked at."""
-    config, labels = task.config, _check(dataset)
+    config, labels = task.config, dataset.require_labels()
     network = task.network
-    with task.averaged():
-        pass  # leaves the plain runner in place
+    task._compute_in(run_plain, "float32")
     network.load_state_dict({name: value.to(task.device) for name, value in history.best_weights.items()})
     validation_nll, validation_error = task.evaluate(task.validation)
     fitted: dict[str, Any] = {
         "dataset": dataset.name,
-        "split": parts.method,
-        "train_rows": len(parts.train),
+        "split": split.method,
+        "train_rows": len(split.train),
         "epochs": len(history.epochs),
         "best_epoch": history.best_epoch + 1,
         "stopped": history.stopped,
@@ -412,8 +394,8 @@ def finish(dataset: Dataset, parts: Split, task: FlowTask, history: engine.Histo
         "validation_error": validation_error,
         "validation_rows": len(task.validation),
     }
-    if len(parts.test):
-        test = Rows(network, dataset.x[parts.test], labels[parts.test], task.device)
+    if len(split.test):
+        test = Rows(network, dataset.x[split.test], labels[split.test], task.device)
         fitted["test_nll"], fitted["test_error"] = task.evaluate(test)
         fitted["test_bits_per_dim"] = task._bits(fitted["test_nll"])
         fitted["test_rows"] = len(test)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from hardpan import bayes, files, stats
 from hardpan.bayes.gaussians.temperature import Curve
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows import zoo
@@ -185,7 +185,7 @@ class Flow:
     @torch.no_grad()
     def log_joint(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """log π_k p_k(x) in nats for every class, (N, K)."""
-        _check_temperature(temperature)
+        number("temperature", temperature, "(0, inf)")
         parts = []
         for ready, log_q in self._blocks(x, seed):
             latents = self.network.latents(ready)
@@ -206,7 +206,7 @@ class Flow:
     @torch.no_grad()
     def posterior(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """p(y | x) of the flow's own distribution at a temperature, (N, K): softmax of the joint log-densities."""
-        _check_temperature(temperature)
+        number("temperature", temperature, "(0, inf)")
         base = self.network.base
         parts = [
             _softmax(base.log_class(self.network.top(ready), temperature)) for ready, _ in self._blocks(x, seed)
@@ -225,8 +225,7 @@ class Flow:
             draws: S, of the noise of integers.
             seed: of the noise.
         """
-        if draws < 1:
-            raise InputError(f"draws must be at least 1; got {draws}")
+        whole_number("draws", draws, 1)
         labels, total = None, np.zeros(0)
         for draw in range(draws):
             joint = self.log_joint(x, seed=seed + draw)
@@ -258,9 +257,9 @@ class Flow:
 
         Rows i·1024 to (i + 1)·1024 come from ``default_rng([seed, i])``: a longer draw begins like a shorter one.
         """
-        _check_temperature(temperature)
-        _check_whole("n", n)
-        _check_whole("seed", seed)
+        number("temperature", temperature, "(0, inf)")
+        whole_number("n", n)
+        whole_number("seed", seed)
         xs, ys, posteriors = [], [], []
         for block in range(-(-int(n) // BLOCK)):
             z_top, z_rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
@@ -298,8 +297,7 @@ class Flow:
         if device is not None:
             self.network.to(device)
         if precision is not None:
-            if precision not in COUPLINGS:
-                raise InputError(f"precision must be one of {', '.join(COUPLINGS)}; got {precision!r}")
+            one_of("precision", precision, COUPLINGS)
             dtype, transform = COUPLINGS[precision], self.network.transform
             if isinstance(transform, Glow):
                 transform.runner, transform.inverter = (
@@ -328,7 +326,7 @@ class Flow:
                 f"x must hold numbers of shape (N, {', '.join(map(str, self.input_shape))}); "
                 f"got {array.dtype} of shape {array.shape}"
             )
-        _check_whole("seed", seed)
+        whole_number("seed", seed)
         bad = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
         if len(bad):
             raise InputError(f"x must be finite; row {bad[0]} has NaN or infinity: drop or fill such rows")
@@ -373,18 +371,6 @@ def _numpy(tensor: Tensor) -> NDArray[Any]:
     return np.asarray(tensor.detach().cpu().numpy())
 
 
-def _check_temperature(temperature: float) -> None:
-    if isinstance(temperature, bool) or not isinstance(temperature, (int, float, np.number)):
-        raise InputError(f"temperature must be a positive number; got {temperature!r}")
-    if not 0 < temperature < math.inf:
-        raise InputError(f"temperature must be a positive number; got {temperature!r}")
-
-
-def _check_whole(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise InputError(f"{name} must be a whole number of at least 0; got {value!r}")
-
-
 CARD, WEIGHTS = "flow.json", "weights.safetensors"
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16}
 # What bounded a coupling before these were settings: flows that were saved then are read with them.
@@ -396,8 +382,7 @@ def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float3
 
     A flow read back from float32 gives the same bits; from float16 it is a flow of its own, exact in itself.
     """
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
+    one_of("precision", precision, PRECISIONS)
     path = files.as_path("folder", folder)
     dtype = PRECISIONS[precision]
     # The base is small, and the Bayes error is made of it: it stays as it is.

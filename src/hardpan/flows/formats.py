@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import struct
 import zipfile
@@ -19,6 +18,7 @@ from hardpan import stats
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.files import file_hash, replacing
 from hardpan.flows.flow import Flow
 
 DRAWS = 4
@@ -83,7 +83,7 @@ def rounding_cost(
     )
 
 
-Pieces = Callable[[], Iterator[NDArray[np.float32]]]
+Blocks = Callable[[], Iterator[NDArray[Any]]]
 
 
 def check(format: str, levels: int | None) -> None:
@@ -95,7 +95,7 @@ def check(format: str, levels: int | None) -> None:
 def write(
     format: str,
     folder: Path,
-    pieces: Pieces,
+    blocks: Blocks,
     labels: NDArray[np.int64],
     split: NDArray[np.str_],
     class_names: tuple[str, ...],
@@ -106,64 +106,48 @@ def write(
     Returns:
         What to load (relative to the folder), sha256 by file, and the ids of the examples as they are read.
     """
-    if format == "npz":
-        name, files = "data.npz", _write_npz(folder / "data.npz", pieces, labels, split, class_names)
-    elif format == "npz8":
-        name, files = (
-            "data.npz",
-            _write_npz(folder / "data.npz", _bytes(pieces, levels), labels, split, class_names),
-        )
+    stored = blocks if format == "npz" else lambda: (to_levels(block, levels or 256) for block in blocks())
+    if format in ("npz", "npz8"):
+        name, hashes = "data.npz", _write_npz(folder / "data.npz", stored, labels, split, class_names)
     elif format == "idx":
-        name, files = "idx", _write_idx(folder / "idx", _bytes(pieces, levels), labels, split)
+        name, hashes = "idx", _write_idx(folder / "idx", stored, labels, split)
     else:
-        name, files = "images", _write_png(folder / "images", _bytes(pieces, levels), labels, split, class_names)
+        folders = _class_folders(class_names)
+        paths = [f"{split[row]}/{folders[label]}/s{row:08d}.png" for row, label in enumerate(labels.tolist())]
+        name, hashes = "images", _write_png(folder / "images", stored, paths, folders)
     read = Dataset.open(folder / name)
     if format == "png":
         # A folder is read class by class; these ids are in the order of the draw.
-        places = {str(file): row for row, file in enumerate(read.metadata["path"])}
-        folders = _class_folders(class_names)
-        order = [places[_png_name(row, split, labels, folders)] for row in range(len(labels))]
-        return name, files, read.ids[order]
-    return name, files, read.ids
+        row_of = {str(path): row for row, path in enumerate(read.metadata["path"])}
+        return name, hashes, read.ids[[row_of[path] for path in paths]]
+    return name, hashes, read.ids
 
 
-def _bytes(pieces: Pieces, levels: int | None) -> Callable[[], Iterator[NDArray[Any]]]:
-    return lambda: (to_levels(piece, levels or 256) for piece in pieces())
-
-
-def _parts(
-    pieces: Callable[[], Iterator[NDArray[Any]]], split: NDArray[np.str_], part: str
-) -> Iterator[NDArray[Any]]:
-    """The rows of one part, a piece at a time."""
+def _of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[NDArray[Any]]:
+    """The rows of one split, a block at a time."""
     start = 0
-    for piece in pieces():
-        rows = split[start : start + len(piece)] == part
-        start += len(piece)
+    for block in blocks():
+        rows = split[start : start + len(block)] == name
+        start += len(block)
         if rows.any():
-            yield piece[rows]
+            yield block[rows]
 
 
 def _write_npz(
-    path: Path,
-    pieces: Callable[[], Iterator[NDArray[Any]]],
-    labels: NDArray[np.int64],
-    split: NDArray[np.str_],
-    class_names: tuple[str, ...],
+    path: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_], class_names: tuple[str, ...]
 ) -> dict[str, str]:
-    waiting = path.with_suffix(".writing")
-    with zipfile.ZipFile(waiting, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for part in ("train", "test"):
-            count = int((split == part).sum())
-            first = next(_parts(pieces, split, part))
-            header = {"descr": first.dtype.str, "fortran_order": False, "shape": (count, *first.shape[1:])}
-            with _member(archive, f"x_{part}") as stream:
+    with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name in ("train", "test"):
+            first = next(_of_split(blocks, split, name))
+            shape = (int((split == name).sum()), *first.shape[1:])
+            with _member(archive, f"x_{name}") as stream:
+                header = {"descr": first.dtype.str, "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_2_0(stream, header)
-                for piece in _parts(pieces, split, part):
-                    stream.write(np.ascontiguousarray(piece).tobytes())
-            _write_array(archive, f"y_{part}", labels[split == part])
+                for block in _of_split(blocks, split, name):
+                    stream.write(np.ascontiguousarray(block).tobytes())
+            _write_array(archive, f"y_{name}", labels[split == name])
         _write_array(archive, "class_names", np.array(class_names))
         _write_array(archive, "ids", np.array([f"s{row:08d}" for row in range(len(labels))]))
-    os.replace(waiting, path)
     return {path.name: file_hash(path)}
 
 
@@ -177,55 +161,37 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> No
         np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
-def _write_idx(
-    folder: Path, pieces: Callable[[], Iterator[NDArray[Any]]], labels: NDArray[np.int64], split: NDArray[np.str_]
-) -> dict[str, str]:
+def _write_idx(folder: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_]) -> dict[str, str]:
     if labels.max() > 255:
         raise InputError("format idx has at most 256 classes; use format npz8")
     folder.mkdir(parents=True, exist_ok=True)
-    files: dict[str, str] = {}
-    for part, name in (("train", "train"), ("test", "t10k")):
-        first = next(_parts(pieces, split, part))
-        if first.ndim not in (3, 4):
-            raise InputError("format idx is for images; use format npz")
-        shape = (int((split == part).sum()), *first.shape[1:])
-        images = folder / f"{name}-images-idx{len(shape)}-ubyte"
+    hashes: dict[str, str] = {}
+    for name, prefix in (("train", "train"), ("test", "t10k")):
+        first = next(_of_split(blocks, split, name))
+        shape = (int((split == name).sum()), *first.shape[1:])
+        images = folder / f"{prefix}-images-idx{len(shape)}-ubyte"
         with images.open("wb") as stream:
             stream.write(struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape))
-            for piece in _parts(pieces, split, part):
-                stream.write(np.ascontiguousarray(piece).tobytes())
-        numbers = folder / f"{name}-labels-idx1-ubyte"
-        content = labels[split == part].astype(np.uint8).tobytes()
+            for block in _of_split(blocks, split, name):
+                stream.write(np.ascontiguousarray(block).tobytes())
+        numbers = folder / f"{prefix}-labels-idx1-ubyte"
+        content = labels[split == name].astype(np.uint8).tobytes()
         numbers.write_bytes(struct.pack(">HBBI", 0, 8, 1, shape[0]) + content)
-        files |= {f"{folder.name}/{path.name}": file_hash(path) for path in (images, numbers)}
-    return files
+        hashes |= {f"{folder.name}/{path.name}": file_hash(path) for path in (images, numbers)}
+    return hashes
 
 
-def _write_png(
-    folder: Path,
-    pieces: Callable[[], Iterator[NDArray[Any]]],
-    labels: NDArray[np.int64],
-    split: NDArray[np.str_],
-    class_names: tuple[str, ...],
-) -> dict[str, str]:
-    folders = _class_folders(class_names)
-    for part in ("train", "test"):
-        for name in folders:
-            (folder / part / name).mkdir(parents=True, exist_ok=True)
+def _write_png(folder: Path, blocks: Blocks, paths: list[str], classes: list[str]) -> dict[str, str]:
+    for name in ("train", "test"):
+        for class_folder in classes:
+            (folder / name / class_folder).mkdir(parents=True, exist_ok=True)
     listed = hashlib.sha256()
-    row = 0
-    for piece in pieces():
-        for image in piece:
-            path = folder / _png_name(row, split, labels, folders)
-            squeezed = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
-            Image.fromarray(squeezed).save(path)
-            listed.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-            row += 1
+    images = (image for block in blocks() for image in block)
+    for name, image in zip(paths, images, strict=True):
+        path = folder / name
+        Image.fromarray(image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image).save(path)
+        listed.update(f"{name} {file_hash(path)}\n".encode())
     return {"images (list of files and hashes)": listed.hexdigest()}
-
-
-def _png_name(row: int, split: NDArray[np.str_], labels: NDArray[np.int64], folders: list[str]) -> str:
-    return f"{split[row]}/{folders[labels[row]]}/s{row:08d}.png"
 
 
 def _class_folders(class_names: tuple[str, ...]) -> list[str]:
@@ -235,12 +201,3 @@ def _class_folders(class_names: tuple[str, ...]) -> list[str]:
         f"{number:0{width}d}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-') or 'class'}"
         for number, name in enumerate(class_names)
     ]
-
-
-def file_hash(path: Path) -> str:
-    """Sha256 of a file, a piece at a time."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(2**20):
-            digest.update(chunk)
-    return digest.hexdigest()
