@@ -1,24 +1,15 @@
-import json
 import time
 
 import pytest
 
 from hardpan.cli import common
 from hardpan.errors import InputError
-from hardpan.estimates import Interval
 
 
 @pytest.mark.parametrize("text", ["", "1,,2", "a", "1;2"])
 def test_lists_of_numbers_are_refused_by_name(text):
     with pytest.raises(InputError, match="--temperature"):
         common.floats("--temperature", text)
-
-
-def test_json_is_alone_on_stdout(capsys):
-    common.emit(Interval(0.1, 0.2), True, "for people")
-    assert json.loads(capsys.readouterr().out)["kind"] == "Interval"
-    common.emit(Interval(0.1, 0.2), False, "for people")
-    assert capsys.readouterr().out == "for people\n"
 
 
 def test_quick_work_shows_no_progress(capsys):

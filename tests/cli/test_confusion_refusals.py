@@ -64,7 +64,7 @@ def test_a_wrong_level_is_refused_before_anything_is_trained(config):
 
 def test_a_wrong_level_is_refused_before_anything_is_scored(folder, capsys):
     said = refused(capsys, "confusion", "score", "gone.npy", "--confidence", "95")
-    assert "confidence must lie strictly between 0 and 1" in said
+    assert "confidence must" in said
 
 
 def test_models_that_agree_in_every_score_have_no_side_of_the_diagonal(folder, capsys):

@@ -66,12 +66,12 @@ def test_vectors_and_a_sweep(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["digits", "--preset", "huge"], "preset must be one of tiny, small, paper"),
+        (["digits", "--preset", "huge"], "preset must"),
         (["nothing.npz"], "is neither a name"),
         (["digits", "--sweep", "a,b"], "--sweep must"),
-        (["digits", "--sweep", "1", "--sweep-preset", "huge"], "--sweep-preset must be one of"),
-        (["digits", "--device", "cdua"], "device must be auto, cpu, cuda or cuda:N"),
-        (["digits", "--rate", "0"], "--rate must be"),
+        (["digits", "--sweep", "1", "--sweep-preset", "huge"], "--sweep-preset must"),
+        (["digits", "--device", "cdua"], "device must"),
+        (["digits", "--rate", "0"], "--rate must"),
     ],
 )
 def test_bad_input_ends_with_code_2_and_one_sentence(arguments, message, tmp_path, capsys):

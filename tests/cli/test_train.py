@@ -64,8 +64,8 @@ def test_options_reach_model_and_objective(tmp_path):
     [
         (["--model", "resnet7"], "model 'resnet7' is not known"),
         (["--objective", "groupdro"], "needs groups"),
-        (["--option", "width"], "--option must be NAME=VALUE"),
-        (["--epochs", "0"], "epochs must be"),
+        (["--option", "width"], "--option must"),
+        (["--epochs", "0"], "epochs must"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, sentence):

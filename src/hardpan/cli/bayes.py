@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hardpan import files
 from hardpan.bayes import METHODS, gaussian_curve, gaussian_detail, temperature_for, temperatures_for
 from hardpan.bayes.gaussians.temperature import Curve, Temperatures
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit, emit_report, progress_on_stderr
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, printing, spread
 from hardpan.errors import InputError
 from hardpan.files import record
@@ -104,7 +104,7 @@ def gaussian_command(
             curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(arrays["means"])})
     settings = {"config.json": files.dumps(files.to_json(config)) + "\n"}
     if json and out is None and len(curve.estimates) == 1:
-        emit(curve.estimates[0], json)
+        print(files.dumps(files.to_json(curve.estimates[0])))
     else:
         emit_report(curve, json=json, out=out, extra=settings)
 

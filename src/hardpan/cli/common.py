@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -46,18 +46,24 @@ def floats(option: str, text: str) -> tuple[float, ...]:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Read a comma-separated list of whole numbers, such as ``500,2000``.
-
-    Example:
-        >>> whole_numbers("--sizes", "500, 2000")
-        (500, 2000)
-    """
+    """The same for whole numbers, such as ``500,2000``."""
     try:
         return tuple(int(piece) for piece in text.split(","))
     except ValueError:
-        raise InputError(
-            f"{option} must be whole numbers separated by commas, such as 500,2000; got {text!r}"
-        ) from None
+        raise InputError(f"{option} must be whole numbers with commas, such as 500,2000; got {text!r}") from None
+
+
+def name_and_value(option: str, item: str, example: str) -> tuple[str, str]:
+    """Read NAME=VALUE.
+
+    Example:
+        >>> name_and_value("--frequency", "top=0.73", "NAME=0.73")
+        ('top', '0.73')
+    """
+    name, _, value = item.partition("=")
+    if not name.strip() or not value:
+        raise InputError(f"{option} must be like {example}; got {item!r}")
+    return name.strip(), value
 
 
 def check_out(out: Path | None) -> None:
@@ -112,14 +118,6 @@ def emit_report(
     if written is not None:
         kind = "Page" if written.suffix == ".html" else "Written"
         console.print(Text(f"{kind}: {written}"), soft_wrap=True)
-
-
-def emit(record: Any, as_json: bool, text: RenderableType | None = None) -> None:
-    """Print a result on stdout: its JSON alone, or what a person reads (without it, the record's repr)."""
-    if as_json:
-        print(files.dumps(files.to_json(record)))
-    else:
-        Console(highlight=False).print(repr(record) if text is None else text)
 
 
 class _Lines:

@@ -133,9 +133,7 @@ def score(predictions: Source, config: Scored, inputs: Inputs = NONE) -> Report:
     """
     config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.scores(
-            predictions, dataset, config, stderr=True, progress=_named(progress, "scoring")
-        )
+        scores, source = inputs.scores(predictions, dataset, config, stderr=True, progress=progress)
         signals = None if source is None else confusion.signals(source, progress=_named(progress, "comparing"))
         return confusion.summarize(scores, signals, dataset, config=config)
 
@@ -150,9 +148,7 @@ def bands(predictions: Source, config: Banded, inputs: Inputs = NONE, correct: C
     """
     config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.scores(
-            predictions, dataset, config, stderr=False, progress=_named(progress, "scoring")
-        )
+        scores, source = inputs.scores(predictions, dataset, config, stderr=False, progress=progress)
         if source is None or correct is not None:
             right = _correct(correct, scores, config.of)
         else:

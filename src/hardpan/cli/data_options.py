@@ -12,81 +12,37 @@ import typer
 if TYPE_CHECKING:
     from hardpan.data import Dataset
 
-_PANEL = "How DATA is read"
 _OPTIONS = ("label", "features", "drop", "id", "split_column", "groups", "class_names", "resize", "name")
-Label = Annotated[
-    str | None,
-    typer.Option("--label", metavar="COLUMN", help="Table: the column of classes.", rich_help_panel=_PANEL),
-]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--features",
-        metavar="COLUMN",
-        help="Table: use only these columns, separated by commas; repeat it.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--drop",
-        metavar="COLUMN",
-        help="Table: leave these columns out, separated by commas; repeat it.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Id = Annotated[
-    str | None, typer.Option("--id", metavar="COLUMN", help="Table: the column of ids.", rich_help_panel=_PANEL)
-]
-SplitColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--split-column",
-        metavar="COLUMN",
-        help="Table: the column with train, validation and test.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        "--groups",
-        metavar="COLUMN",
-        help="Table: a column of groups, kept but not used as a feature.",
-        rich_help_panel=_PANEL,
-    ),
-]
-ClassNames = Annotated[
-    str | None,
-    typer.Option(
-        "--class-names",
-        metavar="NAMES",
-        help="Names of the classes, separated by commas, or a text file with one per line.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Resize = Annotated[
-    int | None,
-    typer.Option(
-        "--resize", metavar="PIXELS", help="Images: make them this wide and high.", rich_help_panel=_PANEL
-    ),
-]
-Name = Annotated[str | None, typer.Option("--name", help="What to call the dataset.", rich_help_panel=_PANEL)]
+
+
+def _option(flag: str, text: str, metavar: str | None = "COLUMN") -> Any:
+    return typer.Option(flag, metavar=metavar, help=text, rich_help_panel="How DATA is read")
 
 
 @dataclass(frozen=True, slots=True)
 class DataFlags:
     """How a dataset is read; a command gets these options by :func:`hardpan.cli.options.spread`."""
 
-    label: Label = None
-    features: Features = None
-    drop: Drop = None
-    id: Id = None
-    split_column: SplitColumn = None
-    class_names: ClassNames = None
-    resize: Resize = None
-    name: Name = None
+    label: Annotated[str | None, _option("--label", "Table: the column of classes.")] = None
+    features: Annotated[
+        list[str] | None,
+        _option("--features", "Table: use only these columns, separated by commas; repeat it."),
+    ] = None
+    drop: Annotated[
+        list[str] | None, _option("--drop", "Table: leave these columns out, separated by commas; repeat it.")
+    ] = None
+    id: Annotated[str | None, _option("--id", "Table: the column of ids.")] = None
+    split_column: Annotated[
+        str | None, _option("--split-column", "Table: the column with train, validation and test.")
+    ] = None
+    class_names: Annotated[
+        str | None,
+        _option(
+            "--class-names", "Names of the classes, separated by commas, or a text file with one per line.", "NAMES"
+        ),
+    ] = None
+    resize: Annotated[int | None, _option("--resize", "Images: make them this wide and high.", "PIXELS")] = None
+    name: Annotated[str | None, _option("--name", "What to call the dataset.", None)] = None
 
     def given(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
@@ -121,7 +77,9 @@ class DataFlags:
 class GroupedDataFlags(DataFlags):
     """The same, and a column of groups."""
 
-    groups: Groups = None
+    groups: Annotated[
+        str | None, _option("--groups", "Table: a column of groups, kept but not used as a feature.")
+    ] = None
 
 
 DATA_FLAGS = DataFlags()

@@ -9,11 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from hardpan.cli.common import JsonFlag, OutFolder, check_out, emit_report, floats, progress_on_stderr
+from hardpan.cli.common import (
+    JsonFlag,
+    OutFolder,
+    check_out,
+    emit_report,
+    floats,
+    name_and_value,
+    progress_on_stderr,
+)
 from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.options import Flags, parallel_options
 from hardpan.cli.train import NAMES, Data
-from hardpan.errors import InputError
 from hardpan.studies.crossval import CrossvalConfig, cross_validate
 from hardpan.studies.partial import PartialConfig, train_on_part
 from hardpan.studies.retune import RetuneConfig, search_settings
@@ -64,11 +71,10 @@ def retune(
     """
     config = dataclasses.replace(
         config,
-        train=dataclasses.replace(training, seeds=1),
         grid={name: floats("--grid", text) for name, text in _named("--grid", grid, "rate=0.05,0.1,0.2")},
         start={name: floats("--start", text)[0] for name, text in _named("--start", start, "rate=0.1")},
     )
-    _run(search_settings, data, new, config, reading, out, as_json)
+    _run(search_settings, data, new, config, training, reading, out, as_json)
 
 
 @app.command()
@@ -86,8 +92,7 @@ def partial(
 
     Example: [bold]hardpan experiments partial cifar10 --new cifar10.1 --model vgg16 --out part[/bold]
     """
-    config = dataclasses.replace(config, train=dataclasses.replace(training, seeds=1))
-    _run(train_on_part, data, new, config, reading, out, as_json)
+    _run(train_on_part, data, new, config, training, reading, out, as_json)
 
 
 @app.command()
@@ -105,24 +110,26 @@ def crossval(
 
     Example: [bold]hardpan experiments crossval cifar10 --new cifar10.1 --model vgg16,resnet18 --out folds[/bold]
     """
-    config = dataclasses.replace(config, train=dataclasses.replace(training, seeds=1))
-    _run(cross_validate, data, new, config, reading, out, as_json)
+    _run(cross_validate, data, new, config, training, reading, out, as_json)
 
 
 def _run(
-    study: Any, data: str, new: str | None, config: Any, reading: GroupedDataFlags, out: Path | None, as_json: bool
+    study: Any,
+    data: str,
+    new: str | None,
+    config: Any,
+    training: TrainConfig,
+    reading: GroupedDataFlags,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     check_out(out)
+    config = dataclasses.replace(config, train=dataclasses.replace(training, seeds=1))
     with progress_on_stderr() as progress:
         result = study(reading.apply(data), reading.other(new), config, out=out, progress=progress)
     emit_report(result, json=as_json, out=out)
 
 
-def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
-    results = []
-    for item in items or ():
-        name, equals, text = item.partition("=")
-        if not equals or not name or not text:
-            raise InputError(f"{flag} must be like {example}; got {item!r}")
-        results.append((name.strip().replace("-", "_"), text))
-    return results
+def _named(option: str, items: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
+    pairs = [name_and_value(option, item, example) for item in items or ()]
+    return [(name.replace("-", "_"), text) for name, text in pairs]

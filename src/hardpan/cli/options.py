@@ -23,7 +23,17 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 
 from hardpan import execution
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, floats, whole_numbers
+from hardpan.cli.common import (
+    Confidence,
+    JsonFlag,
+    OutFolder,
+    Seed,
+    check_out,
+    emit_report,
+    floats,
+    name_and_value,
+    whole_numbers,
+)
 from hardpan.errors import InputError
 from hardpan.report.base import Report
 
@@ -370,9 +380,7 @@ def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
     """
     results: dict[str, Any] = {}
     for item in items or ():
-        name, equals, value = item.partition("=")
-        if not equals or not name or not value:
-            raise InputError(f"{option} must be NAME=VALUE, such as width=64; got {item!r}")
+        name, value = name_and_value(option, item, "width=64")
         try:
             results[name] = json.loads(value)
         except ValueError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from hardpan import Outcomes, files, safe_files, tables, testbed
-from hardpan.cli.common import Confidence, Seed
+from hardpan.cli.common import Confidence, Seed, floats, name_and_value
 from hardpan.cli.options import Flags, reporting
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -33,20 +34,21 @@ Sources = Annotated[
         "predictions or logs; FILE@hard.json takes the examples of a subset.",
     ),
 ]
-Metric = Annotated[str | None, typer.Option("--metric", help="top1, top5, ... (default: top1, or the only one).")]
 OriginalSet = Annotated[str | None, typer.Option("--original", help="Name of the original set in the file.")]
 NewSet = Annotated[str | None, typer.Option("--new", help="Name of the new set in the file.")]
 OriginalTotal = Annotated[int | None, typer.Option("--original-total", min=1, help="Size of the original set.")]
 NewTotal = Annotated[int | None, typer.Option("--new-total", min=1, help="Size of the new set.")]
-Unchecked = Annotated[
-    bool, typer.Option("--unchecked-classes", help="Do not check that classes are numbered alike.")
-]
-Classes = Annotated[int | None, typer.Option("--classes", min=2, help="Number of classes, if labels miss some.")]
-ByOrder = Annotated[bool, typer.Option("--by-order", help="Join rows by position, where there are no ids.")]
 Scores = Annotated[
     Path,
     typer.Argument(metavar="SCORES", help="Models × examples: scores, predictions or logs; or FILE@hard.json."),
 ]
+_READING_NAMES = {
+    "original_set": "--original",
+    "new_set": "--new",
+    "n_classes": "--classes",
+    "check_classes": "--class-check",
+}
+Reading = Annotated[dict[str, Any], Flags(of=testbed.two_sets, without=("new",), names=_READING_NAMES)]
 Line = Annotated[testbed.CompareConfig, Flags(without=("metric",))]
 Models = Annotated[testbed.CompareConfig, Flags(without=("metric", "scale", "interval", "resample"))]
 Fraction = Annotated[dict[str, Any], Flags(of=testbed.hardest_of, without=("new",))]
@@ -56,48 +58,15 @@ Examples = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class TwoSetFlags:
-    """How the scores of two test sets are read."""
-
-    metric: Metric = None
-    original: OriginalSet = None
-    new: NewSet = None
-    original_total: OriginalTotal = None
-    new_total: NewTotal = None
-    unchecked_classes: Unchecked = False
-    classes: Classes = None
-    by_order: ByOrder = False
-
-    def read(self, scores: list[Path]) -> TwoSets:
-        """Read one file with both sets, or two."""
-        if len(scores) > 2:
-            raise InputError(f"SCORES must be one file with both test sets, or two files; got {len(scores)}")
-        return testbed.two_sets(
-            *scores,
-            metric=self.metric,
-            original_set=self.original,
-            new_set=self.new,
-            original_total=self.original_total,
-            new_total=self.new_total,
-            check_classes=not self.unchecked_classes,
-            n_classes=self.classes,
-            by_order=self.by_order,
-        )
-
-
-READING = TwoSetFlags()
-
-
 @app.command()
 @reporting
-def compare(scores: Sources, config: Line, reading: TwoSetFlags = READING) -> Report:
+def compare(scores: Sources, config: Line, reading: Reading) -> Report:
     """Accuracies, gaps and ranks of every model, and the line from the original to the new set.
 
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
-    sets = reading.read(scores)
-    return testbed.compare(sets, config=replace(config, metric=reading.metric))
+    sets = _two_sets(scores, **reading)
+    return testbed.compare(sets, config=replace(config, metric=reading["metric"]))
 
 
 @app.command()
@@ -105,7 +74,7 @@ def compare(scores: Sources, config: Line, reading: TwoSetFlags = READING) -> Re
 def fit(
     scores: Sources,
     config: Line,
-    reading: TwoSetFlags = READING,
+    reading: Reading,
     sigma: Annotated[
         float | None,
         typer.Option("--sigma", help="Spread of difficulty of the original set: adds that of the new."),
@@ -115,8 +84,8 @@ def fit(
 
     Example: [bold]hardpan testbed fit counts.csv --scale probit --sigma 1[/bold]
     """
-    sets = reading.read(scores)
-    report = testbed.compare(sets, config=replace(config, metric=reading.metric))
+    sets = _two_sets(scores, **reading)
+    report = testbed.compare(sets, config=replace(config, metric=reading["metric"]))
     return FitReport(
         fit=report.fit.compact(),
         models=tuple(row.model for row in report.rows if row.in_fit),
@@ -134,13 +103,13 @@ def pairs(
     options: Annotated[
         dict[str, Any], Flags(of=testbed.pairs, without=("new", "resamples"), names={"test_set": "--set"})
     ],
-    reading: TwoSetFlags = READING,
+    reading: Reading,
 ) -> Report:
     """Is one model better than another? McNemar, paired bootstrap, Holm; needs scores by example.
 
     Example: [bold]hardpan testbed pairs predictions.npz --neighbours[/bold]
     """
-    return testbed.pairs(reading.read(scores), **options)
+    return testbed.pairs(_two_sets(scores, **reading), **options)
 
 
 @app.command()
@@ -164,18 +133,12 @@ def strategies(
 
     Example: [bold]hardpan testbed strategies Matched=matched.csv Top=top.csv --frequency Top=0.93[/bold]
     """
-    named = dict(_named(item, "NAME=SCORES") for item in sets)
-    frequencies = {}
-    for item in frequency or ():
-        name, value = _named(item, "NAME=0.73")
-        try:
-            frequencies[name] = float(value)
-        except ValueError:
-            raise InputError(f"--frequency must be NAME=0.73; got {item!r}") from None
-    parts = {name: [Path(path) for path in text.split(",")] for name, text in named.items()}
+    named = dict(name_and_value("NAME=SCORES", item, "NAME=SCORES") for item in sets)
+    pairs = [name_and_value("--frequency", item, "NAME=0.73") for item in frequency or ()]
+    files_of = {name: [Path(path) for path in text.split(",")] for name, text in named.items()}
     return testbed.strategies(
-        {name: paths if len(paths) == 2 else paths[0] for name, paths in parts.items()},
-        frequencies=frequencies,
+        {name: paths if len(paths) == 2 else paths[0] for name, paths in files_of.items()},
+        frequencies={name: floats("--frequency", value)[0] for name, value in pairs},
         confidence=confidence,
         seed=seed,
         original_total=original_total,
@@ -185,13 +148,13 @@ def strategies(
 
 @app.command()
 @reporting
-def decompose(scores: Sources, config: Models, reading: TwoSetFlags = READING) -> Report:
+def decompose(scores: Sources, config: Models, reading: Reading) -> Report:
     """What can explain the drop: chance, diminishing returns, and the rest.
 
     Example: [bold]hardpan testbed decompose counts.csv --confidence 0.9999[/bold]
     """
-    sets = reading.read(scores)
-    return testbed.decompose(sets, confidence=config.confidence, config=replace(config, metric=reading.metric))
+    sets = _two_sets(scores, **reading)
+    return testbed.decompose(sets, confidence=config.confidence, config=replace(config, metric=reading["metric"]))
 
 
 @app.command()
@@ -222,18 +185,20 @@ def humans(
 
 @app.command()
 @reporting
-def hardest(scores: Sources, options: Fraction, reading: TwoSetFlags = READING) -> Report:
+def hardest(scores: Sources, options: Fraction, reading: Reading) -> Report:
     """The examples of each set that the fewest models get right, for people to try.
 
     Example: [bold]hardpan testbed hardest predictions.npz --json[/bold]
     """
-    return testbed.hardest_of(reading.read(scores), **options)
+    return testbed.hardest_of(_two_sets(scores, **reading), **options)
 
 
 @app.command()
 @reporting
 def crossval(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="model, dataset, correct, total.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="Table with the columns model, dataset, correct, total.")
+    ],
     confidence: Confidence = 0.95,
 ) -> Report:
     """Accuracies on cross-validation splits, compared with the original and the new test set.
@@ -366,7 +331,7 @@ def shared_errors(
 @reporting
 def items(
     scores: Scores,
-    model: Annotated[str, typer.Option("--model", help="rasch, 2pl or 3pl.")] = "rasch",
+    model: Annotated[str, typer.Option("--model", help="Model of the items: rasch, 2pl or 3pl.")] = "rasch",
     which: Which = None,
     seed: Seed = 0,
 ) -> Report:
@@ -388,17 +353,16 @@ def one_scale(scores: Sources, original: OriginalSet = None, new: NewSet = None,
     """
     from hardpan.testbed.skill_scale import one_scale as fit_scale
 
-    sets = TwoSetFlags(original=original, new=new).read(scores)
+    sets = _two_sets(scores, original_set=original, new_set=new)
     if sets.original.scores is None or sets.new.scores is None:
         raise InputError("SCORES must be right or wrong example by example; got counts")
     return fit_scale(sets.original.scores, sets.new.scores, seed=seed)
 
 
-def _named(item: str, form: str) -> tuple[str, str]:
-    name, equals, value = item.partition("=")
-    if not equals or not name or not value:
-        raise InputError(f"expected {form}; got {item!r}")
-    return name, value
+def _two_sets(scores: list[Path], **reading: Any) -> TwoSets:
+    if len(scores) > 2:
+        raise InputError(f"SCORES must be one file with both test sets, or two files; got {len(scores)}")
+    return testbed.two_sets(*scores, **reading)
 
 
 def _column(path: Path, column: str, outcomes: Outcomes) -> list[Any]:
@@ -441,6 +405,8 @@ def _data(name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
 
 
 def _write_gallery(path: Path, images: str | None, result: followups.CommonErrors) -> None:
+    from PIL import Image
+
     if images is None:
         raise InputError("--gallery needs --images, the images of the same test set in the same order")
     pixels = _data(images)[0]
@@ -450,7 +416,9 @@ def _write_gallery(path: Path, images: str | None, result: followups.CommonError
         raise InputError("--gallery: some model is right on every example, so there is no image to write")
     scale = max(1, 64 // max(pixels.shape[1:3]))
     sheet = followups.contact_sheet(pixels[list(result.never_right_rows[:100])], scale=scale)
+    picture = io.BytesIO()
+    Image.fromarray(sheet).save(picture, "PNG")
     try:
-        files.write_bytes(path, followups.png(sheet))
+        files.write_bytes(path, picture.getvalue())
     except OSError as error:
         raise InputError(f"--gallery {path}: cannot be written ({error.strerror}); choose another path") from error
