@@ -8,33 +8,27 @@ import logging
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.execution.tasks import ATTEMPTS, ClusterLost, TaskResults, optional, run_task, task_lost
+from hardpan.execution.tasks import ATTEMPTS, ClusterLost, Job, TaskResults, optional, run_task, task_lost
 
 ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
 _AHEAD = 4  # tasks sent ahead for each core of the cluster, so that no worker is idle
 
 
-def on_dask(
-    function: Callable[[Any], Any],
-    tasks: list[Any],
-    workers: int | None,
-    address: str,
-    ready: Callable[[], object],
-) -> TaskResults:
+def on_dask(job: Job) -> TaskResults:
     """Results in the order in which Dask finishes the tasks."""
     distributed: Any = optional("distributed", "dask")
     with ExitStack() as stack:
         stack.enter_context(_quiet_dask())
-        client = _dask_client(distributed, stack, workers, address)
-        ready()
-        window = workers or max(_AHEAD * sum(client.nthreads().values()), 1)
-        waiting = iter(enumerate(tasks))
+        client = _dask_client(distributed, stack, job)
+        job.ready()
+        window = job.workers or max(_AHEAD * sum(client.nthreads().values()), 1)
+        waiting = iter(enumerate(job.tasks))
         running: dict[Any, int] = {}
         done = distributed.as_completed()
         closed = getattr(distributed.client, "ClosedClientError", CancelledError)  # newer than the oldest allowed
@@ -42,13 +36,13 @@ def on_dask(
         def send() -> None:
             for index, task in waiting:
                 # Dask would compute equal calls only once unless they are marked as impure.
-                future = client.submit(run_task, function, index, task, pure=False)
+                future = client.submit(run_task, job.function, index, task, pure=False)
                 running[future] = index
                 done.add(future)
                 return
 
         try:
-            for _ in range(min(window, len(tasks))):
+            for _ in range(min(window, len(job.tasks))):
                 send()
             for future in done:
                 index = running.pop(future)
@@ -65,7 +59,7 @@ def on_dask(
         except (CancelledError, OSError, closed) as error:
             running.clear()
             raise ClusterLost(
-                f"lost the Dask scheduler {address or 'of this call'}; start it again, and repeat the call"
+                f"lost the Dask scheduler {job.address or 'of this call'}; start it again, and repeat the call"
             ) from error
         finally:
             if running:
@@ -86,14 +80,15 @@ def _quiet_dask() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _dask_client(distributed: Any, stack: ExitStack, workers: int | None, address: str) -> Any:
-    """A client of the cluster at ``address``, or of one that ends with ``stack``."""
+def _dask_client(distributed: Any, stack: ExitStack, job: Job) -> Any:
+    """A client of the cluster at the job's address, or of one that ends with ``stack``."""
+    address = job.address
     if not address:
         dask: Any = optional("dask", "dask")
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": ATTEMPTS - 1}))
         cluster = stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers,
+                n_workers=job.workers,
                 threads_per_worker=1,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",  # its default is port 8787 of every interface
@@ -117,24 +112,18 @@ def _dask_client(distributed: Any, stack: ExitStack, workers: int | None, addres
     return client
 
 
-def on_ray(
-    function: Callable[[Any], Any],
-    tasks: list[Any],
-    workers: int | None,
-    address: str,
-    ready: Callable[[], object],
-) -> TaskResults:
+def on_ray(job: Job) -> TaskResults:
     """Results in the order in which Ray finishes the tasks."""
-    _require_token(address)
+    _require_token(job.address)
     ray: Any = optional("ray", "ray")
     with ExitStack() as stack:
-        _join_ray(ray, stack, workers, address)
-        ready()
+        _join_ray(ray, stack, job)
+        job.ready()
         # An exception of a task is part of its result, so whatever Ray itself raises is about a worker.
         remote = ray.remote(max_retries=ATTEMPTS - 1)(run_task)
-        window = workers or max(_AHEAD * int(ray.cluster_resources().get("CPU", 1)), 1)
-        waiting = iter(enumerate(tasks))
-        sent = ray.put(function)  # sent to a machine once, not once per task
+        window = job.workers or max(_AHEAD * int(ray.cluster_resources().get("CPU", 1)), 1)
+        waiting = iter(enumerate(job.tasks))
+        sent = ray.put(job.function)  # sent to a machine once, not once per task
         running: dict[Any, int] = {}
 
         def send() -> None:
@@ -143,7 +132,7 @@ def on_ray(
                 return
 
         try:
-            for _ in range(min(window, len(tasks))):
+            for _ in range(min(window, len(job.tasks))):
                 send()
             while running:
                 (reference,), _ = ray.wait(list(running), num_returns=1)
@@ -170,26 +159,26 @@ def _require_token(address: str) -> None:
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
-def _join_ray(ray: Any, stack: ExitStack, workers: int | None, address: str) -> None:
-    """Join the cluster at ``address``, or start one that ends with ``stack``; keep one that is already joined."""
+def _join_ray(ray: Any, stack: ExitStack, job: Job) -> None:
+    """Join the cluster at the job's address, or start one that ends with ``stack``; keep one that is joined."""
     if ray.is_initialized():
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would otherwise report its use to its makers
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
-        if address:
-            ray.init(address=address, **quiet)
+        if job.address:
+            ray.init(address=job.address, **quiet)
         else:
             stack.enter_context(_loopback_only())
-            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+            ray.init(address="local", num_cpus=job.workers, include_dashboard=False, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
-            f"address {address!r}: no Ray cluster answers ({reason}); start one with `ray start --head` and pass "
-            "its address, such as host:6379"
+            f"address {job.address!r}: no Ray cluster answers ({reason}); start one with `ray start --head` and "
+            "pass its address, such as host:6379"
         ) from error
     stack.callback(ray.shutdown)
-    if not address and not ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback:
+    if not job.address and not ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback:
         raise InputError(
             f"backend 'ray' without an address: Ray {ray.__version__} listens beyond loopback here; "
             "use --backend processes, or start a cluster with `ray start --head` and pass its address"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from hardpan.errors import InputError, whole_number
 from hardpan.execution import clusters, tasks
-from hardpan.execution.tasks import TaskResults
+from hardpan.execution.tasks import Job, TaskResults
 
 Progress = Callable[[str, float], None]
 """Called with the step that begins and the fraction of the work that is done, 0 to 1."""
@@ -34,21 +34,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class _Backend(Protocol):
-    """Yield the results of tasks in whatever order they end; start a task again when its worker dies."""
-
-    def __call__(
-        self,
-        function: Callable[[Any], Any],
-        tasks: list[Any],
-        workers: int | None,
-        address: str,
-        ready: Callable[[], object],
-        /,
-    ) -> TaskResults: ...
-
-
-_RUNNERS: dict[str, _Backend] = {
+_RUNNERS: dict[str, Callable[[Job], TaskResults]] = {
     "threads": tasks.in_threads,
     "processes": tasks.in_processes,
     "dask": clusters.on_dask,
@@ -96,14 +82,6 @@ def parallel(backend: str = "", *, workers: int | None = None, address: str = ""
         >>> bool(np.array_equal(there, hardpan.confusion.scores(probs).values))
         True
     """
-    token = _CURRENT.set(_checked(backend, workers, address))
-    try:
-        yield _CURRENT.get()
-    finally:
-        _CURRENT.reset(token)
-
-
-def _checked(backend: str, workers: int | None, address: str) -> Parallel:
     if backend not in ("", *BACKENDS):
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
     if workers is not None:
@@ -112,7 +90,12 @@ def _checked(backend: str, workers: int | None, address: str) -> Parallel:
         raise InputError(f"address must be text such as tcp://host:8786; got {address!r}")
     if address and backend not in ("dask", "ray"):
         raise InputError(f"address {address!r} needs backend 'dask' or 'ray'; got backend {backend!r}")
-    return Parallel(backend, workers, address)
+    setting = Parallel(backend, workers, address)
+    token = _CURRENT.set(setting)
+    try:
+        yield setting
+    finally:
+        _CURRENT.reset(token)
 
 
 def map_tasks(
@@ -155,10 +138,8 @@ def map_tasks(
     if not items:
         return []
     results: dict[int, Result] = {}
-    run = _RUNNERS[setting.backend or "threads"]
-    with closing(  # ends the running tasks after an error
-        run(function, items, setting.workers, setting.address, ready or _nothing)
-    ) as running:
+    job = Job(function, items, setting.workers, setting.address, ready or (lambda: None))
+    with closing(_RUNNERS[setting.backend or "threads"](job)) as running:  # ends the tasks after an error
         for result in running:
             if result.error is not None:
                 raise result.error
@@ -168,7 +149,3 @@ def map_tasks(
             if progress is not None:
                 progress(f"{len(results)} of {len(items)} tasks", len(results) / len(items))
     return [results[index] for index in range(len(items))]
-
-
-def _nothing() -> None:
-    pass

@@ -38,6 +38,20 @@ class TaskResult:
 TaskResults = Generator[TaskResult, None, None]
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a back end runs: it calls ``ready`` when there are workers, then yields results in any order.
+
+    A task whose worker dies is started again, and :class:`TaskLost` is raised after the last attempt.
+    """
+
+    function: Callable[[Any], Any]
+    tasks: list[Any]
+    workers: int | None
+    address: str
+    ready: Callable[[], object]
+
+
 def run_task(function: Callable[[Any], Any], index: int, task: Any) -> TaskResult:
     """Run one task; an exception is part of the result, so that every back end treats it alike."""
     try:
@@ -77,38 +91,26 @@ def optional(module: str, extra: str) -> Any:
         raise MissingExtra(extra, extra) from error
 
 
-def in_threads(
-    function: Callable[[Any], Any],
-    tasks: list[Any],
-    workers: int | None,
-    address: str,
-    ready: Callable[[], object],
-) -> TaskResults:
+def in_threads(job: Job) -> TaskResults:
     """Threads: for tasks that spend their time in NumPy, numba or torch, which release the lock of Python."""
-    ready()
-    yield from _start("threading", function, dict(enumerate(tasks)), workers)
+    job.ready()
+    yield from _start("threading", job.function, dict(enumerate(job.tasks)), job.workers)
 
 
-def in_processes(
-    function: Callable[[Any], Any],
-    tasks: list[Any],
-    workers: int | None,
-    address: str,
-    ready: Callable[[], object],
-) -> TaskResults:
+def in_processes(job: Job) -> TaskResults:
     """Processes: for tasks that spend their time in Python itself, or that set the state of a whole process."""
-    ready()
+    job.ready()
     killed = _killed_error()
-    left = dict(enumerate(tasks))
+    left = dict(enumerate(job.tasks))
     while left:
         running: set[int] = set()
         try:
-            for result in _start("loky", function, left.copy(), workers, running):
+            for result in _start("loky", job.function, left.copy(), job.workers, running):
                 del left[result.index]
                 yield result
         except killed:  # the whole pool ends with one worker, so the other running tasks may be innocent
             for index in sorted(running & left.keys()):
-                yield from _alone(function, index, left.pop(index))
+                yield from _alone(job.function, index, left.pop(index))
 
 
 def _alone(function: Callable[[Any], Any], index: int, task: Any) -> TaskResults:
