@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,37 +34,6 @@ from hardpan.errors import InputError
 # Squares may be multiplied out, which is much quicker, while the parts that cancel stay below this: the log joints
 # near a class then keep eight digits after the point.
 _EXPANDABLE = 1e7
-
-
-class UnequalClasses(Protocol):
-    """What the estimators need of classes with different covariances."""
-
-    @property
-    def log_priors(self) -> Float:
-        """Logarithms of the priors, shape (K,)."""
-        ...
-
-    @property
-    def n_normal(self) -> int:
-        """Normals that one draw needs."""
-        ...
-
-    @property
-    def n_uniform(self) -> int:
-        """Uniforms that one draw needs."""
-        ...
-
-    def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
-        """log of ∫ (π_k p_k)^{1−s} (π_j p_j)^s for each pair, shape (P,)."""
-        ...
-
-    def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
-        """One draw from each Chernoff Gaussian (k, j, s); s = 0 or j = k is class k itself."""
-        ...
-
-    def log_joints(self, draws: Float) -> Float:
-        """log π_k p_k at each draw, up to one constant that all classes share, shape (n, K)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +65,7 @@ class DiagonalClasses:
         return len(self.radii)
 
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
-        """See :class:`UnequalClasses`."""
+        """log of ∫ (π_k p_k)^{1−s} (π_j p_j)^s for each pair, shape (P,)."""
         ratio = self.precisions[j] / self.precisions[k]
         gap = np.square(self.means[j] - self.means[k]) * self.precisions[k]
         radial = self.radial_precisions[j] / self.radial_precisions[k]
@@ -105,7 +73,7 @@ class DiagonalClasses:
         return np.asarray(priors + log_overlap(ratio, gap, s) + log_overlap(radial, 0.0 * radial, s, self.radii))
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
-        """See :class:`UnequalClasses`."""
+        """One draw from each Chernoff Gaussian (k, j, s); s = 0 or j = k is class k itself."""
         draws = np.empty((len(k), self.n_normal + self.n_uniform))
         for rows, first, second, share in _groups(k, j, s):
             precision = (1 - share) * self.precisions[first] + share * self.precisions[second]
@@ -117,7 +85,7 @@ class DiagonalClasses:
         return draws
 
     def log_joints(self, draws: Float) -> Float:
-        """See :class:`UnequalClasses`."""
+        """log π_k p_k at each draw, up to one constant that all classes share, shape (n, K)."""
         plain = draws[:, : self.n_normal]
         scale = np.log(self.precisions).sum(axis=1) + np.log(self.radial_precisions) @ self.radii
         radial = draws[:, self.n_normal :] @ self.radial_precisions.T
@@ -159,14 +127,14 @@ class FullClasses:
         return self._pairs[k, j]
 
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
-        """See :class:`UnequalClasses`."""
+        """As of :class:`DiagonalClasses`."""
         parts = [self.pair(int(a), int(b)) for a, b in zip(k, j, strict=True)]
         ratio = np.array([term[1] for term in parts])
         gap = np.square([term[2] for term in parts])
         return np.asarray((1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_overlap(ratio, gap, s))
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
-        """See :class:`UnequalClasses`."""
+        """As of :class:`DiagonalClasses`."""
         draws = np.empty_like(normals)
         for rows, first, second, share in _groups(k, j, s):
             if first == second:
@@ -179,12 +147,15 @@ class FullClasses:
         return draws
 
     def log_joints(self, draws: Float) -> Float:
-        """See :class:`UnequalClasses`."""
+        """As of :class:`DiagonalClasses`."""
         result = np.empty((len(draws), len(self.means)))
         for k, (mean, factor) in enumerate(zip(self.means, self._factors, strict=True)):
             gap = linalg.solve_triangular(factor, (draws - mean).T, lower=True, check_finite=False)
             result[:, k] = -0.5 * np.einsum("dn,dn->n", gap, gap)
         return np.asarray(result + self._log_scale + self.log_priors)
+
+
+UnequalClasses = DiagonalClasses | FullClasses
 
 
 def log_overlap(ratio: Float, gap: Float, s: Float, times: Float | float = 1.0) -> Float:
