@@ -6,8 +6,6 @@ import contextlib
 import csv
 import itertools
 import json
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
@@ -167,22 +166,12 @@ def test_fractions_and_missing_cells_are_refused(right: np.ndarray) -> None:
         followups.by_label(Outcomes.from_arrays(right), ["x"] * right.shape[-1])
 
 
-def test_sheet_holds_every_image_and_the_png_its_pixels() -> None:
+def test_sheet_holds_every_image() -> None:
     images = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 3)).astype(np.uint8)
     sheet = followups.contact_sheet(images, columns=2)
     for i, image in enumerate(images):
         top, left = 2 + i // 2 * 5, 2 + i % 2 * 6
         np.testing.assert_array_equal(sheet[top : top + 3, left : left + 4], image)
-    content = followups.png(sheet)
-    at, found = 8, {}
-    while at < len(content):
-        size, name = struct.unpack(">I4s", content[at : at + 8])
-        body = content[at + 8 : at + 8 + size]
-        assert struct.unpack(">I", content[at + 8 + size : at + 12 + size])[0] == zlib.crc32(name + body)
-        found[name], at = body, at + 12 + size
-    assert struct.unpack(">II", found[b"IHDR"][:8]) == (sheet.shape[1], sheet.shape[0])
-    lines = np.frombuffer(zlib.decompress(found[b"IDAT"]), np.uint8).reshape(sheet.shape[0], -1)
-    np.testing.assert_array_equal(lines[:, 1:].reshape(sheet.shape), sheet)
     grey = followups.contact_sheet(np.full((1, 2, 2), 0.5), scale=3)
     assert grey.shape == (10, 10, 3)
     assert grey[2, 2].tolist() == [128, 128, 128]
@@ -240,7 +229,8 @@ def test_commands_answer(files: Path) -> None:
     assert len(run(files, "breakdown original.csv --images images.npz --by contrast")["rows"]) == 30
     assert run(files, "shared-errors original.csv")["kind"] == "CommonErrors"
     run(files, f"shared-errors original.csv --images images.npz --gallery {files / 'hard.png'}")
-    assert (files / "hard.png").read_bytes()[:4] == b"\x89PNG"
+    with Image.open(files / "hard.png") as picture:
+        assert (picture.format, picture.mode) == ("PNG", "RGB")
 
 
 @pytest.mark.parametrize(

@@ -202,8 +202,7 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
 
     Args:
         original: outcomes on the original set, or what :meth:`hardpan.Outcomes.open` opens; without ``new``, a
-        table
-            or file with both sets.
+            table or file with both sets.
         new: the same on the new set.
         config: the settings; further keyword arguments replace its fields (``scale="probit"``).
 
@@ -264,12 +263,10 @@ def mean_gap(sets: TwoSets, confidence: float = 0.95) -> Estimate:
     value = float(sets.gaps.mean())
     error = float(np.sqrt(sets.original.mean_variance() + sets.new.mean_variance()))
     size = int(min(sets.original.total.min(), sets.new.total.min()))
+    method, df = "examples of both sets, drawn jointly for all models", max(size - 1, 1)
     if sets.evidence == "counts":
-        return normal(
-            value, error, size, confidence, least=-1.0, most=1.0, method="bound for nested errors, from counts"
-        )
-    method = "examples of both sets, drawn jointly for all models"
-    return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=max(size - 1, 1))
+        method, df = "bound for nested errors, from counts", 0
+    return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=df)
 
 
 def over_models(values: Floats, confidence: float = 0.95, seed: int = 0) -> Estimate:
@@ -287,17 +284,12 @@ def _fits(
         raise InputError(
             f"a line needs at least 3 models; {np.count_nonzero(inside)} are left after the exclusions"
         )
-    part = replace(
-        sets,
-        models=tuple(name for name, kept in zip(sets.models, inside, strict=True) if kept),
-        original=sets.original.take(inside),
-        new=sets.new.take(inside),
-    )
+    fitted = sets.take(np.flatnonzero(inside))
     fits: list[LineFit] = []
     for scale in scales:
         try:
             fits += fit_scales(
-                part,
+                fitted,
                 (scale,),
                 resample=config.resample,
                 bootstrap=config.bootstrap,
@@ -307,7 +299,7 @@ def _fits(
             )
         except NoLine as error:
             notes.append(f"{scale} scale: {error}.")
-            fits.append(no_line(part, scale, config.resample, config.confidence, str(error)))
+            fits.append(no_line(fitted, scale, config.resample, config.confidence, str(error)))
     return tuple(fits)
 
 
@@ -353,48 +345,34 @@ def _has_dates(sets: TwoSets) -> bool:
     return len(known) >= 3 and float(np.ptp(known)) > 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Columns:
-    """Columns of one test set, each (M,)."""
-
-    accuracy: Floats
-    error: Floats
-    low: Floats
-    high: Floats
-    total: Any
-    rank: Any
-    rank_low: Any
-    rank_high: Any
-    method: str
-
-
 def _model_rows(
     sets: TwoSets, in_fit: Booleans, fit: LineFit, level: float, seed: int
 ) -> tuple[tuple[ModelRow, ...], str]:
     """One row per model in the order of the original ranks, and how the rank intervals were computed."""
-    first, method = _columns(sets.original, level, seed)
-    second, _ = _columns(sets.new, level, seed)
-    residuals = _residuals(sets, fit, first.error, second.error, level)
+    original, new = _accuracies(sets.original, level), _accuracies(sets.new, level)
+    ranks_original, low, high, method = _ranks(sets.original, level, seed)
+    ranks_new, new_low, new_high, _ = _ranks(sets.new, level, seed)
+    residuals = _residuals(sets, fit, original, new, level)
     rows = tuple(
         ModelRow(
             model=sets.models[i],
             group=sets.group[i] if sets.group else "",
-            original=_accuracy(first, i, level),
-            new=_accuracy(second, i, level),
-            gap=_gap(first, second, i, level),
-            original_rank=int(first.rank[i]),
-            new_rank=int(second.rank[i]),
-            delta_rank=int(first.rank[i] - second.rank[i]),
-            original_rank_low=int(first.rank_low[i]),
-            original_rank_high=int(first.rank_high[i]),
-            new_rank_low=int(second.rank_low[i]),
-            new_rank_high=int(second.rank_high[i]),
+            original=original[i],
+            new=new[i],
+            gap=_gap(original[i], new[i]),
+            original_rank=int(ranks_original[i]),
+            new_rank=int(ranks_new[i]),
+            delta_rank=int(ranks_original[i] - ranks_new[i]),
+            original_rank_low=int(low[i]),
+            original_rank_high=int(high[i]),
+            new_rank_low=int(new_low[i]),
+            new_rank_high=int(new_high[i]),
             residual=residuals[i],
             in_fit=bool(in_fit[i]),
             date=_known(sets.date, i),
             parameters=_known(sets.parameters, i),
         )
-        for i in np.lexsort((np.arange(len(sets)), second.rank, first.rank))
+        for i in np.lexsort((np.arange(len(sets)), ranks_new, ranks_original))
     )
     shared = "models independent" if sets.evidence == "counts" else "models share examples"
     return rows, f"{method}; {shared}"
@@ -404,59 +382,58 @@ def _known(column: tuple[float, ...], i: int) -> float | None:
     return float(column[i]) if column and np.isfinite(column[i]) else None
 
 
-def _columns(side: Side, level: float, seed: int) -> tuple[_Columns, str]:
+def _ranks(side: Side, level: float, seed: int) -> tuple[Any, Any, Any, str]:
+    """Ranks (M,), their lower and upper limits, and how the limits were computed."""
     shared = side.covariance()
     variance = side.variances() if shared is None else shared
-    rank_low, rank_high, method = rank_intervals(side.accuracy, variance, confidence=level, seed=seed)
-    if side.binary:
-        low, high = clopper_pearson(side.correct, side.total, level)
-        error = np.sqrt(side.accuracy * (1.0 - side.accuracy) / side.total)
-        how = "Clopper–Pearson"
-    else:
-        error = np.sqrt(side.variances())
-        ends = [
-            normal(a, e, int(n), level, df=max(int(n) - 1, 1))
+    return ranks(side.accuracy), *rank_intervals(side.accuracy, variance, confidence=level, seed=seed)
+
+
+def _accuracies(side: Side, level: float) -> list[Estimate]:
+    if not side.binary:
+        error, how = np.sqrt(side.variances()), "mean of scores, Student's t"
+        return [
+            normal(float(a), float(e), int(n), level, least=0.0, most=1.0, method=how, df=max(int(n) - 1, 1))
             for a, e, n in zip(side.accuracy, error, side.total, strict=True)
         ]
-        low, high = (np.clip([getattr(end, name) for end in ends], 0.0, 1.0) for name in ("low", "high"))
-        how = "mean of scores, Student's t"
-    order = ranks(side.accuracy).astype(np.int64)
-    return _Columns(side.accuracy, error, low, high, side.total, order, rank_low, rank_high, how), method
+    error = np.sqrt(side.accuracy * (1.0 - side.accuracy) / side.total)
+    columns = (side.accuracy, error, *clopper_pearson(side.correct, side.total, level), side.total)
+    return [
+        Estimate(value, stderr, low, high, level, "Clopper–Pearson", n)
+        for value, stderr, low, high, n in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
-def _accuracy(side: _Columns, i: int, level: float) -> Estimate:
-    value, error, low, high = (float(column[i]) for column in (side.accuracy, side.error, side.low, side.high))
-    return Estimate(value, error, low, high, confidence=level, method=side.method, n=int(side.total[i]))
+def _gap(original: Estimate, new: Estimate) -> Estimate:
+    """Difference of two independent accuracies.
 
-
-def _gap(first: _Columns, second: _Columns, i: int, level: float) -> Estimate:
-    value = float(first.accuracy[i] - second.accuracy[i])
-    error = float(np.hypot(first.error[i], second.error[i]))
-    # Each end combines the distances to the limits of the two accuracies (Newcombe's construction), so that the
-    # interval stays sensible where an accuracy is 0 or 1 and its standard error vanishes.
-    low = value - float(np.hypot(first.accuracy[i] - first.low[i], second.high[i] - second.accuracy[i]))
-    high = value + float(np.hypot(first.high[i] - first.accuracy[i], second.accuracy[i] - second.low[i]))
+    Each end combines the distances to the limits of the two accuracies (Newcombe's construction), so that the
+    interval stays sensible where an accuracy is 0 or 1 and its standard error vanishes.
+    """
+    value = original.value - new.value
+    low = value - float(np.hypot(original.value - original.low, new.high - new.value))
+    high = value + float(np.hypot(original.high - original.value, new.value - new.low))
     return Estimate(
         value,
-        error,
+        float(np.hypot(original.stderr, new.stderr)),
         max(low, -1.0),
         min(high, 1.0),
-        confidence=level,
-        method=f"difference of independent sets, from {first.method} limits",
-        n=int(second.total[i]),
+        confidence=original.confidence,
+        method=f"difference of independent sets, from {original.method} limits",
+        n=new.n,
     )
 
 
 def _residuals(
-    sets: TwoSets, fit: LineFit, original_error: Floats, new_error: Floats, level: float
+    sets: TwoSets, fit: LineFit, original: Sequence[Estimate], new: Sequence[Estimate], level: float
 ) -> list[Estimate]:
     x = sets.original.accuracy if fit.scale == "linear" else sets.original.inside()
-    predicted = fit.predict(x)
     step = 1e-6
     inner = np.clip(x, step, 1 - step)
     steepness = (fit.predict(inner + step / 2) - fit.predict(inner - step / 2)) / step
+    original_error, new_error = (np.array([item.stderr for item in items]) for items in (original, new))
     error = np.sqrt(new_error**2 + (steepness * original_error) ** 2 + fit.prediction_error(x) ** 2)
-    value = sets.new.accuracy - predicted
+    value = sets.new.accuracy - fit.predict(x)
     method = f"new accuracy minus the {fit.scale} line, delta method"
     return [normal(float(v), float(e), fit.n, level, method=method) for v, e in zip(value, error, strict=True)]
 

@@ -4,8 +4,6 @@ errors that models share.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -300,10 +298,7 @@ def _by_bin(
 
 
 def _share(right: Booleans, confidence: float) -> Estimate:
-    n = len(right)
-    if n == 0:
-        return Estimate(np.nan, np.nan, 0.0, 1.0, confidence, "no examples", 0)
-    return share(int(right.sum()), n, confidence)
+    return share(int(right.sum()), len(right), confidence)
 
 
 def _answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
@@ -384,7 +379,8 @@ def shared_errors(outcomes: Any, confidence: float = 0.95) -> CommonErrors:
 
     Args:
         outcomes: right or wrong: outcomes (with answers: also how often common errors agree), or what opens as
-        such. confidence: level of the intervals.
+            such.
+        confidence: level of the intervals.
 
     Example:
         >>> pair = shared_errors(Outcomes.from_arrays([[1, 1, 0, 0], [1, 1, 0, 0]])).rows[0]
@@ -449,21 +445,3 @@ def contact_sheet(images: ArrayLike, columns: int = 10, scale: int = 1) -> NDArr
         top, left = _GAP + i // columns * (height + _GAP), _GAP + i % columns * (width + _GAP)
         sheet[top : top + height, left : left + width] = image
     return sheet
-
-
-def png(picture: NDArray[np.uint8]) -> bytes:
-    """Write (H, W, 3) pixels as a PNG file; eight bits per channel, no filter.
-
-    Example:
-        >>> png(np.zeros((2, 3, 3), np.uint8))[:8]
-        b'\\x89PNG\\r\\n\\x1a\\n'
-    """
-    height, width, _ = picture.shape
-    lines = np.concatenate([np.zeros((height, 1), np.uint8), picture.reshape(height, -1)], axis=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    chunks = (
-        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        for name, body in parts
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

@@ -60,7 +60,8 @@ class Decomposition(Report):
         diminishing_p: proportion of draws of the linear slope at or above 1 (one-sided p for "slope below 1").
         returns: whether the linear slope is "diminishing" (below 1), "not diminishing" (above 1) or "undecided".
         spread: whether the new set's spread of difficulty is "larger", "smaller" or "undecided", by the probit
-        slope. by_date: change of the gap per year, where dates are known.
+            slope.
+        by_date: change of the gap per year, where dates are known.
         confidence: level of all limits.
         notes: what a reader has to know.
     """

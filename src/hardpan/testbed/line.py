@@ -39,7 +39,7 @@ from hardpan.stats.resampling import (
     percentile_interval,
     standard_error,
 )
-from hardpan.testbed.sets import Side, TwoSets, two_sets
+from hardpan.testbed.sets import TwoSets, two_sets
 
 Resample = Literal["models", "examples", "both"]
 RESAMPLES: tuple[Resample, ...] = ("models", "examples", "both")
@@ -91,10 +91,9 @@ class LineFit:
         flat = points.ravel()
         limits = np.empty((2, flat.size))
         for start in range(0, flat.size, _BAND_POINTS_AT_ONCE):
-            part = slice(start, start + _BAND_POINTS_AT_ONCE)
-            limits[:, part] = percentile_interval(
-                self.draws[:, 1:] + self.draws[:, :1] * flat[part], self.slope.confidence
-            )
+            block = slice(start, start + _BAND_POINTS_AT_ONCE)
+            lines = self.draws[:, 1:] + self.draws[:, :1] * flat[block]
+            limits[:, block] = percentile_interval(lines, self.slope.confidence)
         low, high = from_scale(limits, self.scale).reshape(2, *points.shape)
         return low, high
 
@@ -167,14 +166,11 @@ def fit_line(
         raise InputError(
             f"resample={resample!r} needs outcomes, or counts with the sizes of the sets; got accuracies"
         )
-    x, y = (
-        _accuracies(name, values, check_scale(scale)) for name, values in (("original", original), ("new", new))
-    )
+    kind = check_scale(scale)
+    x, y = (_accuracies(name, values, kind) for name, values in (("original", original), ("new", new)))
     if x.shape != y.shape:
         raise InputError(f"original and new must have the same models; got {len(x)} and {len(y)}")
-    return _fit(
-        [to_scale(x, check_scale(scale))], [to_scale(y, check_scale(scale))], (scale,), None, "models", **options
-    )[0]
+    return _fit([to_scale(x, kind)], [to_scale(y, kind)], (scale,), None, "models", **options)[0]
 
 
 class NoLine(InputError):
@@ -262,7 +258,7 @@ def _over_examples(
     its interval reaches from the one end to the other.
     """
     m, counts = len(x), sets.evidence == "counts"
-    steep_x, steep_y = _steepness(sets.original, x, scale), _steepness(sets.new, y, scale)
+    steep_x, steep_y = (1.0 / scale_derivative(values, scale) for values in (x, y))  # dx/dp, dy/dp
     xc, yc = x - x.mean(), y - y.mean()
     spread = float(xc @ xc)
     noise = sets.original.noise(steep_x)
@@ -272,11 +268,11 @@ def _over_examples(
             f"no line: sampling noise makes up {100 * min(noise / spread, 1):.0f} % of the spread of the original "
             "accuracies; compare models that differ more, or on more examples"
         )
-    kept = spread if counts else spread - noise
-    slope = float(xc @ yc) / kept
+    corrected = spread if counts else spread - noise
+    slope = float(xc @ yc) / corrected
     offset = float(y.mean() - slope * x.mean())
-    by_y = np.stack([xc / kept, 1.0 / m - x.mean() * xc / kept])
-    turn = (yc - 2.0 * slope * xc) / kept
+    by_y = np.stack([xc / corrected, 1.0 / m - x.mean() * xc / corrected])
+    turn = (yc - 2.0 * slope * xc) / corrected
     by_x = np.stack([turn, -slope / m - x.mean() * turn])
     covariance = sets.original.combined(by_x * steep_x) + sets.new.combined(by_y * steep_y)
     rng = np.random.default_rng([seed, 7])
@@ -289,9 +285,14 @@ def _over_examples(
         factor = 1.0 / (1.0 - (1.0 - left) * (np.arange(bootstrap) % 101) / 100.0)
         moved = draws[:, 0] * (factor - 1.0)
         draws = draws + np.stack([moved, -moved * x.mean()], axis=1)
+        # The interval of the slope reaches over them, and that of the offset as far as the slope turns about x̄.
+        low, high = _normal(slope, covariance[0, 0], level)
+        offset_low, offset_high = _normal(offset, covariance[1, 1], level)
+        most = 1.0 / left
+        turned = -slope * (most - 1.0) * float(x.mean())
         limits = [
-            _bounded(slope, 1.0 / left, covariance[0, 0], level),
-            _bounded_offset(slope, offset, float(x.mean()), 1.0 / left, covariance[1, 1], level),
+            (min(low, low * most), max(high, high * most)),
+            (offset_low + min(turned, 0.0), offset_high + max(turned, 0.0)),
         ]
     else:
         method = f"least squares corrected for noise in x, {_WORDS['examples' if models is None else 'both']}"
@@ -311,36 +312,16 @@ def _over_examples(
     return LineFit(estimates[0], estimates[1], r2, scale, m, "examples" if models is None else "both", left, draws)
 
 
-def _steepness(side: Side, x: Floats, scale: Scale) -> Floats:
-    """dx/dp at the accuracies."""
-    return np.ones_like(x) if scale == "linear" else 1.0 / scale_derivative(x, scale)
-
-
 def _normal(value: float, variance: float, level: float) -> tuple[float, float]:
     reach = normal_quantile(level) * float(np.sqrt(variance))
     return value - reach, value + reach
 
 
-def _bounded(slope: float, factor: float, variance: float, level: float) -> tuple[float, float]:
-    low, high = _normal(slope, variance, level)
-    return min(low, low * factor), max(high, high * factor)
-
-
-def _bounded_offset(
-    slope: float, offset: float, centre: float, factor: float, variance: float, level: float
-) -> tuple[float, float]:
-    low, high = _normal(offset, variance, level)
-    moved = -slope * (factor - 1.0) * centre
-    return low + min(moved, 0.0), high + max(moved, 0.0)
-
-
 def no_line(sets: TwoSets, scale: str, resample: str, level: float, reason: str) -> LineFit:
     """A fit without a line, for comparisons that are worth making without one."""
-    nothing = Estimate(
-        float("nan"), float("nan"), float("nan"), float("nan"), level, "no line", len(sets), notes=(reason,)
-    )
-    how: Resample = "examples" if resample not in RESAMPLES else resample
-    return LineFit(nothing, nothing, float("nan"), check_scale(scale), len(sets), how, 0.0)
+    nan, how = float("nan"), "examples" if resample not in RESAMPLES else resample
+    unknown = Estimate(nan, nan, nan, nan, level, "no line", len(sets), notes=(reason,))
+    return LineFit(unknown, unknown, nan, check_scale(scale), len(sets), how, 0.0)
 
 
 def _accuracies(side: str, values: Any, scale: Scale) -> Floats:

@@ -103,7 +103,7 @@ def strategies(
     shared = {metric: _shared(parts, metric) for metric, parts in sets.items()}
     rows = []
     for name in tables:
-        taken = {metric: _taken(sets[metric][name], shared[metric]) for metric in sets}
+        taken = {metric: _of_models(sets[metric][name], shared[metric]) for metric in sets}
         rows.append(
             Strategy(
                 name,
@@ -132,9 +132,8 @@ def _shared(parts: Mapping[str, TwoSets], metric: str) -> tuple[str, ...]:
     return tuple(sorted(shared))
 
 
-def _taken(sets: TwoSets, models: tuple[str, ...]) -> TwoSets:
-    rows = np.array([sets.models.index(name) for name in models])
-    return replace(sets, models=models, original=sets.original.take(rows), new=sets.new.take(rows))
+def _of_models(sets: TwoSets, models: tuple[str, ...]) -> TwoSets:
+    return sets.take(np.array([sets.models.index(name) for name in models]))
 
 
 def _notes(sets: Mapping[str, Mapping[str, TwoSets]], shared: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -70,13 +70,10 @@ class Side:
         """(M,) sums of the scores; counts of right answers where scores are 0 or 1."""
         return np.asarray(np.rint(self.accuracy * self.total) if self.binary else self.accuracy * self.total)
 
-    def take(self, models: NDArray[Any]) -> Side:
-        """The same for some of the models, by mask or row numbers."""
-        everything = (
-            models.all() if models.dtype == np.bool_ else np.array_equal(models, np.arange(len(self.total)))
-        )
-        if everything:
-            return self
+    def take(self, models: NDArray[np.int64]) -> Side:
+        """The same for some of the models, by row number."""
+        if np.array_equal(models, np.arange(len(self.total))):
+            return self  # scores are large: no copy
         scores = None if self.scores is None else self.scores[models]
         return replace(self, accuracy=self.accuracy[models], total=self.total[models], scores=scores)
 
@@ -121,9 +118,9 @@ class Side:
         total = np.zeros((len(weights), len(weights)))
         scaled = weights / self.total
         for block in self._blocks():
-            part = scaled @ block if self._complete else scaled @ self._centred(block)
-            part -= (scaled @ self.accuracy)[:, None] if self._complete else 0.0
-            total += part @ part.T
+            sums = scaled @ block if self._complete else scaled @ self._centred(block)
+            sums -= (scaled @ self.accuracy)[:, None] if self._complete else 0.0
+            total += sums @ sums.T
         return total
 
     def mean_variance(self) -> float:
@@ -210,6 +207,14 @@ class TwoSets:
         """(M,) original minus new accuracies."""
         return self.original.accuracy - self.new.accuracy
 
+    def take(self, rows: NDArray[np.int64]) -> TwoSets:
+        """The same for some of the models, by row number."""
+        columns = {name: getattr(self, name) for name in ("models", "group", "date", "parameters")}
+        cut: dict[str, Any] = {
+            name: tuple(column[row] for row in rows) if column else () for name, column in columns.items()
+        }
+        return replace(self, original=self.original.take(rows), new=self.new.take(rows), **cut)
+
 
 def two_sets(
     original: Any,
@@ -228,8 +233,7 @@ def two_sets(
 
     Args:
         original: outcomes on the original set, or what :meth:`hardpan.Outcomes.open` opens; without ``new``,
-        outcomes
-            or a file with both sets, or a pair. ``FILE@hard.json`` takes the examples of a subset.
+            outcomes or a file with both sets, or a pair. ``FILE@hard.json`` takes the examples of a subset.
         new: the same on the new set.
         metric: the metric of counts, or top1, top5, ... of predicted classes.
         original_set: the name of the original set, where a file has several.
@@ -244,74 +248,74 @@ def two_sets(
         if metric not in (None, original.metric):
             raise InputError(f"metric: the sets were read as {original.metric}; got {metric!r}: leave it out")
         return original
-    if (
-        new is None
-        and isinstance(original, (list, tuple))
-        and len(original) == 2
-        and not isinstance(original[0], dict)
-    ):
-        original, new = original
+    if new is None and isinstance(original, (list, tuple)) and len(original) == 2:
+        original, new = original if not isinstance(original[0], dict) else (original, None)
     options: dict[str, Any] = {
         "metric": metric,
         "check_classes": check_classes,
         "n_classes": n_classes,
         "by_order": by_order,
     }
-    totals: dict[str, Any] = {"totals": (original_total, new_total)}
+    totals: Any = (original_total, new_total)
     if new is None:
-        (opened, manifest, where) = _opened(original, options, original_total, new_total)
-        sides = _both(opened, original_set, new_set, where)
-        notes, columns = opened.notes, [opened]
-        if manifest:
-            whole, sides = sides, [_subset(side, manifest, opened, where) for side in sides]
-            notes += tuple(map(_subset_note, ("original", "new"), whole, sides, [manifest] * 2))
+        sizes = None if totals == (None, None) else list(totals)
+        opened = [_open(original, options, sizes)] * 2
+        sides = _both(opened[0], original_set, new_set)
     else:
-        both = [_opened(item, options, size) for item, size in ((original, original_total), (new, new_total))]
-        if all(item[0].totals is not None for item in both) and all(
-            isinstance(i, (str, os.PathLike)) for i in (original, new)
-        ):
-            for _, manifest, where in both:
-                _refuse_manifest(manifest, where)
-            together = Outcomes.open([original, new], **options, **totals)
-            sides, columns, notes = [_counted(together, 0), _counted(together, 1)], [together], together.notes
+        opened = [_open(source, options, size) for source, size in zip((original, new), totals, strict=True)]
+        if all(item.outcomes.totals is not None for item in opened) and _is_path(original) and _is_path(new):
+            together = Outcomes.open([original, new], **options, totals=totals)
+            opened = [replace(item, outcomes=together) for item in opened]
+            sides = [_counted(together, 0), _counted(together, 1)]
         else:
-            wanted = (original_set, new_set)
-            sides = [
-                _one(item[0], name, side, item[2])
-                for item, name, side in zip(both, wanted, ("original", "new"), strict=True)
-            ]
-            columns, notes = [item[0] for item in both], tuple(n for item in both for n in item[0].notes)
-            for position, (opened, manifest, where) in enumerate(both):
-                if manifest:
-                    part = _subset(sides[position], manifest, opened, where)
-                    notes += (_subset_note(("original", "new")[position], sides[position], part, manifest),)
-                    sides[position] = part
-    joined = _joined(sides, columns, tuple(dict.fromkeys(notes)), metric, check_classes, n_classes)
+            names = zip(opened, (original_set, new_set), ("original", "new"), strict=True)
+            sides = [_one(item, name, side) for item, name, side in names]
+    notes = [note for item in opened for note in item.outcomes.notes]
+    for position, item in enumerate(opened):
+        if item.manifest:
+            whole, sides[position] = sides[position], _subset(sides[position], item)
+            notes.append(_subset_note(("original", "new")[position], whole, sides[position], item.manifest))
+    tables = [item.outcomes for item in opened]
+    joined = _joined(sides, tables, tuple(dict.fromkeys(notes)), metric, check_classes, n_classes)
     return replace(joined, hashes=_hashes(original) | _hashes(new))
 
 
-def _opened(source: Any, options: dict[str, Any], *sizes: int | None) -> tuple[Outcomes, str, str]:
-    """Outcomes, the manifest of a subset, and what to call the source in a message."""
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """Outcomes, the manifest of a subset of their examples, and what to call the source in a message."""
+
+    outcomes: Outcomes
+    manifest: str
+    where: str
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike))
+
+
+def _open(source: Any, options: Mapping[str, Any], totals: Any) -> _Opened:
     if isinstance(source, Outcomes):
         _refuse_metric(options, source.source or "outcomes")
-        return source, "", source.source or "outcomes"
+        return _Opened(source, "", source.source or "outcomes")
     if hasattr(source, "outcomes"):
         _refuse_metric(options, "predictions")
-        return source.outcomes(), "", "predictions"
+        return _Opened(source.outcomes(), "", "predictions")
     manifest = ""
-    if isinstance(source, (str, os.PathLike)):
+    if _is_path(source):
         path = os.fspath(source)
         if not Path(path).exists():
             data, manifest = parse_source(path)
             source = Path(data)
         if (Path(source) / "zarr.json").is_file():
             _refuse_metric(options, str(source))
-            return store_outcomes(Path(source)), manifest, str(source)
-    totals: Any = list(sizes) if len(sizes) == 2 and sizes != (None, None) else sizes[0]
-    opened = Outcomes.open(source, **options, totals=totals)
-    if opened.totals is not None:
-        _refuse_manifest(manifest, str(source))
-    return opened, manifest, str(source) if isinstance(source, (str, os.PathLike)) else "table"
+            return _Opened(store_outcomes(Path(source)), manifest, str(source))
+    outcomes = Outcomes.open(source, **options, totals=totals)
+    where = str(source) if _is_path(source) else "table"
+    if manifest and outcomes.totals is not None:
+        raise InputError(
+            f"{where}: has counts, not the examples that {manifest} could choose; give predictions with ids"
+        )
+    return _Opened(outcomes, manifest, where)
 
 
 def _refuse_metric(options: Mapping[str, Any], where: str) -> None:
@@ -335,7 +339,8 @@ def store_outcomes(path: Path) -> Outcomes:
 
 def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
     """Outcomes of one test set: ``test_set`` where the source has several; ``FILE@hard.json`` takes a subset."""
-    outcomes, manifest, where = _opened(source, {}, None)
+    opened = _open(source, {}, None)
+    outcomes, where = opened.outcomes, opened.where
     if outcomes.totals is not None:
         raise InputError(f"{where}: has counts; expected scores or predictions example by example")
     column, known = _names(outcomes)
@@ -345,17 +350,10 @@ def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
         if test_set is None:
             raise InputError(f"{where}: state which set to use (--set), one of {few(sorted(known))}")
         outcomes = outcomes.select(items=outcomes.groups[column] == test_set)
-    if manifest:
+    if opened.manifest:
         ids = _row_names(outcomes.items, 1, where)
-        outcomes = outcomes.select(items=subset_rows(manifest, ids))
+        outcomes = outcomes.select(items=subset_rows(opened.manifest, ids))
     return outcomes
-
-
-def _refuse_manifest(manifest: str, where: str) -> None:
-    if manifest:
-        raise InputError(
-            f"{where}: has counts, not the examples that {manifest} could choose; give predictions with ids"
-        )
 
 
 def _names(outcomes: Outcomes) -> tuple[str, list[str]]:
@@ -366,15 +364,17 @@ def _names(outcomes: Outcomes) -> tuple[str, list[str]]:
     return "", [""]
 
 
-def _both(outcomes: Outcomes, original: str | None, new: str | None, where: str) -> list[Side]:
+def _both(opened: _Opened, original: str | None, new: str | None) -> list[Side]:
+    outcomes, where = opened.outcomes, opened.where
     column, known = ("", outcomes.items.tolist()) if outcomes.totals is not None else _names(outcomes)
     if len(known) < 2:
         raise InputError(f"{where}: has one test set; give the other set, too")
     first = original or ("original" if "original" in known else None)
     rest = [name for name in known if name != first]
     second = new or ("new" if "new" in known else rest[0] if len(rest) == 1 else None)
-    if first is None and original is None and len(known) == 2 and second is not None:
+    if first is None and len(known) == 2 and second is not None:
         first = next(name for name in known if name != second)
+    sides = []
     for side, name in (("original", first), ("new", second)):
         if name is None:
             raise InputError(
@@ -382,21 +382,20 @@ def _both(outcomes: Outcomes, original: str | None, new: str | None, where: str)
             )
         if name not in known:
             raise InputError(f"{where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
-    assert first is not None
-    assert second is not None
-    if outcomes.totals is not None:
-        return [_counted(outcomes, known.index(first)), _counted(outcomes, known.index(second))]
-    return [_scored(outcomes, name, column) for name in (first, second)]
+        counts = outcomes.totals is not None
+        sides.append(_counted(outcomes, known.index(name)) if counts else _scored(outcomes, name, column))
+    return sides
 
 
-def _one(outcomes: Outcomes, wanted: str | None, side: str, where: str) -> Side:
+def _one(opened: _Opened, name: str | None, side: str) -> Side:
+    outcomes = opened.outcomes
     if outcomes.totals is not None:
         return _counted(outcomes, 0)
     column, known = _names(outcomes)
-    name = wanted or (known[0] if len(known) == 1 else side)
-    if name not in known and not (wanted is None and len(known) == 1):
-        raise InputError(f"{where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
-    return _scored(outcomes, name or side, column)
+    test_set = name or (known[0] if len(known) == 1 else side)
+    if test_set not in known:
+        raise InputError(f"{opened.where}: {side} must be one of the sets {few(sorted(known))}; got {test_set!r}")
+    return _scored(outcomes, test_set or side, column)
 
 
 def _counted(outcomes: Outcomes, item: int) -> Side:
@@ -410,13 +409,13 @@ def _counted(outcomes: Outcomes, item: int) -> Side:
 
 def _scored(outcomes: Outcomes, name: str, column: str) -> Side:
     """One set of the outcomes: a view of its scores, not a copy, where its items are adjacent."""
-    places = np.flatnonzero(outcomes.groups[column] == name) if column else np.arange(outcomes.n_items)
-    adjacent = len(places) > 0 and places[-1] - places[0] + 1 == len(places)
-    chosen: Any = slice(int(places[0]), int(places[-1]) + 1) if adjacent else places
-    scores = outcomes.item_scores()[:, chosen]
+    positions = np.flatnonzero(outcomes.groups[column] == name) if column else np.arange(outcomes.n_items)
+    adjacent = len(positions) > 0 and positions[-1] - positions[0] + 1 == len(positions)
+    index: Any = slice(int(positions[0]), int(positions[-1]) + 1) if adjacent else positions
+    scores = outcomes.item_scores()[:, index]
     accuracy, total = _means(scores)
-    key = None if outcomes.key is None else outcomes.key[chosen]
-    return Side(name, accuracy, total, scores, outcomes.items[chosen], np.arange(len(places)), key)
+    key = None if outcomes.key is None else outcomes.key[index]
+    return Side(name, accuracy, total, scores, outcomes.items[index], np.arange(len(positions)), key)
 
 
 def _means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
@@ -431,37 +430,37 @@ def _only_binary(scores: Floats) -> bool:
     return all(bool(((row == 0.0) | (row == 1.0) | np.isnan(row)).all()) for row in scores)
 
 
-def _subset(side: Side, manifest: str, outcomes: Outcomes, where: str) -> Side:
+def _subset(side: Side, opened: _Opened) -> Side:
     """The examples of a set that the manifest of a subset names."""
     assert side.items is not None
+    outcomes, manifest, where = opened.outcomes, opened.manifest, opened.where
     ids = _row_names(outcomes.items, len(_names(outcomes)[1]), where)
     if len(np.unique(ids)) < len(ids):
         raise InputError(f"{where}: an id names two examples, so {manifest} could mean either; give each its own")
-    wanted = ids[subset_rows(manifest, ids)]
-    own = _row_names(side.items, 1, where)
-    rows = np.flatnonzero(np.isin(own, wanted)).astype(np.int64)
+    names = ids[subset_rows(manifest, ids)]
+    rows = np.flatnonzero(np.isin(_row_names(side.items, 1, where), names)).astype(np.int64)
     if not len(rows):
         raise InputError(f"{manifest}: names no example of the {side.name} set in {where}; give two files")
     return side.select(rows)
 
 
-def _subset_note(side: str, whole: Side, part: Side, manifest: str) -> str:
-    assert whole.scores is not None
-    assert part.scores is not None
-    kept, size = part.scores.shape[1], whole.scores.shape[1]
-    return f"Only the {kept:,} of {size:,} examples of the {side} set that {manifest} names."
+def _subset_note(side: str, whole: Side, subset: Side, manifest: str) -> str:
+    assert whole.items is not None
+    assert subset.items is not None
+    sizes = f"{len(subset.items):,} of {len(whole.items):,}"
+    return f"Only the {sizes} examples of the {side} set that {manifest} names."
 
 
 def _hashes(source: Any) -> dict[str, str]:
     """Hashes of the files of a source; of folders only where they are small."""
-    if not isinstance(source, (str, os.PathLike)):
+    if not _is_path(source):
         return {}
     data, manifest = (os.fspath(source), "") if Path(source).exists() else parse_source(os.fspath(source))
     path = Path(data)
-    result = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
-    if len(result) > _MOST_HASHED or sum(item.stat().st_size for item in result) > _MOST_HASHED_BYTES:
-        result = []
-    return {item.name: file_hash(item) for item in (*result, *([Path(manifest)] if manifest else []))}
+    paths = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    if len(paths) > _MOST_HASHED or sum(item.stat().st_size for item in paths) > _MOST_HASHED_BYTES:
+        paths = []
+    return {item.name: file_hash(item) for item in (*paths, *([Path(manifest)] if manifest else []))}
 
 
 def _row_names(items: NDArray[np.str_], sets: int, where: str) -> NDArray[np.str_]:
@@ -497,11 +496,10 @@ def _joined(
     rows = [{name: row for row, name in enumerate(models)} for models in names]
     taken = [side.take(np.array([row[name] for name in shared])) for side, row in zip(sides, rows, strict=True)]
     described = {name: values for item in reversed(columns) for name, values in item.model_groups.items()}
-    place = [rows[0][name] for name in shared]
 
     def column(name: str) -> tuple[str, ...]:
         values = described.get(name)
-        return () if values is None else tuple(str(values[row]) for row in place)
+        return () if values is None else tuple(str(values[rows[0][model]]) for model in shared)
 
     if check_classes and taken[0].key is not None and taken[1].key is not None:
         if n_classes is None:
