@@ -489,7 +489,7 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
         charts=(
             _scatter(report, original, new),
             *_dates(report),
-            _deviations(report, "gap", "Drop by model", "drop, original minus new accuracy"),
+            _deviations(report, "gap", "Drop by model", "drop in accuracy"),
             _slope(report, original, new),
         ),
         folded=(_models_table(report), _summary(report), *_group_tables(report), *residuals),
@@ -645,7 +645,7 @@ def _dates(report: Comparison) -> tuple[Chart, ...]:
     ends = (float(years.min()), float(years.max()))
     line = tuple({"date": end, "value": level + report.by_date.value * (end - centre)} for end in ends)
     words = f"Drop against year of publication for {len(dated)} models; it changes by {_per_year(report.by_date)}."
-    options = {"y_title": "drop, original minus new accuracy", "line": line}
+    options = {"y_title": "drop in accuracy", "line": line}
     return (Chart("dates", "Drop by year of publication", marks, words, options),)
 
 

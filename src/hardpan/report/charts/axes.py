@@ -33,7 +33,7 @@ SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LI
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
 
-_SHORT_LEGEND, _FEW = 30, 3  # letters that a narrow screen has room for in one line; names that may have one each
+_SHORT_LEGEND, _FEW = 20, 3  # letters that a narrow screen has room for in one line; names that may have one each
 
 
 class Rows(alt.Data):
@@ -209,7 +209,7 @@ def axis_title(title: str, log: bool) -> str:
     """A title in one line; it says that an axis is logarithmic."""
     # A line separator (U+2028) would break the expressions that Vega makes of titles.
     title = " ".join(title.split())
-    return f"{title} (logarithmic axis)" if log else title
+    return f"{title} (log scale)" if log else title
 
 
 def domain_of(values: list[float]) -> list[float]:

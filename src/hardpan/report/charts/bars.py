@@ -139,7 +139,7 @@ def _bar_axis(
     if hidden:
         axis = None
     elif percent:
-        axis = alt.Axis(labelExpr=PERCENT, tickCount=6)
+        axis = alt.Axis(labelExpr=PERCENT, tickCount=6, labelOverlap="greedy", labelSeparation=6)
     else:
         axis = alt.Axis(**(whole_ticks() if whole(row["value"] or 0 for row in rows) else number_ticks()))
     title = None if hidden else x_title(chart, "")
@@ -173,7 +173,7 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     most = max((row["count"] for row in chart.rows), default=1)
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False) if log else alt.Scale(zero=True)
     ticks = count_ticks(most) if log else whole_ticks()
-    title = "examples (logarithmic axis)" if log else "examples"
+    title = "examples (log scale)" if log else "examples"
     x = alt.X(
         "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
     )
@@ -209,7 +209,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False)
     y = alt.Y(
         "height:Q",
-        title="examples (logarithmic axis)",
+        title="examples (log scale)",
         scale=scale,
         axis=alt.Axis(**count_ticks(max((row["count"] for row in rows), default=1))),
     )

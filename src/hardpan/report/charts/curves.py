@@ -112,7 +112,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
     shown = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
     smallest = (min(shown) if log else max(shown) / 10) if share and shown else math.inf
-    title = error_title(words, smallest) + (" (logarithmic axis)" if log else "")
+    title = error_title(words, smallest) + (" (log scale)" if log else "")
     labels: dict[str, Any] = {"labelExpr": error_labels(smallest)} if share else number_ticks()
     if log and shown:  # a little beyond the data, with round numbers inside
         ends = [min(shown) / 1.2, 1.2 * max(shown)]

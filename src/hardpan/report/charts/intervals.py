@@ -139,6 +139,9 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     }
 
 
+_NUMBER_AND_NOTE = 260  # pixels of a plot in which a number and a note stand beside each other
+
+
 def ranking(chart: Chart) -> alt.TopLevelMixin:
     """Models by score: a dot with its interval and its number per row, the first tier shaded and coloured."""
     percent = bool(chart.options.get("percent", True))
@@ -180,10 +183,12 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.Color("tier:N", legend=None, scale=tier)
     axis = named_rows(190)
     base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=axis), tooltip=tips)
+    # A phone has no room for the number and the note; the number is in the tooltip and the table.
+    size: Any = alt.ExprRef(f"width < {_NUMBER_AND_NOTE} ? 0 : 11") if noted else 11
     layers = [
         base.mark_rule(strokeWidth=2).encode(x=x("low"), x2=alt.X2("high:Q"), color=colour),
         base.mark_point(size=55, filled=True, opacity=1).encode(x=x("value"), color=colour),
-        base.mark_text(align="left", baseline="middle", dx=6, fontSize=11, color=LIGHT.ink).encode(
+        base.mark_text(align="left", baseline="middle", dx=6, fontSize=size, color=LIGHT.ink).encode(
             x=x("high"), text=alt.Text("text:N")
         ),
     ]
