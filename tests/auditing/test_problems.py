@@ -139,13 +139,19 @@ def test_labels_that_predictions_doubt_are_listed_with_votes_as_precision(tmp_pa
     votes = (10 * np.eye(2)[clean]).astype(int)
     np.savez(tmp_path / "votes.npz", votes=votes)
     report = auditing.audit(
-        data, **BARE, predictions={"m": probs}, votes=str(tmp_path / "votes.npz"), out=tmp_path / "out"
+        data,
+        **BARE,
+        predictions={"m": probs, "again": probs},
+        held_out=True,
+        votes=str(tmp_path / "votes.npz"),
+        out=tmp_path / "out",
     )
     (problem,) = [item for item in report.problems if item.kind == "labels"]
     test = data.splits().test
     assert set(problem.rows) == set(flipped) & set(test.tolist())
     assert problem.count.low < 100 * len(test) / 2000 < problem.count.high
     assert problem.details["precision"].value == 1.0
+    assert report.budget.labels.value == report.budget.total.value > 0
     lines = (tmp_path / "out" / "problems" / "labels.csv").read_text().splitlines()
     assert lines[0] == "row,id,split,label,suggested,probability"
     assert len(lines) == 1 + len(problem.rows)

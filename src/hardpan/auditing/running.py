@@ -23,7 +23,6 @@ from hardpan import bayes, files, stats
 from hardpan.auditing import examples, fresh, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve, of_the_best
-from hardpan.auditing.labels import Suspects
 from hardpan.auditing.near_copies import nearest_training
 from hardpan.auditing.problems import Problem
 from hardpan.bayes.floors.bracketing import (
@@ -341,6 +340,8 @@ def _run(
     if hard is not None:
         downloads[HARD_SUBSET] = files.dumps(files.to_json(hard.subset)) + "\n"
     answers = _answers(evidence, floor, probs)
+    wrong = any(item.kind == "labels" and item.of == "test" and item.severity != "note" for item in found)
+    doubted = suspects["test"].rows if wrong else np.zeros(0, dtype=np.int64)
     learning = _learning(evidence, answers)
     return Audit(
         dataset=dataset.name,
@@ -351,7 +352,7 @@ def _run(
         verdicts=verdicts,
         curves=curves,
         learning=learning,
-        budget=_error_budget(evidence, floor, answers, suspects),
+        budget=_error_budget(evidence, floor, answers, doubted),
         steps=tuple(evidence.steps),
         notes=tuple(overview.note_words(note) for note in evidence.notes),
         size={
@@ -479,9 +480,12 @@ def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | 
 
 
 def _error_budget(
-    evidence: Evidence, floor: Floor | None, answers: Mapping[str, Labels], suspects: Mapping[str, Suspects]
+    evidence: Evidence, floor: Floor | None, answers: Mapping[str, Labels], doubted: Labels
 ) -> ErrorBudget | None:
-    """The error budget of the floor's best model; None where its decisions on all test rows are not known."""
+    """The error budget of the floor's best model; None where its decisions on all test rows are not known.
+
+    ``doubted`` are test rows whose labels look wrong.
+    """
     inputs = evidence.inputs
     if inputs is None or floor is None or floor.best is None or floor.best.name not in answers:
         return None
@@ -496,15 +500,12 @@ def _error_budget(
             ]
     if len(voters) < 2 or not len(inputs.test):
         return None
-    doubted = np.zeros(len(inputs.test), dtype=bool)
-    if "test" in suspects and suspects["test"].telling:
-        doubted = np.isin(inputs.test, suspects["test"].rows)
     return error_budget(
         floor.best.name,
         answers[floor.best.name],
         voters,
         evidence.labels[inputs.test],
-        doubted,
+        np.isin(inputs.test, doubted),
         confidence=evidence.config.confidence,
         classifiers=floor.bracket.n_classifiers,
     )

@@ -120,6 +120,23 @@ def test_votes_or_soft_labels_alone_are_enough():
         bayes.floor()
 
 
+def test_votes_and_soft_labels_that_the_labels_do_not_follow_are_not_used():
+    """Labels that are the majority of votes have a lower Bayes error than one vote."""
+    rng = np.random.default_rng(3)
+    x, hidden = rng.normal(size=(2, 900, 2))  # no classifier here comes near the floor
+    truth = posterior(hidden)
+    votes = rng.multinomial(3, truth)
+    drawn, majority = (rng.random(900) < truth[:, 1]).astype(int), votes.argmax(axis=1)
+    for table, assumption in ((votes, "votes"), (truth, "soft-labels")):
+        used = bayes.floor(Dataset.from_arrays(x, drawn), **QUICK, votes=table)
+        assert used.bracket.low_assumption == assumption
+        assert 0 < used.low < (1 - truth.max(axis=1)).mean()
+        unused = bayes.floor(Dataset.from_arrays(x, majority), **QUICK, votes=table)
+        assert (unused.low, unused.bracket.low_from) == (0.0, "")
+        assert "assumption rejected" in {entry.status for entry in unused.entries if entry.assumption == assumption}
+        assert "not used" in unused.headline
+
+
 def test_soft_labels_of_a_binary_problem_are_calibrated_too(data):
     soft = posterior(data.x) ** 3
     soft /= soft.sum(axis=1, keepdims=True)

@@ -69,6 +69,8 @@ def headline(audit: Audit) -> str:
         return f"On {audit.dataset} nothing could be measured."
     bracket = audit.floor.bracket
     words = floors.bracket_words(audit.floor)
+    if any(item.details.get("code") == "unused_column" for item in audit.problems):
+        words = f"from the columns that were used, {words}"
     said = f"The best model here has {numbers.estimate(best)} error. {floors.capital(words)}"
     if not bracket.low_from:
         said += "; nothing in these data bounds it from below"

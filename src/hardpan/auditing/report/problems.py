@@ -111,6 +111,8 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         return f"A row number or identifier is among the features: {columns}", tail
     if problem.kind == "constant-columns":
         return f"Constant features: {columns}", "They carry no information; check how they were exported."
+    if problem.kind == "channels-first":
+        return "The images are stored with channels first", f"{str(details['message']).rstrip('.')}."
     if problem.kind == "leak-feature":
         return (
             f"A feature is nearly the label: {columns}",

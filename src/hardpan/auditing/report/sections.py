@@ -325,7 +325,7 @@ def contents_section(evidence: Evidence) -> Section:
     kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
     size = int(np.prod(dataset.x.shape[1:]))
     sentences = [
-        f"{dataset.name} has {len(dataset):,} {kind} ({size:,} numbers each) in {k:,} classes.",
+        f"{dataset.name} has {len(dataset):,} {kind} ({numbers.counted(size, 'number')} each) in {k:,} classes.",
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
         _balance(total, dataset.class_names),

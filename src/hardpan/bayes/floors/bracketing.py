@@ -35,7 +35,13 @@ from hardpan.bayes.floors.verdict import (
     Entry,
     weigh,
 )
-from hardpan.bayes.floors.votes import Annotations, isotonic_floor, read_votes, vote_floor
+from hardpan.bayes.floors.votes import (
+    Annotations,
+    fewer_differences_p_value,
+    isotonic_floor,
+    read_votes,
+    vote_floor,
+)
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
@@ -622,21 +628,28 @@ def _from_repeats(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
 
 
 def _from_annotations(annotations: Annotations, inputs: FloorInputs | None, config: FloorConfig) -> list[Entry]:
-    level = config.confidence
-    entries = []
+    level, check = config.confidence, None
+    truth = None if inputs is None or annotations.rows is None else inputs.labels[annotations.rows]
     if annotations.votes is not None:
         result = vote_floor(annotations.votes, confidence=level)
-        entries.append(Entry("Votes, uncorrected", "lower", result.uncorrected, VOTES))
-        entries.append(Entry("Votes, one left out", "upper", result.left_out, VOTES))
+        if truth is not None:
+            differ, p_value = fewer_differences_p_value(annotations.votes, truth, result)
+            check = AssumptionTest(p_value, result.uncorrected.value, differ)
+        entries = [
+            Entry("Votes, uncorrected", "lower", result.uncorrected, VOTES, check=check),
+            Entry("Votes, one left out", "upper", result.left_out, VOTES, check=check),
+        ]
         if result.point is not None:
-            entries.append(Entry("Votes, mixture", "estimate", result.point, VOTES))
+            entries.append(Entry("Votes, mixture", "estimate", result.point, VOTES, check=check))
         return entries
     soft = annotations.soft_labels
     assert soft is not None
     item = plug_in(soft, confidence=level, method="mean of 1 − largest soft label")
-    entries.append(Entry("Soft labels", "estimate", item, SOFT_LABELS))
-    if inputs is not None and annotations.rows is not None and soft.shape[1] == 2 and len(soft) >= ISOTONIC_ROWS:
-        truth = inputs.labels[annotations.rows]
+    if truth is not None:
+        made, predicted, p_value = predicted_errors_test(soft, truth)
+        check = AssumptionTest(p_value, predicted / len(soft), made / len(soft))
+    entries = [Entry("Soft labels", "estimate", item, SOFT_LABELS, check=check)]
+    if truth is not None and soft.shape[1] == 2 and len(soft) >= ISOTONIC_ROWS:
         isotonic = isotonic_floor(soft, truth, confidence=level, seed=config.seed)
         entries.append(Entry("Soft labels, isotonic", "estimate", isotonic, "ordered-soft-labels"))
     return entries

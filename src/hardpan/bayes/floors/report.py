@@ -54,7 +54,9 @@ METHOD = (
     "Lower end: without an assumption about how the posterior varies with x, finitely many labelled examples give "
     "none, unless inputs repeat. It is taken only from repeated inputs with conflicting labels (two labels of one "
     "input differ with probability d: the error there is at least (K−1)/K · (1 − √(1 − K/(K−1) · d))), from votes "
-    "or soft labels, or from a noise rate that the user states. Where both ends are given, each has half of α.",
+    "or soft labels, or from a noise rate that the user states. Votes are not used where labels differ from the "
+    "majority more rarely than labels drawn as votes would, soft labels where labels differ from the likeliest "
+    "class more or less often than they state. Where both ends are given, each has half of α.",
     "Estimates under an assumption (nearest neighbours, spanning tree, Gaussian models, plug-ins, flows) are "
     "listed with the assumption, a test of it where there is one, and the value at half of the examples. An "
     "estimate above the upper end is refuted, the assumption of a model that makes more or fewer errors than it "
@@ -150,7 +152,7 @@ def headline(floor: Floor) -> str:
     """The bracket, and the best classifier's error."""
     said = f"On {floor.dataset} {bracket_words(floor)}"
     if floor.best is not None:
-        said += f"; the best classifier here makes {numbers.estimate(floor.best.estimate)}"
+        said += f"; the best classifier here has {numbers.estimate(floor.best.estimate)} error"
     return said + "." + refused_words(floor)
 
 
@@ -162,7 +164,20 @@ def refused_words(floor: Floor) -> str:
         for item in floor.entries
         if item.assumption in names and item.role in ("lower", "estimate") and item.status == "refuted"
     ]
-    return f" {capital(floor.bracket.high_from)} refutes {numbers.listed(refused)}." if refused else ""
+    said = f" The error of {floor.bracket.high_from} refutes {numbers.listed(refused)}." if refused else ""
+    for entry in [e for e in floor.entries if _is_evidence(e) and e.status == "assumption rejected"][:1]:
+        said += f" The {names[entry.assumption]} is not used: {_rejected(entry)}."
+    return said
+
+
+def _rejected(entry: Entry) -> str:
+    """Why the labels of a dataset do not follow its votes or soft labels."""
+    assert entry.check is not None
+    predicted, observed = percent(entry.check.predicted), percent(entry.check.observed)
+    if entry.assumption == VOTES:
+        expected = f"labels drawn as annotators vote would differ from the majority in at least {predicted}"
+        return f"{expected}, these do in {observed}"
+    return f"labels should differ from their likeliest class in {predicted}, and do in {observed}"
 
 
 def bracket_words(floor: Floor) -> str:
@@ -245,6 +260,8 @@ def sentences(floor: Floor) -> tuple[str, ...]:
     if bracket.low_from:
         rests = f"The lower end comes from “{bracket.low_from}”"
         said.append(f"{rests}, and holds if {ASSUMPTIONS[bracket.low_assumption]}.")
+    elif any(_is_evidence(entry) for entry in floor.entries):
+        said.append("What was stated about the labels does not hold here, so no evidence bounds it from below.")
     else:
         said.append("No evidence bounds it from below: no votes, no stated noise rate, no conflicting labels.")
     if floor.n_copies:
@@ -305,6 +322,8 @@ def reason(entry: Entry) -> str:
     if entry.status == "refuted":
         return f"Refuted by {others}."
     if entry.status == "assumption rejected" and entry.check is not None:
+        if _is_evidence(entry):
+            return f"{capital(_rejected(entry))}."
         predicted, observed = percent(entry.check.predicted), percent(entry.check.observed)
         return f"The model predicts {predicted} errors and makes {observed}: its assumption is rejected."
     if entry.status == "contradicted":

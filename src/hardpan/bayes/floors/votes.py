@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
-from scipy.special import gammaln
+from scipy.special import gammaln, pdtr
 
 from hardpan.bayes.floors.inputs import Floats, Labels, as_probabilities, mean_estimate
 from hardpan.errors import InputError
@@ -112,6 +112,33 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
             log10=float(np.log10(value)) if value > 0 else None,
         )
     return VoteFloor(uncorrected, left_out, point, len(kept), len(counts) - len(kept), fewest)
+
+
+def fewer_differences_p_value(votes: ArrayLike, labels: ArrayLike, floor: VoteFloor) -> tuple[float, float]:
+    """How often labels differ from the majority vote, and the p-value of so few under labels drawn as votes are.
+
+    A label that is drawn like one more vote differs from any function of the other votes at least as often as the
+    Bayes error, which the uncorrected estimate does not exceed on average. Labels that are themselves a majority of
+    votes, or were checked, differ more rarely: their Bayes error may be lower than that of votes.
+
+    Args:
+        votes: (n, K) counts.
+        labels: (n,) class numbers.
+        floor: of these votes; the lower limit of its uncorrected estimate is compared.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> posterior = rng.dirichlet([0.3, 0.3, 0.3], 2000)
+        >>> votes = rng.multinomial(5, posterior)
+        >>> labels = (posterior.cumsum(axis=1) < rng.random(2000)[:, None]).sum(axis=1)
+        >>> found = vote_floor(votes)
+        >>> [fewer_differences_p_value(votes, y, found)[1] > 0.01 for y in (labels, votes.argmax(axis=1))]
+        [True, False]
+    """
+    counts, truth = _counts(votes), np.asarray(labels)
+    several = counts.sum(axis=1) >= 2
+    made = int((counts[several].argmax(axis=1) != truth[several]).sum())
+    return made / floor.n, float(pdtr(made, max(0.0, floor.uncorrected.low) * floor.n))
 
 
 def mixture_error(counts: Floats) -> float:
