@@ -51,7 +51,7 @@ def test_targets():
     assert checked_targets([0, 0, 0], 3, None)[1] == 2
     assert checked_targets([[0.5, 0.5], [1, 0]], 2, 2)[0].dtype == np.float32
     for targets, n, classes, message in [
-        ([0, 1], 3, None, r"targets must have shape \(3,\)"),
+        ([0, 1], 3, None, r"targets must"),
         ([0.5, 1], 2, None, "class numbers"),
         ([-1, 1], 2, None, "class numbers"),
         ([0, 3], 2, 3, "targets name class 3"),

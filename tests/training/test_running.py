@@ -239,7 +239,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
     refused("model 'resnet7' is not known", model="resnet7")
     refused("objective 'groupdro' needs groups", objective="groupdro")
     refused("groups", groups=np.zeros(500, dtype=int))
-    refused("groups must be 500 whole numbers", objective="reweight", groups=np.zeros(3, dtype=int))
+    refused("groups must", objective="reweight", groups=np.zeros(3, dtype=int))
     refused("has no labels", data=Dataset("x", digits.x, digits.ids))
     refused("neither a name", data="digitz")
     with pytest.raises(InputError, match=r"\bout\b"):

@@ -104,7 +104,7 @@ def fit_arrays(
             def record(epoch: int, probs: NDArray[np.float32], rows: Any, index: int = index) -> None:
                 result[index, index_of[epoch]] = probs[: len(predicted)]
 
-            fitted = fit_model(
+            model, history = fit_model(
                 config,
                 training_set,
                 Evaluation(examples, record, parts, labels),
@@ -113,10 +113,10 @@ def fit_arrays(
                 progress=progress_of(progress, index, config.seeds),
                 label=f"{config.model} seed {first_seed + index}, ",
             )
-            histories.append(tuple(fitted.history.epochs))
+            histories.append(tuple(history.epochs))
             unseen = [at for epoch, at in index_of.items() if epoch > len(histories[-1])]
             if unseen:  # the run ended early; what it would have said is what the weights it kept say
-                evaluator = Evaluator(fitted.model, examples, n_classes=classes, precision=precision)
+                evaluator = Evaluator(model, examples, n_classes=classes, precision=precision)
                 result[index, unseen] = evaluator()[: len(predicted)]
     return ArrayFit(result, config.recorded_epochs(), tuple(histories), config)
 

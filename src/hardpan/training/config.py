@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, number, one_of, whole_number
 from hardpan.files import record
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
 OBJECTIVES = ("erm", "groupdro", "reweight", "upsample", "subsample")
 
 # What decides where a run computes and what is kept of it, but not its numbers.
-_NOT_THE_NUMBERS = (
+_NOT_THE_NUMBERS = {
     "model",
     "seeds",
     "record_every",
@@ -26,7 +26,7 @@ _NOT_THE_NUMBERS = (
     "patience",
     "evaluation_batch",
     "capture",
-)
+}
 
 
 @record
@@ -97,26 +97,21 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, least in _WHOLE.items():
-            whole_number(name, getattr(self, name), least)
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if value is None and name in _BY_ARCHITECTURE:
-                continue
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or not low <= value <= high or (name == "rate" and value == 0):
-                upper = "" if math.isinf(high) else f" and at most {high:g}"
-                lower = "above 0" if name == "rate" else f"of at least {low:g}"
-                default = "; leave it out for the default" if name in _BY_ARCHITECTURE else ""
-                raise InputError(f"{name} must be a number {lower}{upper}; got {value!r}{default}")
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+        for name, interval in _INTERVALS.items():
+            if getattr(self, name) is not None or name not in _BY_ARCHITECTURE:
+                object.__setattr__(self, name, number(name, getattr(self, name), interval))
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                choices = ", ".join(item for item in allowed if item)
-                raise InputError(f"{name} must be one of {choices}; got {getattr(self, name)!r}")
+            one_of(name, getattr(self, name), allowed)
         if not isinstance(self.model, str) or not self.models:
             raise InputError(
                 f"model must name an architecture, such as resnet18, or several with commas; got {self.model!r}"
             )
-        _check_once(self.model, self.models)
+        for name in self.models:
+            if self.models.count(name) > 1:
+                raise InputError(
+                    f"model must name each architecture once; got {self.model!r}: raise seeds for more runs"
+                )
         for name in ("objective_options", "model_options"):
             if not isinstance(getattr(self, name), Mapping):
                 raise InputError(f"{name} must map names to values, such as {{}}; got {getattr(self, name)!r}")
@@ -170,32 +165,15 @@ def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConf
     return dataclasses.replace(config or TrainConfig(), **changes)
 
 
-def _check_once(text: str, models: tuple[str, ...]) -> None:
-    for name in models:
-        if models.count(name) > 1:
-            raise InputError(
-                f"model must name each architecture once, and {name} occurs {models.count(name)} times; got "
-                f"{text!r}: raise seeds for more runs of it"
-            )
-
-
 _WHOLE = {
-    "seeds": 1,
-    "epochs": 1,
-    "batch": 1,
-    "record_every": 1,
-    "patience": 0,
-    "threads": 1,
-    "evaluation_batch": 0,
+    **dict.fromkeys(("seeds", "epochs", "batch", "record_every", "threads"), 1),
+    **dict.fromkeys(("patience", "evaluation_batch"), 0),
 }
-_RANGES = {
-    "rate": (0.0, math.inf),
-    "momentum": (0.0, 1.0),
-    "weight_decay": (0.0, math.inf),
-    "warmup": (0.0, 1.0),
-    "clip": (0.0, math.inf),
-    "smoothing": (0.0, 1.0),
-    "average": (0.0, 0.999999),
+_INTERVALS = {
+    "rate": "(0, inf)",
+    **dict.fromkeys(("weight_decay", "clip"), "[0, inf)"),
+    **dict.fromkeys(("momentum", "warmup", "smoothing"), "[0, 1]"),
+    "average": "[0, 0.999999]",
 }
 _BY_ARCHITECTURE = ("rate", "weight_decay", "clip")  # None until :func:`with_defaults` fills them in
 _CHOICES = {

@@ -301,14 +301,6 @@ def judge(probs: NDArray[np.float32], labels: NDArray[np.int64]) -> tuple[NDArra
     return probs.argmax(axis=-1) == labels, label_probs[..., 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A trained model with the weights that predict, and the history of its epochs."""
-
-    model: nn.Module
-    history: engine.History
-
-
 @contextmanager
 def run_state(config: TrainConfig) -> Iterator[tuple[torch.device, str]]:
     """Device and precision of a run; restores threads and random generators after the block."""
@@ -339,8 +331,12 @@ def fit_model(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     label: str = "",
-) -> Fitted:
-    """Train one model inside :func:`run_state`; ``config`` has the defaults of one architecture filled in."""
+) -> tuple[nn.Module, engine.History]:
+    """Train one model inside :func:`run_state`; ``config`` has the defaults of one architecture filled in.
+
+    Returns:
+        The model with the weights that predict, and the history of its epochs.
+    """
     model = new_model(config, training_set, seed)
     evaluator = evaluator_of(model, config, training_set, evaluation.examples, precision)
     recorded = set(config.recorded_epochs())
@@ -366,7 +362,7 @@ def fit_model(
     with explained_memory_error(config, training_set.examples.raw.device):
         history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
     model.load_state_dict(history.best_weights or task.weights())
-    return Fitted(model.eval(), history)
+    return model.eval(), history
 
 
 def new_model(config: TrainConfig, training_set: TrainingSet, seed: int) -> nn.Module:

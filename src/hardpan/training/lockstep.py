@@ -29,14 +29,14 @@ from hardpan.training.fitting import (
     new_model,
     run_state,
 )
-from hardpan.training.seed_runs import LockstepRun, OpenRun, SeedResult, opened, progress_file
+from hardpan.training.seed_runs import OpenRun, Run, SeedResult, opened, progress_file
 
 CORRECT = "correct.npz"
 _CHUNK_BYTES = 64 * 2**20  # probabilities of all seeds that are in memory at once
 _HISTORIES, _CORRECT = "histories", "right"  # names in checkpoints
 
 
-def train_lockstep(run: LockstepRun, progress: Progress | None = None) -> tuple[SeedResult, ...]:
+def train_lockstep(run: Run, progress: Progress | None = None) -> tuple[SeedResult, ...]:
     """Train all seeds to their end, resuming where possible; keep weights, scores, and which answers are correct.
 
     After an epoch its entropies are added to the scores and committed, then the checkpoint of all seeds is written.
@@ -54,39 +54,38 @@ def train_lockstep(run: LockstepRun, progress: Progress | None = None) -> tuple[
     return tuple(SeedResult(history, resumed_at, seconds) for history in histories)
 
 
-def _finished(run: LockstepRun, work: OpenRun) -> list[tuple[dict[str, float], ...]]:
+def _finished(run: Run, work: OpenRun) -> list[tuple[dict[str, float], ...]]:
     """The histories of seeds that are complete, scores and weights; else nothing."""
-    histories = [work.history_of(one) for one in run.runs]
+    histories = [work.history_of(seed) for seed in run.seeds]
     complete = all(histories) and (Path(run.folder) / CORRECT).is_file() and work.recorded(run.config.epochs)
     # Only the main process has the store, so it decides.
     return histories if distributed.from_main(float(complete)) else []
 
 
-def _fit(run: LockstepRun, work: OpenRun, progress: Progress) -> tuple[list[tuple[dict[str, float], ...]], int]:
+def _fit(run: Run, work: OpenRun, progress: Progress) -> tuple[list[tuple[dict[str, float], ...]], int]:
     """The histories of all seeds, and the epoch at which they resumed."""
 
     def record(epoch: int, probs: NDArray[np.float32], rows: NDArray[np.int64] | None) -> None:
         if work.recorder is not None:
             work.recorder.record(probs, rows, epoch=epoch)
 
-    seeds = [one.seed for one in run.runs]
     with run_state(run.config) as (device, precision), explained_memory_error(run.config, device):
         training_set = work.training_set(device)
-        evaluation = Evaluation(training_set.examples, record, work.evaluated_splits, work.labels, run.groups)
-        task = LockstepTask(run.config, training_set, evaluation, seeds=seeds, precision=precision)
+        evaluation = work.evaluation(training_set, record)
+        task = LockstepTask(run.config, training_set, evaluation, seeds=run.seeds, precision=precision)
         history = engine.run_epochs(
             task,
             engine.LoopConfig(run.config.epochs),
             folder=work.checkpoint,
-            settings=work.settings | {"lockstep_seeds": len(seeds)},
+            settings=work.settings | {"lockstep_seeds": len(run.seeds)},
             progress=progress,
             label=run.label,
         )
         if distributed.is_main():
             _save_correct(Path(run.folder), work.dataset.ids, task.correct)
-            for one, own, values in zip(run.runs, task.tasks, task.histories, strict=True):
+            for seed, own, values in zip(run.seeds, task.tasks, task.histories, strict=True):
                 own.model.load_state_dict(own.weights())
-                work.keep_model(one, own.model.eval(), training_set, precision, values)
+                work.keep_model(seed, own.model.eval(), training_set, precision, values)
     return [tuple(values) for values in task.histories], history.resumed_at
 
 

@@ -16,10 +16,8 @@ Example:
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,9 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from hardpan.engine import distributed
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, number, one_of, whole_number
 from hardpan.training.config import TrainConfig
 
+Rows = NDArray[np.int64]
 State = dict[str, Tensor]
 Total = Callable[[Tensor], Tensor]  # sums a tensor over the processes that share a batch
 
@@ -158,11 +157,10 @@ def checked_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     return sizes
 
 
-Rows = NDArray[np.int64]
 _SUBSET, _ORDER = 1, 2  # streams of one seed that must not be the same
 
 
-def shuffled(n: int, *, seed: int, epoch: int) -> Rows:
+def shuffled(n: int, seed: int, epoch: int) -> Rows:
     """All rows in a new order.
 
     Example:
@@ -172,7 +170,7 @@ def shuffled(n: int, *, seed: int, epoch: int) -> Rows:
     return np.random.default_rng([seed, _ORDER, epoch]).permutation(n)
 
 
-def upsampled(groups: Rows, *, seed: int, epoch: int) -> Rows:
+def upsampled(groups: Rows, seed: int, epoch: int) -> Rows:
     """As many rows as there are, every group as often as any other (up to one row), in random order.
 
     A group is gone through as a whole as often as its share allows and the remainder is drawn without repeats, so
@@ -195,7 +193,7 @@ def upsampled(groups: Rows, *, seed: int, epoch: int) -> Rows:
     return rng.permutation(np.concatenate(rows))
 
 
-def subsampled(groups: Rows, *, seed: int, epoch: int, fresh: bool = False) -> Rows:
+def subsampled(groups: Rows, seed: int, epoch: int, *, fresh: bool = False) -> Rows:
     """Every group cut to the size of the smallest, in random order.
 
     The rows that stay are the same in all epochs; with ``fresh`` they are drawn again for each, so that in time all
@@ -211,9 +209,6 @@ def subsampled(groups: Rows, *, seed: int, epoch: int, fresh: bool = False) -> R
         drawing.permutation(np.flatnonzero(groups == group))[:smallest] for group in range(int(groups.max()) + 1)
     ]
     return np.random.default_rng([seed, _ORDER, epoch]).permutation(np.sort(np.concatenate(rows)))
-
-
-_Rows = NDArray[np.int64]
 
 
 def build(
@@ -243,41 +238,52 @@ def build(
         >>> objective.length, float(loss) > 1.5
         (4, True)
     """
-    make = _MAKERS.get(name)
-    if make is None:
-        raise InputError(f"objective must be one of {', '.join(_MAKERS)}; got {name!r}")
-    whole_number("n_rows", n_rows, 1)
-    known = list(inspect.signature(make).parameters)[1:]
-    for option in options:
+    one_of("objective", name, _OPTIONS)
+    known = _OPTIONS[name]
+    for option, value in options.items():
         if option not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has none"
             raise InputError(f"objective {name} has no option {option!r}; {offered}")
-    one_group = np.zeros(int(n_rows), dtype=np.int64)
-    rows, sizes = (one_group, one_group[:1]) if name == "erm" else _checked(name, int(n_rows), groups)
-    return make(_Training(rows, sizes, total), **options)
+        if known[option] == "flag" and not isinstance(value, bool):
+            raise InputError(f"{option} of {name} must be True or False; got {value!r}")
+        if known[option] != "flag":
+            number(f"{option} of {name}", value, known[option])
+    n = whole_number("n_rows", n_rows, 1)
+    everything = partial(shuffled, n)
+    if name == "erm":
+        return Objective(init_mean, update_mean, everything, n)
+    numbers, sizes = _checked(name, n, groups)
+    balanced = partial(upsampled, numbers)
+    if name == "groupdro":
+        step, adjustment = float(options.get("step", 0.01)), float(options.get("adjustment", 0.0))
+        update = partial(update_robust, step=step, adjustment=adjustment, total=total)
+        return Objective(
+            partial(init_robust, sizes), update, balanced if options.get("balanced", True) else everything, n
+        )
+    if name == "reweight":
+        return Objective(partial(init_reweighted, sizes), update_reweighted, everything, n)
+    if name == "upsample":
+        return Objective(init_mean, update_mean, balanced, n)
+    rows = partial(subsampled, numbers, fresh=options.get("fresh", False))
+    return Objective(init_mean, update_mean, rows, len(sizes) * int(sizes.min()))
+
+
+# Every objective with its options: a flag, or a number in an interval.
+_OPTIONS: dict[str, dict[str, str]] = {
+    "erm": {},
+    "groupdro": {"step": "[0, inf)", "adjustment": "[0, inf)", "balanced": "flag"},
+    "reweight": {},
+    "upsample": {},
+    "subsample": {"fresh": "flag"},
+}
 
 
 def names() -> tuple[str, ...]:
     """The names that :func:`build` knows."""
-    return tuple(_MAKERS)
+    return tuple(_OPTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Training:
-    """Group number of each row (n,), rows of each group (G,), and the sum over processes."""
-
-    groups: _Rows
-    sizes: _Rows
-    total: Total | None
-
-    def everything(self, seed: int, epoch: int) -> _Rows:
-        return shuffled(len(self.groups), seed=seed, epoch=epoch)
-
-    def balanced(self, seed: int, epoch: int) -> _Rows:
-        return upsampled(self.groups, seed=seed, epoch=epoch)
-
-
-def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[_Rows, _Rows]:
+def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[Rows, Rows]:
     if groups is None:
         raise InputError(f"objective {name} needs groups; give each training row's group number, or use erm")
     numbers = np.asarray(groups)
@@ -287,49 +293,6 @@ def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[_Rows, _
     if len(sizes) < 2:
         raise InputError(f"objective {name} needs at least 2 groups; all rows are in group 0; use erm")
     return numbers.astype(np.int64), sizes
-
-
-def _plain(data: _Training) -> Objective:
-    return Objective(init_mean, update_mean, data.everything, len(data.groups))
-
-
-def _groupdro(data: _Training, step: float = 0.01, adjustment: float = 0.0, balanced: bool = True) -> Objective:
-    for name, value in (("step", step), ("adjustment", adjustment)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
-            raise InputError(f"{name} of groupdro must be a number of at least 0; got {value!r}")
-    if not isinstance(balanced, bool):
-        raise InputError(f"balanced of groupdro must be True or False; got {balanced!r}")
-    init = partial(init_robust, data.sizes)
-    update = partial(update_robust, step=float(step), adjustment=float(adjustment), total=data.total)
-    return Objective(init, update, data.balanced if balanced else data.everything, len(data.groups))
-
-
-def _reweight(data: _Training) -> Objective:
-    init = partial(init_reweighted, data.sizes)
-    return Objective(init, update_reweighted, data.everything, len(data.groups))
-
-
-def _upsample(data: _Training) -> Objective:
-    return Objective(init_mean, update_mean, data.balanced, len(data.groups))
-
-
-def _subsample(data: _Training, fresh: bool = False) -> Objective:
-    if not isinstance(fresh, bool):
-        raise InputError(f"fresh of subsample must be True or False; got {fresh!r}")
-
-    def rows(seed: int, epoch: int) -> _Rows:
-        return subsampled(data.groups, seed=seed, epoch=epoch, fresh=fresh)
-
-    return Objective(init_mean, update_mean, rows, len(data.sizes) * int(data.sizes.min()))
-
-
-_MAKERS: dict[str, Callable[..., Objective]] = {
-    "erm": _plain,
-    "groupdro": _groupdro,
-    "reweight": _reweight,
-    "upsample": _upsample,
-    "subsample": _subsample,
-}
 
 
 class Goal:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,19 +32,7 @@ from hardpan.training.fitting import progress_of
 from hardpan.training.groups import Groups, check_subset, group_accuracies, read_groups
 from hardpan.training.lockstep import train_lockstep
 from hardpan.training.saved import DESCRIPTION
-from hardpan.training.seed_runs import (
-    PROGRESS,
-    LockstepRun,
-    NewStores,
-    SeedResult,
-    SeedRun,
-    load_split,
-    open_recorder,
-    train_seed,
-)
-
-_Run = TypeVar("_Run", SeedRun, LockstepRun)
-_Result = TypeVar("_Result")
+from hardpan.training.seed_runs import PROGRESS, NewStores, Run, SeedResult, load_split, open_recorder, train_seed
 
 
 @record
@@ -153,36 +141,24 @@ def train(
     device = engine.pick_device(config.device)
     on_gpu = device.type == "cuda"
     with distributed.process_group(device):
-        runs = _seed_runs(data, loaded, config, store, weights, group_of_row)
+        runs = _runs(data, loaded, config, store, weights, group_of_row, scalars_only)
         _check_settings(runs[0], split)
         devices.choose_precision(config.precision, device)
-        together = _by_architecture(runs) if scalars_only else []
-        openers = _checked_openers(together or runs, loaded, split)
+        openers = _checked_openers(runs, loaded, split)
         new = NewStores()
-        ready = partial(_create_missing, openers, new)
-        results: Sequence[SeedResult]
+        function, ready = train_lockstep if scalars_only else train_seed, partial(_create_missing, openers, new)
         try:
-            if together:
-                of_each = _run_all(train_lockstep, together, on_gpu=on_gpu, ready=ready, progress=progress)
-                results = [result for of_one in of_each for result in of_one]
-            else:
-                results = _run_all(train_seed, runs, on_gpu=on_gpu, ready=ready, progress=progress)
+            results = _run_all(function, runs, on_gpu=on_gpu, ready=ready, progress=progress)
         except BaseException:
             # A store keeps its settings: an empty one would refuse the next call with corrected settings.
             new.remove_empty()
             raise
-    trained = tuple(_trained_run(run, result, split) for run, result in zip(runs, results, strict=True))
+    trained = tuple(
+        _trained_run(run, seed, result, split)
+        for run, of_run in zip(runs, results, strict=True)
+        for seed, result in zip(run.seeds, of_run, strict=True)
+    )
     return Trained(trained, tuple(openers), config, scalars_only)
-
-
-def _by_architecture(runs: Sequence[SeedRun]) -> list[LockstepRun]:
-    patience = runs[0].config.patience
-    if patience:
-        raise InputError(
-            f"patience must be 0 with scalars_only, since seeds in lockstep end together; got {patience}"
-        )
-    stores = dict.fromkeys(run.store for run in runs)
-    return [LockstepRun(tuple(run for run in runs if run.store == store)) for store in stores]
 
 
 def _store_path(out: str | os.PathLike[str]) -> str:
@@ -192,27 +168,33 @@ def _store_path(out: str | os.PathLike[str]) -> str:
     return text if "://" in text else str(Path(text).absolute())
 
 
-def _seed_runs(
+def _runs(
     data: str | Dataset,
     loaded: Dataset,
     config: TrainConfig,
     out: str,
     weights: str | os.PathLike[str] | None,
     groups: NDArray[np.int64] | None,
-) -> list[SeedRun]:
-    models = _models_folder(weights, out)
-    shape = shaped(loaded.x).shape[1:]
+    lockstep: bool,
+) -> list[Run]:
+    if lockstep and config.patience:
+        raise InputError(
+            f"patience must be 0 with scalars_only, since seeds in lockstep end together; got {config.patience}"
+        )
+    folder, shape = _models_folder(weights, out), shaped(loaded.x).shape[1:]
+    together = [tuple(range(config.seeds))] if lockstep else [(seed,) for seed in range(config.seeds)]
     return [
-        SeedRun(
+        Run(
             data,
             with_defaults(config, name, shape),
-            seed,
+            seeds,
             out if len(config.models) == 1 else f"{out}/{_folder_name(name)}",
-            str(models / _folder_name(name) / f"seed-{seed}"),
+            str(folder / _folder_name(name)),
             groups,
+            lockstep,
         )
         for name in config.models
-        for seed in range(config.seeds)
+        for seeds in together
     ]
 
 
@@ -232,7 +214,7 @@ def _folder_name(model: str) -> str:
     return model.replace(":", "-").replace("/", "-")
 
 
-def _check_settings(run: SeedRun, split: Split) -> None:
+def _check_settings(run: Run, split: Split) -> None:
     """Refuse settings that a run would refuse later: a store keeps the settings it was created with."""
     groups = None if run.groups is None else run.groups[split.train]
     options = dict(run.config.objective_options)
@@ -244,9 +226,7 @@ def _check_settings(run: SeedRun, split: Split) -> None:
         raise InputError(f"weights: {folder} is not a writable folder; choose another one for the models")
 
 
-def _checked_openers(
-    runs: Sequence[SeedRun | LockstepRun], loaded: Dataset, split: Split
-) -> dict[str, Callable[[], Recorder]]:
+def _checked_openers(runs: Sequence[Run], loaded: Dataset, split: Split) -> dict[str, Callable[[], Recorder]]:
     """Refuse architectures and stores that cannot work before anything runs; return what opens each store."""
     input_shape = input_shape_of(shaped(loaded.x).shape)
     openers: dict[str, Callable[[], Recorder]] = {}
@@ -273,13 +253,13 @@ def _create_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStore
 
 
 def _run_all(
-    function: Callable[..., _Result],
-    runs: Sequence[_Run],
+    function: Callable[..., tuple[SeedResult, ...]],
+    runs: Sequence[Run],
     *,
     on_gpu: bool,
     ready: Callable[[], None],
     progress: Progress | None,
-) -> list[_Result]:
+) -> list[tuple[SeedResult, ...]]:
     """``function(run, progress)`` of every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
     setting = execution.current()
     world = distributed.world_size()
@@ -310,7 +290,7 @@ def available_cores() -> int:
 
 
 @contextmanager
-def _reported(runs: Sequence[SeedRun | LockstepRun], progress: Progress | None) -> Iterator[None]:
+def _reported(runs: Sequence[Run], progress: Progress | None) -> Iterator[None]:
     """Report the progress of runs in other processes every second, from the files that they write."""
     if progress is None:
         yield
@@ -334,17 +314,17 @@ def _reported(runs: Sequence[SeedRun | LockstepRun], progress: Progress | None) 
         reporter.join()
 
 
-def _progress_in_file(run: SeedRun | LockstepRun) -> tuple[str, float]:
+def _progress_in_file(run: Run) -> tuple[str, float]:
     """The line and the fraction done of an active run; no line if it is not active."""
     try:
         line, done = json.loads((Path(run.folder) / PROGRESS).read_text(encoding="utf-8"))
         return str(line), float(done)
     except (OSError, ValueError, TypeError):
         # The last model is written last: by then the progress file is gone.
-        return "", float((Path(run.last_folder) / DESCRIPTION).exists())
+        return "", float((Path(run.weights(run.seeds[-1])) / DESCRIPTION).exists())
 
 
-def _trained_run(run: SeedRun, result: SeedResult, split: Split) -> TrainedRun:
+def _trained_run(run: Run, seed: int, result: SeedResult, split: Split) -> TrainedRun:
     values = result.history[-1]
     if run.config.patience:  # the weights of the best epoch are kept, so its values are those of the run
         values = min(result.history, key=lambda values: values["validation_loss"])
@@ -356,9 +336,9 @@ def _trained_run(run: SeedRun, result: SeedResult, split: Split) -> TrainedRun:
     }
     return TrainedRun(
         model=run.config.model,
-        seed=run.seed,
+        seed=seed,
         store=run.store,
-        weights=run.folder,
+        weights=run.weights(seed),
         epochs=len(result.history),
         resumed_at=result.resumed_at,
         accuracy=accuracy,

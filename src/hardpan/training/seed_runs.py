@@ -1,4 +1,4 @@
-"""One seed of one architecture: its data and settings, its folder and store, its training or resumption."""
+"""A training run: its data and settings, its folder and store, its training or resumption."""
 
 from __future__ import annotations
 
@@ -24,54 +24,56 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import parse_source
 from hardpan.engine import devices, distributed
 from hardpan.execution import Progress
-from hardpan.files import array_hash
+from hardpan.files import array_hash, lock, unlock
 from hardpan.predictions.recorder import Recorder
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import examples_on, normalization, shaped
-from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
+from hardpan.training.fitting import Evaluation, Record, TrainingSet, fit_model, run_state
 from hardpan.training.saved import describe_model, save_model
-
-try:
-    import fcntl
-except ImportError:  # Windows: empty stores are not removed
-    fcntl = None  # type: ignore[assignment]
 
 PROGRESS = "progress.json"
 _HASHED_BYTES = 2**30  # larger data is identified by a sample of its rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeedRun:
-    """One seed of one architecture; small if the data has a name.
+class Run:
+    """One seed of one architecture, or all of its seeds in lockstep; small if the data has a name.
 
     Attributes:
         data: name or path that every worker can load, or the dataset itself.
         config: settings, with the defaults of one architecture filled in.
-        seed: of the run.
-        store: the store of its predictions.
-        folder: the folder of its weights and, while it runs, of its checkpoints.
+        seeds: the seeds; several only in lockstep.
+        store: the store of predictions, or of scores.
+        models: the folder of the architecture, with one folder of weights per seed.
         groups: (N,) group numbers, or None.
+        lockstep: the seeds advance together and keep only their scores.
     """
 
     data: str | Dataset
     config: TrainConfig
-    seed: int
+    seeds: tuple[int, ...]
     store: str
-    folder: str
+    models: str
     groups: NDArray[np.int64] | None = None
+    lockstep: bool = False
 
     @property
     def label(self) -> str:
         """The start of a line of progress."""
-        return f"{self.config.model} seed {self.seed}, "
+        which = f"{len(self.seeds)} seeds" if self.lockstep else f"seed {self.seeds[0]}"
+        return f"{self.config.model} {which}, "
 
     @property
-    def last_folder(self) -> str:
-        """The folder whose model is written last."""
-        return self.folder
+    def folder(self) -> str:
+        """The folder that belongs to the run while it trains, with its checkpoints."""
+        return self.models if self.lockstep else self.weights(self.seeds[0])
+
+    def weights(self, seed: int) -> str:
+        """The folder of the weights of one seed."""
+        return os.path.join(self.models, f"seed-{seed}")
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
-        """Everything that decides the predictions, except the seed."""
+        """Everything that decides the predictions, except the seed; of scores also which epochs are in them."""
         labels = np.zeros(0, dtype=np.int64) if dataset.labels is None else dataset.labels
         return {
             "architecture": self.config.model,
@@ -80,53 +82,8 @@ class SeedRun:
             "examples_sha256": examples_hash(dataset.x),
             "groups_sha256": "" if self.groups is None else array_hash(self.groups),
             **json.loads(json.dumps(self.config.deciding())),
+            **({"record_every": self.config.record_every} if self.lockstep else {}),
         }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LockstepRun:
-    """All seeds of one architecture, which advance together and keep only their scores."""
-
-    runs: tuple[SeedRun, ...]
-
-    @property
-    def data(self) -> str | Dataset:
-        """The dataset of all seeds."""
-        return self.runs[0].data
-
-    @property
-    def config(self) -> TrainConfig:
-        """The settings of all seeds."""
-        return self.runs[0].config
-
-    @property
-    def store(self) -> str:
-        """The store of the scores."""
-        return self.runs[0].store
-
-    @property
-    def groups(self) -> NDArray[np.int64] | None:
-        """Group numbers, shape (N,), or None."""
-        return self.runs[0].groups
-
-    @property
-    def folder(self) -> str:
-        """The folder above those of the seeds; while they run, it has the checkpoint of all."""
-        return str(Path(self.runs[0].folder).parent)
-
-    @property
-    def label(self) -> str:
-        """The start of a line of progress."""
-        return f"{self.config.model} {len(self.runs)} seeds, "
-
-    @property
-    def last_folder(self) -> str:
-        """The folder whose model is written last."""
-        return self.runs[-1].folder
-
-    def settings(self, dataset: Dataset) -> dict[str, Any]:
-        """Everything that decides the scores, including which epochs are in them."""
-        return self.runs[0].settings(dataset) | {"record_every": self.config.record_every}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +95,7 @@ class SeedResult:
     seconds: float
 
 
-def train_seed(run: SeedRun, progress: Progress | None = None) -> SeedResult:
+def train_seed(run: Run, progress: Progress | None = None) -> tuple[SeedResult, ...]:
     """Train one model to its end, resuming where possible, and keep its weights.
 
     A complete run is not repeated. After an epoch its predictions are committed, then the checkpoint is written:
@@ -146,7 +103,7 @@ def train_seed(run: SeedRun, progress: Progress | None = None) -> SeedResult:
     """
     started = time.monotonic()
     with opened(run) as work:
-        history = work.history_of(run)
+        history = work.history_of(run.seeds[0])
         # Only the main process has the store, so it decides.
         complete = distributed.from_main(float(bool(history) and work.recorded(len(history))))
         resumed_at = len(history)
@@ -155,31 +112,32 @@ def train_seed(run: SeedRun, progress: Progress | None = None) -> SeedResult:
             fitted = _fit(run, work, progress or progress_file(run.folder))
             history, resumed_at = tuple(fitted.epochs), fitted.resumed_at
         work.tidy()
-    return SeedResult(history, resumed_at, time.monotonic() - started)
+    return (SeedResult(history, resumed_at, time.monotonic() - started),)
 
 
-def _fit(run: SeedRun, work: OpenRun, progress: Progress) -> engine.History:
+def _fit(run: Run, work: OpenRun, progress: Progress) -> engine.History:
+    seed = run.seeds[0]
+
     def record(epoch: int, probs: NDArray[np.float32], rows: NDArray[np.int64] | None) -> None:
         if work.recorder is not None:
-            work.recorder.record(probs, rows, seed=run.seed, epoch=epoch)
+            work.recorder.record(probs, rows, seed=seed, epoch=epoch)
             work.recorder.flush()
 
     with run_state(run.config) as (device, precision):
         training_set = work.training_set(device)
-        fitted = fit_model(
+        model, history = fit_model(
             run.config,
             training_set,
-            Evaluation(training_set.examples, record, work.evaluated_splits, work.labels, run.groups),
-            seed=run.seed,
+            work.evaluation(training_set, record),
+            seed=seed,
             precision=precision,
             folder=work.checkpoint,
-            settings=work.settings_of(run),
+            settings=work.settings_of(seed),
             progress=progress,
             label=run.label,
         )
-        history = fitted.history
         if distributed.is_main():
-            work.keep_model(run, fitted.model, training_set, precision, history.epochs, history.best_epoch + 1)
+            work.keep_model(seed, model, training_set, precision, history.epochs, history.best_epoch + 1)
     return history
 
 
@@ -195,7 +153,7 @@ class OpenRun:
         recorder: of the open store, in the main process; None in the others.
     """
 
-    run: SeedRun | LockstepRun
+    run: Run
     dataset: Dataset
     split: Split
     settings: dict[str, Any]
@@ -207,31 +165,31 @@ class OpenRun:
         assert self.dataset.labels is not None  # ``train`` refuses data without
         return self.dataset.labels
 
-    @property
-    def evaluated_splits(self) -> dict[str, NDArray[np.int64]]:
-        """The rows that are evaluated after an epoch, by split."""
-        return {"validation": self.split.validation, "test": self.split.test}
+    def evaluation(self, training_set: TrainingSet, record: Record) -> Evaluation:
+        """What is predicted after an epoch: all examples, with the metrics of validation and test."""
+        splits = {"validation": self.split.validation, "test": self.split.test}
+        return Evaluation(training_set.examples, record, splits, self.labels, self.run.groups)
 
     @property
     def checkpoint(self) -> Path:
         """The folder of the checkpoint of an unfinished run."""
         return Path(self.run.folder) / "checkpoint"
 
-    def settings_of(self, one: SeedRun) -> dict[str, Any]:
+    def settings_of(self, seed: int) -> dict[str, Any]:
         """Everything that decides the numbers of one seed."""
-        return self.settings | {"seed": one.seed}
+        return self.settings | {"seed": seed}
 
-    def history_of(self, one: SeedRun) -> tuple[dict[str, float], ...]:
+    def history_of(self, seed: int) -> tuple[dict[str, float], ...]:
         """The epochs of a seed whose model is complete and made with these settings; else nothing."""
-        description = describe_model(one.folder) or {}
-        same = description.get("settings") == self.settings_of(one)
+        description = describe_model(self.run.weights(seed)) or {}
+        same = description.get("settings") == self.settings_of(seed)
         return tuple(description.get("history", ())) if same else ()
 
     def recorded(self, epochs: int) -> bool:
         """Whether the store has every epoch that a run of this many epochs records; decided by the main process."""
         if self.recorder is None:
             return True
-        seed = self.run.seed if isinstance(self.run, SeedRun) else None
+        seed = None if self.run.lockstep else self.run.seeds[0]
         needed = [epoch for epoch in self.run.config.recorded_epochs() if epoch <= epochs]
         return all(self.recorder.done(seed, epoch=epoch) for epoch in needed)
 
@@ -257,7 +215,7 @@ class OpenRun:
 
     def keep_model(
         self,
-        one: SeedRun,
+        seed: int,
         model: nn.Module,
         training_set: TrainingSet,
         precision: str,
@@ -265,20 +223,21 @@ class OpenRun:
         best_epoch: int = 0,
     ) -> None:
         """Write the trained model of one seed with its description."""
+        config = self.run.config
         description = {
-            "model": one.config.model,
-            "model_options": dict(one.config.model_options),
+            "model": config.model,
+            "model_options": dict(config.model_options),
             "input_shape": list(training_set.examples.input_shape),
             "n_classes": self.dataset.n_classes,
             "class_names": list(self.dataset.class_names),
-            "seed": one.seed,
-            "settings": self.settings_of(one),
+            "seed": seed,
+            "settings": self.settings_of(seed),
             "precision": precision,
             "device": devices.describe_device(training_set.examples.raw.device),
             "best_epoch": best_epoch,
             "history": list(history),
         }
-        save_model(one.folder, model, training_set.examples.normalization, description)
+        save_model(self.run.weights(seed), model, training_set.examples.normalization, description)
 
     def tidy(self) -> None:
         """Remove what only an unfinished run needs."""
@@ -289,7 +248,7 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def opened(run: SeedRun | LockstepRun) -> Iterator[OpenRun]:
+def opened(run: Run) -> Iterator[OpenRun]:
     """Lock the folder of a run, load its data and open its store for the block."""
     with engine.claimed(run.folder), contextlib.ExitStack() as stack:
         dataset, split = load_split(run.data)
@@ -301,11 +260,10 @@ def opened(run: SeedRun | LockstepRun) -> Iterator[OpenRun]:
         yield OpenRun(run, dataset, split, settings, recorder)
 
 
-def open_recorder(run: SeedRun | LockstepRun, dataset: Dataset, split: Split, settings: dict[str, Any]) -> Recorder:
+def open_recorder(run: Run, dataset: Dataset, split: Split, settings: dict[str, Any]) -> Recorder:
     """Open or create the store of a run: of predictions, or of the scores of seeds in lockstep."""
     split_names = np.full(len(dataset), "validation")
     split_names[split.train], split_names[split.test] = "train", "test"
-    seeds = len(run.runs) if isinstance(run, LockstepRun) else None
     return Recorder(
         run.store,
         ids=dataset.ids,
@@ -315,8 +273,8 @@ def open_recorder(run: SeedRun | LockstepRun, dataset: Dataset, split: Split, se
         split=split_names,
         config=settings,
         outputs="probabilities",
-        scalars_only=seeds is not None,
-        seeds=seeds,
+        scalars_only=run.lockstep,
+        seeds=len(run.seeds) if run.lockstep else None,
     )
 
 
@@ -340,7 +298,7 @@ def load_split(data: str | Dataset) -> tuple[Dataset, Split]:
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(name: str, stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
+def _loaded(name: str, _stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
     dataset = Dataset.open(name)
     return dataset, dataset.splits()
 
@@ -380,15 +338,13 @@ def store_in_use(store: str, open_store: Callable[[], Recorder]) -> Iterator[Rec
         if _exists(store, handle):
             break
         # It was removed after it was opened and before it was locked: create it again.
-        if handle is not None:
-            os.close(handle)
+        unlock(handle)
         recorder.close()
     try:
         with recorder:
             yield recorder
     finally:
-        if handle is not None:
-            os.close(handle)
+        unlock(handle)
 
 
 class NewStores:
@@ -417,7 +373,7 @@ class NewStores:
                 if _exists(store, handle) and _files(store) == files:
                     _remove(store, parents)
             finally:
-                os.close(handle)
+                unlock(handle)
 
 
 def _remove(store: str, parents: list[Path]) -> None:
@@ -430,19 +386,10 @@ def _remove(store: str, parents: list[Path]) -> None:
 
 
 def _lock_folder(store: str, *, to_remove: bool) -> int | None:
-    """The open folder that has the lock; None if it cannot be locked or, to remove it, others use it."""
-    if fcntl is None or "://" in store:
-        return None
-    try:
-        handle = os.open(store, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if to_remove else fcntl.LOCK_SH)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
+    """The lock of the folder; None if it cannot be locked or, to remove it, others use it."""
+    with contextlib.suppress(OSError):  # an address, or a store that is gone
+        return lock(Path(store), create=False, shared=not to_remove, wait=not to_remove)
+    return None
 
 
 def _exists(store: str, handle: int | None) -> bool:
