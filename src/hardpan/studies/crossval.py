@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,16 @@ from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
-from hardpan.studies.runs import Arrangement, Labelled, Run, Sets, Source, balanced_parts, read_sets, run_all
+from hardpan.studies.runs import (
+    Arrangement,
+    Everything,
+    Labelled,
+    Sets,
+    Source,
+    balanced_parts,
+    read_sets,
+    run_models,
+)
 from hardpan.testbed.gaps import CrossValidation
 from hardpan.training import TrainConfig
 
@@ -67,15 +75,6 @@ class CrossvalStudy(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
-    """Train on the training set, test on both test sets."""
-
-    def arrange(self, sets: Sets) -> tuple[Labelled, Mapping[str, Labelled]]:
-        """All training examples; the original and the new test set."""
-        return sets.train, {"original": sets.original, "new": sets.new}
-
-
-@dataclass(frozen=True, slots=True)
 class Fold:
     """Train on all folds but one and the original test set, test on the fold left out."""
 
@@ -124,24 +123,16 @@ def cross_validate(
     sets = read_sets(data, new, config.seed)
     if config.folds > len(sets.train):
         raise InputError(f"folds must be at most the {len(sets.train)} training examples; got {config.folds}")
-    arrangements: list[Arrangement] = [
-        Everything(),
-        *(Fold(number, config.folds, config.seed) for number in range(config.folds)),
-    ]
-    models = config.train.models
-    runs = [
-        Run(arrangement, dataclasses.replace(config.train, model=model), config.seed)
-        for model in models
-        for arrangement in arrangements
-    ]
-    results = run_all(runs, data, new, config.seed, out=out, progress=progress)
+    folds = (Fold(number, config.folds, config.seed) for number in range(config.folds))
+    arrangements: list[Arrangement] = [Everything(), *folds]
+    results = run_models(arrangements, config.train, data, new, config.seed, out=out, progress=progress)
     rows, diverged = [], []
-    for run, result in zip(runs, results, strict=True):
+    for (model, arrangement), result in results.items():
         for name, correct in result.correct.items():
-            test_set = f"split {run.arrangement.number + 1}" if isinstance(run.arrangement, Fold) else name
-            counted = {"correct": int(correct.sum()), "total": len(correct)}
-            rows.append({"model": run.config.model, "dataset": test_set} | counted)
+            test_set = f"split {arrangement.number + 1}" if isinstance(arrangement, Fold) else name
+            row = {"model": model, "dataset": test_set, "correct": int(correct.sum()), "total": len(correct)}
+            rows.append(row)
             if result.diverged:
-                diverged.append(f"{run.config.model}, {test_set}")
+                diverged.append(f"{model}, {test_set}")
     table = testbed.cross_validation(rows, config.confidence)
     return CrossvalStudy(table, sets.name, sets.new_name, len(sets.train), tuple(diverged), sets.control, config)

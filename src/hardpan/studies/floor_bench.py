@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.bayes.floors.spanning_tree import minimal_spanning_tree
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -130,8 +130,8 @@ def run_bench(
         for run in range(config.runs)
         for n in sorted(config.sizes, reverse=True)  # a source may cut a smaller set from a larger one
     ]
-    for number, (source, floor, n, run) in enumerate(plan):
-        tell(f"{source}, floor {floor:g}, {n:,} examples, run {run + 1}", number / len(plan))
+    for done, (source, floor, n, run) in enumerate(plan):
+        tell(f"{source}, floor {floor:g}, {n:,} examples, run {run + 1}", done / len(plan))
         keys = {name: _key(config, names[source], floor, n, run, name) for name in estimators}
         waiting = [name for name in estimators if _is_open(name, log.cells.get(keys[name]))]
         if waiting:
@@ -151,7 +151,7 @@ def without_numbers(bench: FloorBench) -> dict[str, str]:
     """
     silent = {}
     for name in bench.config.estimators:
-        titles = {_title(name, number) for number in find_estimator(name).roles}
+        titles = {_title(name, quantity) for quantity in find_estimator(name).roles}
         rows = [row for row in bench.rows if row.estimator in titles]
         if name not in ESTIMATORS and not any(row.runs for row in rows):
             reasons = (row.failed for row in rows if row.failed)
@@ -201,16 +201,13 @@ def _check(config: FloorBenchConfig) -> None:
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
             raise InputError(f"{name} must name at least one, and none twice; got {', '.join(map(str, values))!r}")
-    if not 0 < config.confidence < 1:
-        raise InputError(f"confidence must lie between 0 and 1; got {config.confidence!r}")
+    number("confidence", config.confidence, "(0, 1)")
     for floor in config.floors:
-        if not 0 < floor < 0.5:
-            raise InputError(f"floors must lie between 0 and 0.5; got {floor:g}")
+        number("floors", floor, "(0, 0.5)")
     for n in config.sizes:
-        if not FEWEST <= n <= MOST:
-            raise InputError(f"sizes must be at least {FEWEST} and at most {MOST:,}; got {n}")
-    if config.runs < 1 or config.votes < 2:
-        raise InputError(f"runs must be at least 1 and votes at least 2; got {config.runs} and {config.votes}")
+        whole_number("sizes", n, FEWEST, MOST)
+    whole_number("runs", config.runs, 1)
+    whole_number("votes", config.votes, 2)
 
 
 def _key(config: FloorBenchConfig, source: str, floor: float, n: int, run: int, name: str) -> str:
@@ -269,21 +266,21 @@ def _rows(
     for source in config.sources:
         for n in config.sizes:
             for name, estimator in estimators.items():
-                for number, role in estimator.roles.items():
+                for quantity, role in estimator.roles.items():
                     for floor in config.floors:
                         keys = [_key(config, names[source], floor, n, run, name) for run in range(config.runs)]
-                        title = _title(name, number)
-                        yield _row(source, floor, n, title, role, number, [cells[key] for key in keys])
+                        title = _title(name, quantity)
+                        yield _row(source, floor, n, title, role, quantity, [cells[key] for key in keys])
 
 
-def _title(estimator: str, number: str) -> str:
-    return f"{estimator} {number}".strip()
+def _title(estimator: str, quantity: str) -> str:
+    return f"{estimator} {quantity}".strip()
 
 
 def _row(
-    source: str, floor: float, n: int, title: str, role: str, number: str, cells: list[dict[str, Any]]
+    source: str, floor: float, n: int, title: str, role: str, quantity: str, cells: list[dict[str, Any]]
 ) -> BenchRow:
-    result = np.array([cell["numbers"][number] for cell in cells if number in cell["numbers"]]).reshape(-1, 3)
+    result = np.array([cell["numbers"][quantity] for cell in cells if quantity in cell["numbers"]]).reshape(-1, 3)
     failed = next((cell["failed"] for cell in cells if cell["failed"]), "")
     seconds = float(np.median([cell["seconds"] for cell in cells]))
     if not len(result):

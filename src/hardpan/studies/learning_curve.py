@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from hardpan import stats
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -66,8 +65,7 @@ class CurveConfig:
         if not self.sizes or min(self.sizes) < 20 or len(set(self.sizes)) < len(self.sizes):
             raise InputError(f"sizes must be different whole numbers of at least 20; got {self.sizes!r}")
         for name, least in (("test", 2), ("seeds", 1), ("epochs", 1), ("steps", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}; got {getattr(self, name)!r}")
+            whole_number(name, getattr(self, name), least)
         if len(set(self.models)) < len(self.models):
             raise InputError(f"models must be different architectures; got {', '.join(self.models)}")
 
@@ -229,10 +227,8 @@ def fit_law(model: str, points: Sequence[CurvePoint]) -> PowerLaw | None:
     left = float((weight * (y - level - slope * (x - centre)) ** 2).sum())
     total = float((weight * (y - level) ** 2).sum())
     error = float(np.sqrt(max(left / (len(mine) - 2), 1.0) / bend))
-    reach = float(stdtrit(len(mine) - 2, 0.975)) * error
-    exponent = Estimate(
-        -slope, error, -slope - reach, -slope + reach, method="weighted least squares on logarithms", n=len(mine)
-    )
+    method, df = "weighted least squares on logarithms", len(mine) - 2
+    exponent = stats.normal(-slope, error, len(mine), method=method, df=df)
     return PowerLaw(model, exponent, float(np.exp(level - slope * centre)), 1 - left / total if total > 0 else 1.0)
 
 

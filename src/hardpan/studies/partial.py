@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,8 @@ from hardpan.stats import mcnemar
 from hardpan.stats.intervals import check_confidence
 from hardpan.studies.runs import (
     Arrangement,
+    Everything,
     Labelled,
-    Run,
     RunResult,
     Sets,
     Source,
@@ -25,7 +24,7 @@ from hardpan.studies.runs import (
     balanced_parts,
     difference,
     read_sets,
-    run_all,
+    run_models,
 )
 from hardpan.training import TrainConfig
 
@@ -107,15 +106,6 @@ class PartialStudy(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """Train on the training set alone, test on all of the new set."""
-
-    def arrange(self, sets: Sets) -> tuple[Labelled, Mapping[str, Labelled]]:
-        """All training examples; the new test set."""
-        return sets.train, {"new": sets.new}
-
-
-@dataclass(frozen=True, slots=True)
 class WithHalf:
     """Train also on half of the new set, or on as many original test examples; test on the other half."""
 
@@ -167,33 +157,27 @@ def train_on_part(
         raise InputError(f"new: {sets.new_name} has {len(sets.new)} examples; two halves need at least 4")
     kinds = ("original", "new") if config.control else ("new",)
     halves = [WithHalf(split, config.seed, kind) for split in range(config.splits) for kind in kinds]
-    arrangements: list[Arrangement] = [Baseline(), *halves]
-    runs = [
-        Run(arrangement, dataclasses.replace(config.train, model=model), config.seed)
-        for model in config.train.models
-        for arrangement in arrangements
-    ]
-    results = run_all(runs, data, new, config.seed, out=out, progress=progress)
-    by_run = {(run.config.model, run.arrangement): result for run, result in zip(runs, results, strict=True)}
+    arrangements: list[Arrangement] = [Everything(), *halves]
+    results = run_models(arrangements, config.train, data, new, config.seed, out=out, progress=progress)
     rows = tuple(
-        _row(model, split, sets, by_run, config) for model in config.train.models for split in range(config.splits)
+        _row(model, split, sets, results, config) for model in config.train.models for split in range(config.splits)
     )
-    diverged = tuple(f"{model}, {_name(kind)}" for (model, kind), result in by_run.items() if result.diverged)
+    diverged = tuple(f"{model}, {_name(kind)}" for (model, kind), result in results.items() if result.diverged)
     return PartialStudy(rows, sets.name, sets.new_name, len(sets.train), diverged, sets.control, config)
 
 
 def _row(
-    model: str, split: int, sets: Sets, by_run: Mapping[tuple[str, Arrangement], RunResult], config: PartialConfig
+    model: str, split: int, sets: Sets, results: Mapping[tuple[str, Arrangement], RunResult], config: PartialConfig
 ) -> PartialRow:
     half, rest = balanced_parts(sets.new.labels, 2, config.seed, split)
-    without = by_run[model, Baseline()].correct["new"][rest]
-    fresh = by_run[model, WithHalf(split, config.seed, "new")].correct["rest"]
+    without = results[model, Everything()].correct["new"][rest]
+    fresh = results[model, WithHalf(split, config.seed, "new")].correct["rest"]
     level = config.confidence
     gain = difference(fresh, without, level)
     p = float(mcnemar([int((fresh & ~without).sum())], [int((without & ~fresh).sum())])[0])
     other = beyond = None
     if config.control:
-        other_half = by_run[model, WithHalf(split, config.seed, "original")].correct["rest"]
+        other_half = results[model, WithHalf(split, config.seed, "original")].correct["rest"]
         other = accuracy(other_half, level)
         beyond = difference(fresh, other_half, level)
     return PartialRow(

@@ -5,14 +5,26 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hardpan import files, numbers
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table, columns_of
+from hardpan.report.sections import (
+    Aligned,
+    Cell,
+    Chart,
+    Provenance,
+    Section,
+    Table,
+    columns_of,
+    differences,
+    fields_of,
+    percents,
+    table_of,
+)
 from hardpan.studies.crossval import CrossvalStudy
 from hardpan.studies.floor_bench import BenchRow, FloorBench, FloorBenchConfig, config_words
 from hardpan.studies.learning_curve import LearningCurve
@@ -165,33 +177,23 @@ def _partial(study: PartialStudy) -> View:
     added = max(row.added for row in rows)
     headline = (
         f"Training on half of the new test set as well ({study.new}, {added:,} examples in addition to "
-        f"{study.n_train:,}) "
-        f"clearly raises the accuracy on the other half in {clear} of {len(rows)} trials."
+        f"{study.n_train:,}) clearly raises the accuracy on the other half in {clear} of {len(rows)} trials."
     )
-    control = ("with original", "difference") if study.config.control else ()
-    columns: list[Sequence[object]] = [
-        [row.model for row in rows],
-        [row.split for row in rows],
-        numbers.aligned((row.without for row in rows), scale=100),
-        numbers.aligned((row.with_new for row in rows), scale=100),
-        numbers.aligned((row.gain for row in rows), scale=100, sign="+"),
-        [float(f"{row.p:.2g}") for row in rows],
-    ]
+    columns: dict[str, Cell | Aligned] = {
+        "model": "model",
+        "split": "split",
+        "without": percents("without"),
+        "with new": percents("with_new"),
+        "gain": differences("gain"),
+        "p (McNemar)": lambda row: float(f"{row.p:.2g}"),
+    }
     if study.config.control:
-        columns.append(numbers.aligned((row.with_original for row in rows), scale=100))
-        columns.append(numbers.aligned((row.beyond for row in rows), scale=100, sign="+"))
+        columns |= {"with original": percents("with_original"), "difference": differences("beyond")}
     chart = Chart(
         "deviations",
         "Gain from training on half of the new test set",
         tuple(
-            {
-                "name": f"{row.model}, split {row.split}",
-                "value": row.gain.value,
-                "low": row.gain.low,
-                "high": row.gain.high,
-                "role": "in the fit",
-            }
-            for row in rows
+            {"name": f"{row.model}, split {row.split}", "role": "in the fit", **fields_of(row.gain)} for row in rows
         ),
         "A dot with its interval for each model and split: " + " ".join(map(_partial_sentence, rows)),
         {"x_title": "gain from half of the new set"},
@@ -200,19 +202,12 @@ def _partial(study: PartialStudy) -> View:
         "Does training on the new set help?",
         tuple(map(_partial_sentence, rows)),
         charts=(chart,),
-        tables=(
-            Table(
-                "Accuracy on the held-out half (%), gains (points)",
-                ("model", "split", "without", "with new", "gain", "p (McNemar)", *control),
-                tuple(zip(*columns, strict=True)),
-            ),
-        ),
+        tables=(table_of("Accuracy on the held-out half (%), gains (points)", rows, columns),),
         warnings=tuple(_warnings(study.control, study.config.train, study.diverged)),
         key="partial",
     )
     method = (
-        "A random, class-balanced half of the new test set is added to the training set; the model trained on "
-        "that "
+        "A random, class-balanced half of the new test set is added to the training set; the model trained on that "
         "and the model trained without it are tested on the other half, on the same examples (Agresti–Min "
         "intervals, exact McNemar test). The control adds as many examples of the original test set instead.",
     )
@@ -236,8 +231,7 @@ def _retune(study: RetuneStudy) -> View:
     comparisons = numbers.counted(len(study.settings) - 1, "comparison")
     headline = (
         f"Of {numbers.counted(len(study.settings), 'setting')} of {study.config.train.model} on {study.data}, "
-        f"{study.better} {'is' if study.better == 1 else 'are'} better than the starting point on the new test "
-        "set "
+        f"{study.better} {'is' if study.better == 1 else 'are'} better than the starting point on the new test set "
         f"({study.new}) after Holm's correction over {comparisons}."
     )
     sentences = [
@@ -277,13 +271,8 @@ def _retune(study: RetuneStudy) -> View:
         "Holm's correction. For the fair gain, each random half of the new set chooses a setting and the other "
         "half evaluates it.",
     )
-    frame = {
-        **{name: [item.values[name] for item in study.settings] for name in study.grid},
-        "original": [item.original.value for item in study.settings],
-        "new": [item.new.value for item in study.settings],
-        "gain": [item.gain.value for item in study.settings],
-        "p_holm": [item.p_holm for item in study.settings],
-    }
+    frame = {name: [item.values[name] for item in study.settings] for name in study.grid}
+    frame |= columns_of(study.settings, "original.value", "new.value", "gain.value", "p_holm")
     return _study_view(headline, section, method, study.config.seed, frame)
 
 
@@ -304,13 +293,12 @@ def _retune_chart(study: RetuneStudy, name: str) -> Chart:
                 (getattr(item, series) for item in study.settings if item.values[name] == value),
                 key=lambda item: item.value,
             )
-            rows.append({"series": series, "x": value, "y": best.value, "low": best.low, "high": best.high})
+            rows.append({"series": series, "x": value, **fields_of(best, "y")})
     return Chart(
         "lines",
         f"Best accuracy at each {words}",
         tuple(rows),
-        f"Two lines, original and new test set: the highest accuracy over the other settings at each {words}, "
-        "from "
+        f"Two lines, original and new test set: the highest accuracy over the other settings at each {words}, from "
         f"{study.grid[name][0]:g} to {study.grid[name][-1]:g}; the best setting has {study.best.values[name]:g}.",
         {
             "x_title": words,
@@ -323,28 +311,24 @@ def _retune_chart(study: RetuneStudy, name: str) -> Chart:
 
 
 def _retune_table(study: RetuneStudy) -> Table:
-    names = tuple(study.grid)
     best = study.settings[:MOST_ROWS]
-    columns = (
-        numbers.aligned((item.new for item in best), scale=100),
-        numbers.aligned((item.gain for item in best), scale=100, sign="+"),
-    )
-    rows = tuple(
-        (
-            *(item.values[name] for name in names),
-            f"{100 * item.original.value:.1f}",
-            new,
-            gain,
-            float(f"{item.p_holm:.2g}"),
-        )
-        for item, new, gain in zip(best, *columns, strict=True)
-    )
-    title = f"The {len(rows)} best of {len(study.settings)} settings" if len(rows) > 1 else "The setting"
-    return Table(
+    title = f"The {len(best)} best of {len(study.settings)} settings" if len(best) > 1 else "The setting"
+    settings: dict[str, Cell] = {_words(name): _setting(name) for name in study.grid}
+    return table_of(
         f"{title}: accuracy (%), gain over the start (points), Holm's p",
-        (*map(_words, names), "original", "new", "gain", "p"),
-        rows,
+        best,
+        {
+            **settings,
+            "original": lambda item: f"{100 * item.original.value:.1f}",
+            "new": percents("new"),
+            "gain": differences("gain"),
+            "p": lambda item: float(f"{item.p_holm:.2g}"),
+        },
     )
+
+
+def _setting(name: str) -> Callable[[Setting], float]:
+    return lambda item: item.values[name]
 
 
 @view.register
@@ -365,10 +349,7 @@ def _learning_curve(curve: LearningCurve) -> View:
         Chart(
             "lines",
             "Error above the exact Bayes error against training examples",
-            tuple(
-                {"series": p.model, "x": p.n, "y": p.excess.value, "low": p.excess.low, "high": p.excess.high}
-                for p in curve.points
-            ),
+            tuple({"series": p.model, "x": p.n, **fields_of(p.excess, "y")} for p in curve.points),
             "; ".join(f"{model} at {n:,}: {excess}" for model, n, excess in excesses),
             {"x_title": "training examples", "y_title": "error above the Bayes error", "log_x": True, "log": True},
         ),
@@ -425,22 +406,7 @@ def _floor_bench(bench: FloorBench) -> View:
         )
         for number, source in enumerate(bench.config.sources)
     )
-    columns = {
-        name: [getattr(row, name) for row in bench.rows]
-        for name in (
-            "source",
-            "floor",
-            "n",
-            "estimator",
-            "role",
-            "mean",
-            "bias",
-            "error",
-            "holds",
-            "seconds",
-            "runs",
-        )
-    }
+    names = ("source", "floor", "n", "estimator", "role", "mean", "bias", "error", "holds", "seconds", "runs")
     made = Provenance(
         method=tuple(" ".join(text.replace("*", "").split()) for text in _explanations(bench.config)),
         seed=bench.config.seed,
@@ -451,7 +417,7 @@ def _floor_bench(bench: FloorBench) -> View:
         headline,
         sections,
         provenance=made,
-        columns=columns,
+        columns=columns_of(bench.rows, *names),
         downloads={"table.md": bench_markdown(bench)},
     )
 

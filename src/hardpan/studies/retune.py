@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.stats import holm, mcnemar
 from hardpan.stats.intervals import check_confidence
-from hardpan.studies.crossval import Everything
 from hardpan.studies.runs import (
+    Everything,
     Run,
     RunResult,
     Sets,
@@ -48,6 +48,7 @@ PAPER_GRID: dict[str, Values] = {
     "dropout": (0.5, 0.75, 1.0, 1.25, 1.75),
     "weight_decay": (5e-5, 1e-4, 5e-4, 1e-3, 5e-3),
 }
+_WITHOUT_DROPOUT = {name: values for name, values in PAPER_GRID.items() if name != "dropout"}
 PAPER_START: dict[str, float] = {"rate": 0.1, "dropout": 1.0, "weight_decay": 5e-4}
 
 _BY_FACTORS = ("rate", "weight_decay", "clip")  # the next value is as many times the last one as that one was
@@ -81,8 +82,7 @@ class RetuneConfig:
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
-        if self.choose not in CHOICES:
-            raise InputError(f"choose must be new or original; got {self.choose!r}")
+        one_of("choose", self.choose, CHOICES)
         whole_number("extensions", self.extensions, 0)
         if len(self.train.models) != 1:
             raise InputError(f"model must be one architecture here; got {self.train.model!r}")
@@ -187,8 +187,7 @@ def search_settings(
         runs = [Run(Everything(), configured(config.train, item), config.seed) for item in settings]
         return run_all(runs, data, new, config.seed, out=out, progress=progress)
 
-    searched = _search(grid, train, config)
-    return _study(sets, start, searched, config)
+    return _study(sets, start, *_search(grid, train, config), config)
 
 
 def _grid_of(config: RetuneConfig) -> tuple[Mapping[str, tuple[float, ...]], tuple[str, ...]]:
@@ -197,12 +196,8 @@ def _grid_of(config: RetuneConfig) -> tuple[Mapping[str, tuple[float, ...]], tup
     model = config.train.models[0]
     options = classifiers.option_names(model)
     if ":" in model:  # nothing is known of a foreign factory: what the grid names are its options
-        return config.grid or _without_dropout(), tuple(config.grid)
-    if config.grid:
-        return config.grid, options
-    if is_vgg(model):
-        return PAPER_GRID, options
-    return _without_dropout(), options
+        return config.grid or _WITHOUT_DROPOUT, tuple(config.grid)
+    return config.grid or (PAPER_GRID if is_vgg(model) else _WITHOUT_DROPOUT), options
 
 
 def is_vgg(model: str) -> bool:
@@ -210,29 +205,19 @@ def is_vgg(model: str) -> bool:
     return model.lower().startswith("vgg")
 
 
-def _without_dropout() -> dict[str, tuple[float, ...]]:
-    return {name: values for name, values in PAPER_GRID.items() if name != "dropout"}
-
-
-_Results = dict[tuple[float, ...], RunResult]
-
-
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """The grid in the end, results by combination, what was added to the grid, and bounds that were reached."""
-
-    grid: dict[str, tuple[float, ...]]
-    results: _Results
-    added: tuple[tuple[str, float], ...]
-    at_bound: tuple[tuple[str, float], ...]
+_Results = dict[Values, RunResult]
+_NamedValues = list[tuple[str, float]]
 
 
 def _search(
     grid: dict[str, tuple[float, ...]],
     train: Callable[[list[dict[str, float]]], list[RunResult]],
     config: RetuneConfig,
-) -> _Searched:
-    """Train the grid, then extend it on every side where the best lies at an end, as often as allowed."""
+) -> tuple[dict[str, Values], _Results, _NamedValues, _NamedValues]:
+    """Train the grid, then extend it on every side where the best lies at an end, as often as allowed.
+
+    Returns the grid in the end, results by combination, what was added to the grid, and bounds that were reached.
+    """
     results: _Results = {}
     added: list[tuple[str, float]] = []
     times: dict[tuple[str, str], int] = {}
@@ -256,7 +241,7 @@ def _search(
             grid = {**grid, name: longer}
             grown = True
         if not grown:
-            return _Searched(grid, results, tuple(added), tuple((name, at) for (name, _), at in bounds.items()))
+            return grid, results, added, [(name, at) for (name, _), at in bounds.items()]
 
 
 def _best(grid: Grid, results: _Results, choose: str, rows: NDArray[np.int64] | None = None) -> tuple[float, ...]:
@@ -270,8 +255,15 @@ def _best(grid: Grid, results: _Results, choose: str, rows: NDArray[np.int64] | 
     return max(sorted(results), key=rank)
 
 
-def _study(sets: Sets, start: dict[str, float], searched: _Searched, config: RetuneConfig) -> RetuneStudy:
-    grid, results = searched.grid, searched.results
+def _study(
+    sets: Sets,
+    start: dict[str, float],
+    grid: Grid,
+    results: _Results,
+    added: _NamedValues,
+    at_bound: _NamedValues,
+    config: RetuneConfig,
+) -> RetuneStudy:
     base = results[tuple(start.values())].correct["new"]
     best_values = _best(grid, results, config.choose)
     order = sorted(
@@ -298,9 +290,9 @@ def _study(sets: Sets, start: dict[str, float], searched: _Searched, config: Ret
         _fair_gain(sets, grid, results, base, config),
         better,
         grid,
-        searched.added,
+        tuple(added),
         tuple(edges(grid, settings[0].values)),
-        searched.at_bound,
+        tuple(at_bound),
         sets.name,
         sets.new_name,
         len(sets.train),

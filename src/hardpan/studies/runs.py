@@ -171,6 +171,15 @@ class Arrangement(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Everything:
+    """Train on the training set, test on both test sets."""
+
+    def arrange(self, sets: Sets) -> tuple[Labelled, Mapping[str, Labelled]]:
+        """All training examples; the original and the new test set."""
+        return sets.train, {"original": sets.original, "new": sets.new}
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run: an arrangement and the settings of its training; ``config.seeds`` is 1."""
 
@@ -191,6 +200,24 @@ class RunResult:
 
     correct: Mapping[str, NDArray[np.bool_]]
     diverged: bool
+
+
+def run_models(
+    arrangements: Sequence[Arrangement],
+    config: TrainConfig,
+    data: Source,
+    new: Source | None,
+    seed: int,
+    **options: Any,
+) -> dict[tuple[str, Arrangement], RunResult]:
+    """Results of every arrangement for each architecture of ``config``, with the options of :func:`run_all`."""
+    runs = [
+        Run(arrangement, dataclasses.replace(config, model=model), seed)
+        for model in config.models
+        for arrangement in arrangements
+    ]
+    results = run_all(runs, data, new, seed, **options)
+    return {(run.config.model, run.arrangement): result for run, result in zip(runs, results, strict=True)}
 
 
 def run_all(
@@ -370,6 +397,6 @@ def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: 
     b, c = int((first & ~second).sum()), int((second & ~first).sum())
     centre = (b - c) / (n + 2)
     error = float(np.sqrt(b + c + 1 - (b - c) ** 2 / (n + 2)) / (n + 2))
-    width = stats.normal_quantile(confidence) * error
-    low, high = max(centre - width, -1.0), min(centre + width, 1.0)
-    return Estimate((b - c) / n, error, low, high, confidence, "paired, Agresti–Min interval", n)
+    method = "paired, Agresti–Min interval"
+    moved = stats.normal(centre, error, n, confidence, least=-1.0, most=1.0, method=method)
+    return dataclasses.replace(moved, value=(b - c) / n)
