@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import numbers, safe_files, stats
-from hardpan.auditing.evidence import Evidence, FlowView
+from hardpan.auditing.evidence import USABLE, Evidence, FlowView
 from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.labels import Suspects
@@ -21,6 +21,7 @@ from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
 from hardpan.confusion.charts import error_by_band
 from hardpan.confusion.report import METHOD as HARD_METHOD
 from hardpan.confusion.report import score_section
+from hardpan.estimates import Estimate
 from hardpan.report.figures import confusion_matrix, dial, reliability_chart
 from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Section, Table
@@ -41,8 +42,8 @@ FRESH_METHOD = (
 )
 
 
-def hard_section(hard: Hardness) -> Section:
-    """The most confusing examples, and the errors of the models on them."""
+def hard_section(hard: Hardness, best: Estimate | None) -> Section:
+    """The most confusing examples, and the errors of the models on them; ``best``: lowest error of any model."""
     recorded, tenth = hard.model.predictions, hard.measures.get("tail_share")
     section = score_section(dataclasses.replace(hard.summary, issues=None))  # labels have a section of their own
     title = "The most confusing examples"
@@ -54,6 +55,13 @@ def hard_section(hard: Hardness) -> Section:
         "An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
         f"labels are not used. Scores are from {hard.model.name} ({source}; {size})."
     )
+    warnings, bands = list(section.warnings), hard.summary.bands
+    if bands is not None and best is not None and bands.error.low > USABLE * best.high:
+        errs, least = numbers.estimate(bands.error), numbers.estimate(best)
+        warnings.append(
+            f"{floors.capital(hard.model.name)} errs on {errs}, the best model on {least}: confusion of a weak "
+            "model says little about the examples."
+        )
     others: tuple[Table | Chart, ...] = ()
     if hard.bands:
         rows = tuple(
@@ -74,6 +82,7 @@ def hard_section(hard: Hardness) -> Section:
         section,
         title=title,
         sentences=(sentence,),
+        warnings=tuple(warnings),
         methods=(*section.sentences, *HARD_METHOD),
         folded=(*others, *section.folded),
         estimates={},

@@ -150,7 +150,8 @@ def _is_evidence(entry: Entry) -> bool:
 
 def headline(floor: Floor) -> str:
     """The bracket, and the best classifier's error."""
-    said = f"On {floor.dataset} {bracket_words(floor)}"
+    alone = all(entry.trust > 0 and _is_evidence(entry) for entry in floor.entries)  # votes without a dataset
+    said = capital(bracket_words(floor)) if alone else f"On {floor.dataset}, {bracket_words(floor)}"
     if floor.best is not None:
         said += f"; the best classifier here has {numbers.estimate(floor.best.estimate)} error"
     return said + "." + refused_words(floor)
@@ -175,9 +176,9 @@ def _rejected(entry: Entry) -> str:
     assert entry.check is not None
     predicted, observed = percent(entry.check.predicted), percent(entry.check.observed)
     if entry.assumption == VOTES:
-        expected = f"labels drawn as annotators vote would differ from the majority in at least {predicted}"
-        return f"{expected}, these do in {observed}"
-    return f"labels should differ from their likeliest class in {predicted}, and do in {observed}"
+        would = f"{predicted} or more of the labels would differ from the majority"
+        return f"if they were drawn as annotators vote, {would}; {observed} do"
+    return f"by them {predicted} of the labels should differ from the likeliest class; {observed} do"
 
 
 def bracket_words(floor: Floor) -> str:
