@@ -309,7 +309,7 @@ def _payload(drawings: Sequence[Drawing]) -> str:
     """What the script reads, safe inside a script element: no character in it can end the element."""
     content = {
         "colours": COLOURS,
-        "width": charts.STATIC_WIDTH,
+        "width": charts.SAVED_WIDTH,
         "charts": {
             item.key: {
                 "specs": item.specs,

@@ -81,7 +81,7 @@ from hardpan.report.sections import Chart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
-STATIC_WIDTH = 640
+STATIC_WIDTH, SAVED_WIDTH = 480, 640  # pixels: on paper, where half a page must be readable; as a file
 
 
 FADED = 0.15  # what is left of a mark while others are selected

@@ -168,7 +168,8 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     noted = any(row["note"] for row in rows)
     # Room for the number behind the interval, and for the note behind it.
     scale = alt.Scale(domain=[low, high + (0.28 if noted else 0.08) * (high - low)], nice=False)
-    ticks = {"labelExpr": PERCENT} if percent else number_ticks()
+    # The room at the right may lie beyond 100 %, where no score can be.
+    ticks = {"labelExpr": f"datum.value > 1 ? '' : {PERCENT}"} if percent else number_ticks()
 
     def x(field: str) -> alt.X:
         return alt.X(
