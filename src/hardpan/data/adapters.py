@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.arrays import SPLIT_WORDS, as_array, channels_last, from_arrays
 from hardpan.data.dataset import Dataset
-from hardpan.data.tabular import LABELS, Columns, from_table
+from hardpan.data.tabular import LABELS, DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, reason
 from hardpan.tables import is_frame
@@ -122,58 +122,28 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
     return channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
 
 
-def from_huggingface(
-    dataset: Any,
-    columns: Columns,
-    *,
-    class_names: Sequence[str] | None = None,
-    resize: int | None = None,
-    name: str | None = None,
-) -> Dataset:
+def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     """See :meth:`Dataset.from_huggingface`."""
-    import pyarrow
-
     parts = dict(dataset) if isinstance(dataset, Mapping) else {"": dataset}
-    tables: list[Any] = []
-    counts: dict[str, int] = {}
-    features: Any = None
-    for split, subset in parts.items():
-        if not hasattr(subset, "with_format") or not hasattr(subset, "features") or not hasattr(subset, "__len__"):
+    if not parts:
+        raise InputError("dataset must have at least one split")
+    for split, part in parts.items():
+        if not all(hasattr(part, name) for name in ("with_format", "features", "__len__")):
             raise InputError(
-                "dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got "
-                f"{type(subset).__name__}"
+                f"dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(part).__name__}"
             )
         if split and split not in SPLIT_WORDS:
             raise InputError(
                 f"dataset: split {split!r} must be train, validation or test; it has {few(parts)}: "
                 "give those you want, such as {'train': ..., 'test': ...}"
             )
-        table = subset.with_format("arrow")[:]
-        if tables and table.column_names != tables[0].column_names:
-            raise InputError(
-                f"dataset: split {split!r} has other columns ({few(table.column_names)}) than the first"
-            )
-        tables.append(table)
-        counts[SPLIT_WORDS.get(split, "")] = table.num_rows
-        features = subset.features
-    if not tables:
-        raise InputError("dataset must have at least one split")
-    if "test" not in counts and "validation" in counts:
-        counts = {"test" if key == "validation" else key: count for key, count in counts.items()}
-    if class_names is None:
-        named = {column: feature.names for column, feature in features.items() if hasattr(feature, "names")}
-        if columns.label is None and len(named) == 1 and not any(name.lower() in LABELS for name in features):
-            columns = replace(columns, label=next(iter(named)))  # the only column of classes
-        class_names = next(
-            (named[name] for name in (columns.label, "label", "labels") if name in named and name is not None), None
-        )
-    return from_table(
-        pyarrow.concat_tables(tables, promote_options="permissive"),
-        columns,
-        split=np.repeat(np.array(list(counts)), list(counts.values())) if len(counts) > 1 else None,
-        rows=np.concatenate([np.arange(count) for count in counts.values()]),
-        class_names=class_names,
-        resize=resize,
-        name=name or getattr(next(iter(parts.values())).info, "dataset_name", None) or "huggingface",
-        source="Hugging Face",
-    )
+    first = next(iter(parts.values()))
+    if options.class_names is None:
+        named = {column: item.names for column, item in first.features.items() if hasattr(item, "names")}
+        if options.label is None and len(named) == 1 and not any(name.lower() in LABELS for name in first.features):
+            options = replace(options, label=next(iter(named)))  # the only column of classes
+        listed = next((named[name] for name in (options.label, "label", "labels") if name in named), None)
+        options = replace(options, class_names=listed)
+    tables = {SPLIT_WORDS.get(split, ""): [part.with_format("arrow")[:]] for split, part in parts.items()}
+    name = getattr(first.info, "dataset_name", None) or "huggingface"
+    return from_tables(scored_splits(tables), options, name=name, source="Hugging Face")

@@ -155,7 +155,7 @@ def from_arrays(
 
 def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapping[str, Any]) -> Dataset:
     """A dataset of data frames of features and labels apart from them."""
-    from hardpan.data.tabular import Columns, from_table, join_tables
+    from hardpan.data.tabular import DataOptions, from_tables
 
     tables: dict[str, list[Any]] = {}
     label = "label"
@@ -166,21 +166,12 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
             label += "_"
         labels = checked_length(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
         tables[key] = [table.append_column(label, [labels])]
-    table, official, rows = join_tables("x", tables)
-    if split is not None:
-        official = checked_split("split", as_array("split", split), table.num_rows)
+    n = sum(table.num_rows for listed in tables.values() for table in listed)
+    official = None if split is None else checked_split("split", as_array("split", split), n)
     if options.get("feature_names") is not None:
         raise InputError("feature_names does not apply to a data frame, whose columns have names; leave it out")
-    dataset = from_table(
-        table,
-        Columns(label=label),
-        split=official,
-        rows=rows,
-        class_names=options.get("class_names"),
-        name=options.get("name", "frame"),
-        source="frame",
-    )
-    n, ids = len(dataset), options.get("ids")
+    settings = DataOptions(label=label, class_names=options.get("class_names"), name=options.get("name", "frame"))
+    dataset, ids = from_tables(tables, settings, split=official, source="frame"), options.get("ids")
     metadata = {
         str(key): checked_length(f"metadata[{key!r}]", np.asarray(values), n)
         for key, values in (options.get("metadata") or {}).items()

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.files import array_hash, clean_names, clean_text, record
+from hardpan.numbers import counted
 
 SPLITS = ("train", "validation", "test")
 VALIDATION_FRACTION = 0.1
@@ -173,7 +174,8 @@ class Dataset:
             >>> Dataset.open(([[0.0], [1.0], [2.0]], ["no", "yes", "no"]))
             Dataset('arrays': 3 vectors of 1 number (float64), 2 classes)
         """
-        from hardpan.data.opening import DataOptions, open_dataset
+        from hardpan.data.opening import open_dataset
+        from hardpan.data.tabular import DataOptions
 
         options = DataOptions(label, features, drop, id, split_column, groups, class_names, resize, name)
         return open_dataset(source, options, mirror, cache)
@@ -315,11 +317,10 @@ class Dataset:
         if (rows is None) == (split is None):
             raise InputError("select needs either rows or split; got " + ("neither" if rows is None else "both"))
         if split is not None:
-            if split not in SPLITS:
-                raise InputError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+            one_of("split", split, SPLITS)
             index: NDArray[np.int64] = getattr(self.splits(seed), split)
         else:
-            index = self._rows(rows)
+            index = row_numbers(rows, self)
         table = self.table
         if table is not None:
             table = dataclasses.replace(table, values=table.values[index])
@@ -372,11 +373,10 @@ class Dataset:
             >>> len(split.train), len(split.validation), len(split.test)
             (1078, 360, 359)
         """
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0; got {seed!r}")
+        seed = whole_number("seed", seed)
         rows = np.arange(len(self))
         if self.split is None:
-            train, validation, test = _cut(self.ids, rows, int(seed), FRACTIONS)
+            train, validation, test = _cut(self.ids, rows, seed, FRACTIONS)
             method = "60/20/20 by hash of (id, seed)"
         elif (self.split == "validation").any():
             train, validation, test = (rows[self.split == name] for name in SPLITS)
@@ -384,50 +384,47 @@ class Dataset:
         else:
             test = rows[self.split == "test"]
             fractions = (1 - VALIDATION_FRACTION, VALIDATION_FRACTION)
-            train, validation = _cut(self.ids, rows[self.split != "test"], int(seed), fractions)
+            train, validation = _cut(self.ids, rows[self.split != "test"], seed, fractions)
             method = "official test set; validation is 10 % of train by hash of (id, seed)"
-        return Split(train, validation, test, method, int(seed))
-
-    def _rows(self, rows: Any) -> NDArray[np.int64]:
-        if hasattr(rows, "rows") and hasattr(rows, "ids"):  # a Subset, which checks that every id is there
-            return np.sort(np.asarray(rows.rows(self.ids), dtype=np.int64))
-        index = np.asarray(rows)
-        if index.ndim != 1:
-            raise InputError(f"rows must be one-dimensional; got shape {index.shape}")
-        if index.dtype.kind == "b":
-            if len(index) != len(self):
-                raise InputError(f"rows must be a mask of {len(self):,} booleans; got {len(index):,}")
-            return np.flatnonzero(index)
-        if index.dtype.kind in "US":
-            return rows_of(self.ids, index.astype(np.str_))
-        if index.size == 0:
-            return np.empty(0, dtype=np.int64)
-        if index.dtype.kind not in "iu":
-            raise InputError(f"rows must be row numbers, a mask, ids or a Subset; got {index.dtype}")
-        if index.min() < 0 or index.max() >= len(self):
-            wrong = int(index.min()) if index.min() < 0 else int(index.max())
-            raise InputError(f"rows must be between 0 and {len(self) - 1}; got {wrong}")
-        return index.astype(np.int64)
+        return Split(train, validation, test, method, seed)
 
     def __repr__(self) -> str:
         shape = self.x.shape[1:]
-        many = "" if len(self) == 1 else "s"
-        kind = f"image{many} of {' × '.join(map(str, shape))}" if len(shape) > 1 else f"vector{many} of "
-        if len(shape) == 1:
-            kind += f"{shape[0]} number{'' if shape[0] == 1 else 's'}"
-        known = "no labels"
-        if self.labels is not None:
-            known = f"{self.n_classes} class{'' if self.n_classes == 1 else 'es'}"
-        counts = ""
-        if self.split is not None:
-            counts = ", " + " + ".join(
-                f"{int((self.split == name).sum()):,} {name}" for name in _present(self.split)
-            )
-        return f"Dataset({self.name!r}: {len(self):,} {kind} ({self.x.dtype}), {known}{counts})"
+        kind, each = (
+            ("image", " × ".join(map(str, shape))) if self.is_images else ("vector", counted(shape[0], "number"))
+        )
+        known = "no labels" if self.labels is None else counted(self.n_classes, "class", "classes")
+        counts = {} if self.split is None else {name: int((self.split == name).sum()) for name in SPLITS}
+        parts = " + ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        size = f"{counted(len(self), kind)} of {each} ({self.x.dtype})"
+        return f"Dataset({self.name!r}: {', '.join(filter(None, (size, known, parts)))})"
 
 
-def _present(split: NDArray[np.str_]) -> list[str]:
-    return [name for name in SPLITS if (split == name).any()]
+def row_numbers(rows: Any, examples: Any) -> NDArray[np.int64]:
+    """Row numbers of some examples.
+
+    Args:
+        rows: row numbers, a mask, ids, or a :class:`~hardpan.confusion.Subset`.
+        examples: what they are rows of: has a length and ``ids``.
+    """
+    if callable(getattr(rows, "rows", None)):  # a Subset, which checks that every id is there
+        return np.sort(np.asarray(rows.rows(examples.ids), dtype=np.int64))
+    index, n = np.asarray(rows), len(examples)
+    if index.ndim != 1:
+        raise InputError(f"rows must be one-dimensional; got shape {index.shape}")
+    if index.dtype.kind == "b":
+        if len(index) != n:
+            raise InputError(f"rows must be a mask of {n:,} booleans; got {len(index):,}")
+        return np.flatnonzero(index)
+    if index.dtype.kind in "US":
+        return rows_of(examples.ids, index.astype(np.str_))
+    if index.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if index.dtype.kind not in "iu":
+        raise InputError(f"rows must be row numbers, a mask, ids or a Subset; got {index.dtype}")
+    if index.min() < 0 or index.max() >= n:
+        raise InputError(f"rows must be between 0 and {n - 1}; got {index.min()} to {index.max()}")
+    return index.astype(np.int64)
 
 
 def rows_of(ids: NDArray[np.str_], selected: NDArray[np.str_]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan.data.adapters import is_huggingface, is_torch
+from hardpan.data.adapters import from_bunch, from_huggingface, from_torch, is_huggingface, is_torch
 from hardpan.data.arrays import (
     SPLIT_WORDS,
     array_meaning,
@@ -30,6 +30,7 @@ from hardpan.data.arrays import (
 )
 from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
+from hardpan.data.tabular import DataOptions, from_tables
 from hardpan.errors import InputError
 from hardpan.safe_files import few, read_json, read_text
 from hardpan.tables import is_frame, read_table
@@ -52,25 +53,10 @@ FORMATS = {
     "IDX": Format("hardpan.data.idx", ("class_names",)),
     "CIFAR": Format("hardpan.data.cifar"),
     "table (CSV, TSV, JSON, JSONL, Parquet, Arrow)": Format(
-        "hardpan.data.tabular", ("columns", "class_names", "resize")
+        "hardpan.data.tabular", (*COLUMN_OPTIONS, "class_names", "resize")
     ),
     "image folder": Format("hardpan.data.images", ("resize",)),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DataOptions:
-    """How a dataset is read; the same fields as the arguments of :meth:`Dataset.open`."""
-
-    label: str | int | None = None
-    features: Sequence[str | int] | None = None
-    drop: Sequence[str | int] = ()
-    id: str | None = None
-    split_column: str | None = None
-    groups: str | None = None
-    class_names: Any = None
-    resize: int | None = None
-    name: str | None = None
 
 
 def names() -> tuple[str, ...]:
@@ -163,22 +149,11 @@ _REMEDIES = {
 
 
 def _read(path: Path, kind: str, reader: Format, module: Any, options: DataOptions) -> Dataset:
-    taken = (*reader.options, "class_names", *(COLUMN_OPTIONS if "columns" in reader.options else ()))
-    _refuse(options, f"{path}, which is read as {kind}", taken)
-    passed: dict[str, Any] = {}
-    if "columns" in reader.options:
-        passed["columns"] = _columns(options)
-    passed |= {name: getattr(options, name) for name in ("class_names", "resize") if name in reader.options}
-    dataset = _completed(module.read(path, **passed))
-    if options.class_names is not None and "class_names" not in passed:
+    _refuse(options, f"{path}, which is read as {kind}", (*reader.options, "class_names"))
+    dataset = _completed(module.read(path, **{name: getattr(options, name) for name in reader.options}))
+    if options.class_names is not None and "class_names" not in reader.options:
         dataset = _renamed_classes(dataset, options.class_names)
     return dataset
-
-
-def _columns(options: DataOptions) -> Any:
-    from hardpan.data.tabular import Columns
-
-    return Columns(**{name: getattr(options, name) for name in COLUMN_OPTIONS})
 
 
 def _refuse(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
@@ -189,30 +164,16 @@ def _refuse(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
 
 
 def _open_object(source: Any, options: DataOptions) -> Dataset:
-    from hardpan.data.adapters import from_bunch, from_huggingface, from_torch
-    from hardpan.data.tabular import from_table, join_tables
-
     class_names, name = options.class_names, options.name or "arrays"
     if is_huggingface(source) or (
         isinstance(source, Mapping) and source and all(map(is_huggingface, source.values()))
     ):
-        return from_huggingface(
-            source, _columns(options), class_names=class_names, resize=options.resize, name=options.name
-        )
+        return from_huggingface(source, options)
     source = _parts(source)
     if tables := _tables(source):
-        table, split, rows = join_tables("dataset", tables)
-        first = source[0] if isinstance(source, (tuple, list)) else source
-        return from_table(
-            table,
-            _columns(options),
-            split=split,
-            rows=rows,
-            class_names=class_names,
-            resize=options.resize,
-            name=options.name or "frame",
-            source=f"{type(first).__module__.partition('.')[0]} {type(first).__name__}",
-        )
+        kind = type(source[0] if isinstance(source, (tuple, list)) else source)
+        library = kind.__module__.partition(".")[0]
+        return from_tables(tables, options, name="frame", source=f"{library} {kind.__name__}")
     _refuse(options, f"a {type(source).__name__}", ("class_names",))
     if is_torch(source):
         return from_torch(source, class_names=class_names, name=options.name)

@@ -17,15 +17,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.arrays import SPLIT_WORDS, checked_ids, checked_split, checked_x, column_warnings, number_labels
-from hardpan.data.dataset import Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
+from hardpan.data.dataset import SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decode, looks_like_image
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, folder_entries, read_json, reason
@@ -34,6 +34,7 @@ from hardpan.tables import index_columns, is_table_file, read_table, suffix_of
 if TYPE_CHECKING:
     import pyarrow
 
+T = TypeVar("T")
 VECTOR = "features"
 LABELS = ("label", "labels", "target", "class", "y")
 MOST_LEVELS = 30
@@ -43,15 +44,18 @@ _NUMBER_LIKE = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]* ?[%$€£]?")
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Which columns of a table are what; None and empty leave it to the names of the columns."""
+class DataOptions:
+    """How a dataset is read, as the arguments of :meth:`Dataset.open` say; the first six are columns of a table."""
 
-    label: str | None = None
-    features: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
+    label: str | int | None = None
+    features: Sequence[str | int] | None = None
+    drop: Sequence[str | int] = ()
     id: str | None = None
     split_column: str | None = None
     groups: str | None = None
+    class_names: Any = None
+    resize: int | None = None
+    name: str | None = None
 
 
 def matches(path: Path) -> bool:
@@ -61,31 +65,18 @@ def matches(path: Path) -> bool:
     return bool(_saved_dataset(path)) or bool(_split_files(path))
 
 
-def read(
-    path: Path,
-    columns: Columns | None = None,
-    *,
-    class_names: Sequence[str] | None = None,
-    resize: int | None = None,
-) -> Dataset:
-    """Read a table file, or a folder of them."""
-    columns = columns or Columns()
-    as_text = [name for name in (columns.id, columns.groups, "id", "ID", "Id") if name]
-    names: Sequence[str] | None = class_names
+def read(path: Path, **options: Any) -> Dataset:
+    """Read a table file, or a folder of them; ``options`` are fields of :class:`DataOptions`."""
+    settings = DataOptions(**options)
+    as_text = [name for name in (settings.id, settings.groups, "id", "ID", "Id") if name]
+    files = {"": [path]}
     if path.is_dir():
-        tables = _saved_dataset(path) or _split_files(path)
-        read_tables = {split: [read_table(file, text=as_text) for file in files] for split, files in tables.items()}
-        names = names or _saved_names(path, columns)
-    else:
-        read_tables = {"": [read_table(path, text=as_text)]}
-    table, split, rows = join_tables(str(path), read_tables)
-    return from_table(
-        table,
-        columns,
-        split=split,
-        rows=rows,
-        class_names=names,
-        resize=resize,
+        files = _saved_dataset(path) or _split_files(path)
+        settings = replace(settings, class_names=settings.class_names or _saved_names(path, settings.label))
+    tables = {split: [read_table(file, text=as_text) for file in listed] for split, listed in files.items()}
+    return from_tables(
+        tables,
+        settings,
         where=f"{path}: ",
         name=path.resolve().name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0],
         source=path.resolve().name,
@@ -93,8 +84,7 @@ def read(
 
 
 def _split_files(folder: Path) -> dict[str, list[Path]]:
-    """Files such as train.csv and test-00000-of-00002.parquet by split, if there are train and test or
-    validation."""
+    """Files such as train.csv and test-00000-of-00002.parquet by split."""
     by_split: dict[str, list[Path]] = {}
     listed = [item for item in folder_entries(folder) if item.is_file() and is_table_file(item)]
     for file in listed:
@@ -103,9 +93,15 @@ def _split_files(folder: Path) -> dict[str, list[Path]]:
             by_split.setdefault(SPLIT_WORDS[word], []).append(file)
     if not by_split and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
         return _split_files(folder / "data")
-    if "test" not in by_split and "validation" in by_split:
-        by_split["test"] = by_split.pop("validation")
-    return {split: by_split[split] for split in ("train", "validation", "test") if split in by_split}
+    by_split = scored_splits(by_split)
+    return {split: by_split[split] for split in SPLITS if split in by_split}
+
+
+def scored_splits(by_split: dict[str, T]) -> dict[str, T]:
+    """Without a test set, the labelled validation set is what models are scored on."""
+    if "test" in by_split:
+        return by_split
+    return {"test" if split == "validation" else split: item for split, item in by_split.items()}
 
 
 def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
@@ -117,12 +113,9 @@ def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
             isinstance(name, str) and Path(name).name == name for name in splits
         ):
             raise InputError(f"{folder / 'dataset_dict.json'}: must list the splits; save the dataset again")
-        by_split: dict[str, list[Path]] = {
-            SPLIT_WORDS.get(str(name), str(name)): _saved_dataset(folder / str(name)).get("", []) for name in splits
-        }
-        if "test" not in by_split and "validation" in by_split:
-            by_split["test"] = by_split.pop("validation")
-        return by_split
+        return scored_splits(
+            {SPLIT_WORDS.get(str(name), str(name)): _saved_dataset(folder / name).get("", []) for name in splits}
+        )
     if not (folder / "state.json").is_file() or not (folder / "dataset_info.json").is_file():
         return {}
     state = read_json(folder / "state.json")
@@ -133,26 +126,26 @@ def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
     return {"": [folder / str(name) for name in names]}
 
 
-def _saved_names(folder: Path, columns: Columns) -> list[str] | None:
+def _saved_names(folder: Path, label: Any) -> list[str] | None:
     """Class names from the description that Hugging Face datasets saved."""
     for path in (folder / "dataset_info.json", *sorted(folder.glob("*/dataset_info.json"))):
         if path.is_file():
             description = read_json(path)
-            return _listed_names(description.get("features") if isinstance(description, dict) else None, columns)
+            return _listed_names(description.get("features") if isinstance(description, dict) else None, label)
     return None
 
 
-def _listed_names(features: Any, columns: Columns) -> list[str] | None:
+def _listed_names(features: Any, label: Any) -> list[str] | None:
     if not isinstance(features, dict):
         return None
-    for name in (columns.label,) if columns.label else LABELS:
+    for name in (label,) if label else LABELS:
         described = features.get(name)
         if isinstance(described, dict) and isinstance(described.get("names"), list):
             return [str(item) for item in described["names"]]
     return None
 
 
-def join_tables(
+def _join_tables(
     where: str, tables: dict[str, list[pyarrow.Table]]
 ) -> tuple[pyarrow.Table, NDArray[np.str_] | None, NDArray[np.int64]]:
     """All tables in one, with the split and the row within the split of each row."""
@@ -164,18 +157,18 @@ def join_tables(
         if set(table.column_names) != set(names):
             odd = sorted(set(table.column_names) ^ set(names))
             raise InputError(
-                f"{where}: the tables must have the same columns; {few(odd)} is only in some of them (in "
+                f"{where}the tables must have the same columns; {few(odd)} is only in some of them (in "
                 f"{split or 'one'} or in {listed[0][0] or 'another'}); open one file alone, or make them alike"
             )
     try:
         whole = pyarrow.concat_tables([table.select(names) for _, table in listed], promote_options="permissive")
     except pyarrow.ArrowException as error:
         raise InputError(
-            f"{where}: the tables cannot be joined ({reason(error)}); give columns of the same type"
+            f"{where}the tables cannot be joined ({reason(error)}); give columns of the same type"
         ) from error
     counts = {split: sum(table.num_rows for table in group) for split, group in tables.items()}
     rows = np.concatenate([np.arange(count) for count in counts.values()])
-    if set(counts) == {""} or len(counts) == 1:
+    if len(counts) == 1:
         return whole, None, rows
     return whole, np.repeat(np.array(list(counts)), list(counts.values())), rows
 
@@ -188,29 +181,28 @@ class _Block:
     names: list[str] = field(default_factory=list)
 
 
-def from_table(
-    table: pyarrow.Table,
-    columns: Columns,
+def from_tables(
+    tables: dict[str, list[pyarrow.Table]],
+    options: DataOptions,
     *,
     split: NDArray[np.str_] | None = None,
-    rows: NDArray[np.int64] | None = None,
-    class_names: Sequence[str] | None = None,
-    resize: int | None = None,
     where: str = "",
     name: str = "table",
     source: str = "table",
 ) -> Dataset:
-    """A dataset of a table; ``split`` and ``rows`` are passed if they are not columns."""
+    """A dataset of the tables of each split, or of one table under ""; ``split`` if it is in no column."""
+    table, official, rows = _join_tables(where, tables)
+    split = official if split is None else split
     n = table.num_rows
     if n == 0:
         raise InputError(f"{where}the table has no rows")
-    meaning, notes = _meanings(table, columns, where)
+    meaning, notes = _meanings(table, options, where)
     metadata: dict[str, NDArray[Any]] = {}
     labels: NDArray[np.int64] | None = None
-    names: tuple[str, ...] = tuple(class_names or ())
+    names: tuple[str, ...] = tuple(options.class_names or ())
     noticed: tuple[DataWarning, ...] = ()
     if meaning.label is not None:
-        listed = class_names or _schema_names(table, columns, meaning.label)
+        listed = options.class_names or _schema_names(table, meaning.label)
         labels, names, noticed = number_labels(
             f"{where}{meaning.label}", _plain(table, meaning.label, where, required=True), listed, where
         )
@@ -218,7 +210,7 @@ def from_table(
         message = f"no column is the label (the table has {few(table.column_names)}): name one with label (--label)"
         notes.append(DataWarning(message, "no_label"))
     if meaning.split_column is not None:
-        if split is not None and columns.split_column is not None:
+        if split is not None and options.split_column is not None:
             raise InputError(f"{where}split_column does not apply if each split has its own file")
         if split is None:
             split = checked_split(
@@ -226,7 +218,7 @@ def from_table(
             )
     if meaning.groups is not None:
         metadata["group"] = _plain(table, meaning.groups, where).astype(np.str_)
-    features = _features(table, meaning, where, resize)
+    features = _features(table, meaning, where, options.resize)
     x, native = features.x, features.native
     notes += _text_notes(table, meaning)
     for column in features.unused:
@@ -241,9 +233,9 @@ def from_table(
         files = _image_paths(table.column(column))
         if files is not None:
             metadata["path"] = files
-    metadata["row"] = np.arange(n) if rows is None else rows
+    metadata["row"] = rows
     return Dataset(
-        name=name,
+        name=options.name or name,
         x=x,
         ids=ids,
         labels=labels,
@@ -273,9 +265,9 @@ class _Meaning:
     others: tuple[str, ...]
 
 
-def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Meaning, list[DataWarning]]:
+def _meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
     present = table.column_names
-    columns = _as_text(columns)
+    columns = _as_text(options)
     for argument in ("label", "id", "split_column", "groups"):
         _check_column(where, argument, getattr(columns, argument), present)
     for argument in ("features", "drop"):
@@ -321,20 +313,15 @@ def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Mean
     return _Meaning(label, ident, split, columns.groups, features, columns.features is not None, rest), notes
 
 
-def _as_text(columns: Columns) -> Columns:
+def _as_text(options: DataOptions) -> Any:
     """Names that are numbers or tuples, as pandas allows them, in the text that a table has."""
 
-    def plain(name: Any) -> Any:
+    def text(name: Any) -> Any:
         return str(name) if isinstance(name, (int, tuple)) and not isinstance(name, bool) else name
 
-    return Columns(
-        plain(columns.label),
-        None if columns.features is None else tuple(map(plain, columns.features)),
-        tuple(map(plain, columns.drop)),
-        plain(columns.id),
-        plain(columns.split_column),
-        plain(columns.groups),
-    )
+    columns = {name: text(getattr(options, name)) for name in ("label", "id", "split_column", "groups")}
+    features = None if options.features is None else tuple(map(text, options.features))
+    return replace(options, **columns, features=features, drop=tuple(map(text, options.drop)))
 
 
 def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
@@ -371,11 +358,11 @@ def _check_column(where: str, argument: str, name: Any, present: Sequence[str]) 
         raise InputError(f"{where}{argument}: no column {name!r}; the table has {few(present)}")
 
 
-def _schema_names(table: pyarrow.Table, columns: Columns, label: str) -> list[str] | None:
+def _schema_names(table: pyarrow.Table, label: str) -> list[str] | None:
     """Class names from the Hugging Face metadata of an Arrow schema."""
     try:
         content = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-        return _listed_names(content["info"]["features"], Columns(label=label))
+        return _listed_names(content["info"]["features"], label)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

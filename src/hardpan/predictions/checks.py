@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.arrays import checked_ids, checked_labels
-from hardpan.data.dataset import row_ids
+from hardpan.data.dataset import SPLITS, row_ids
 from hardpan.errors import InputError
 from hardpan.files import clean_text
 from hardpan.safe_files import few
@@ -24,7 +23,6 @@ class ClassNamesNeeded(InputError):
 
 Outputs = Literal["probabilities", "logits"]
 OUTPUTS = ("auto", "probabilities", "logits", "labels")
-SPLITS = ("train", "validation", "test")
 LARGEST = 2**31 - 1  # of a seed's or an epoch's number
 ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (hardpan.data.row_ids)
 _LISTED = 5
@@ -308,33 +306,14 @@ def checked_numbers(what: str, numbers: Sequence[int] | None, n: int) -> tuple[i
     return values
 
 
-def common_epochs(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """The epochs that every seed has, in order, of pairs (seed, epoch).
+def common_epochs(epochs_of: Mapping[int, Iterable[int]]) -> tuple[int, ...]:
+    """The epochs that every seed has, in order.
 
     Example:
-        >>> common_epochs([(0, 1), (0, 2), (1, 2)])
+        >>> common_epochs({0: (1, 2), 1: (2,)})
         (2,)
     """
-    of_seed: dict[int, set[int]] = {}
-    for seed, epoch in pairs:
-        of_seed.setdefault(seed, set()).add(epoch)
-    return tuple(sorted(set.intersection(*of_seed.values()))) if of_seed else ()
-
-
-def run_number(what: str, number: SupportsIndex) -> int:
-    """The number of one seed or epoch, 0 or more: a store lists no other.
-
-    Example:
-        >>> run_number("seed", np.int64(3))
-        3
-    """
-    try:
-        value = operator.index(number)
-    except TypeError:
-        value = -1
-    if not 0 <= value <= LARGEST:
-        raise InputError(f"{what} must be a whole number within 0..{LARGEST}; got {number!r}")
-    return value
+    return tuple(sorted(set.intersection(*map(set, epochs_of.values())))) if epochs_of else ()
 
 
 def _text(ids: ArrayLike) -> NDArray[Any]:

@@ -159,14 +159,16 @@ def marker_key(seed: int, epoch: int, block: int) -> str:
 
 def parse_marker(key: str) -> tuple[int, int, int] | None:
     """The seed, epoch and block of a marker's key; None for any other key."""
-    result = _MARKER.fullmatch(key)
-    return (int(result[1]), int(result[2]), int(result[3])) if result else None
+    return _numbers(_MARKER.fullmatch(key))
 
 
 def parse_shard(key: str) -> tuple[int, int, int] | None:
     """The seed, epoch and block of a shard's key; None for any other key."""
-    result = _SHARD.fullmatch(key)
-    return (int(result[1]), int(result[2]), int(result[3])) if result else None
+    return _numbers(_SHARD.fullmatch(key))
+
+
+def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def is_metadata(key: str) -> bool:

@@ -81,8 +81,10 @@ def merge(
         dtype=dtype or ("float32" if wide else "float16"),
         block=block,
     )
+    epochs_of: dict[int, list[int]] = {}
     with assembling(target) as assembler:
         for done, (seed, epoch) in enumerate(pairs):
+            epochs_of.setdefault(seed, []).append(epoch)
             if progress is not None:
                 progress(f"writing seed {seed} epoch {epoch}", done / len(pairs))
             if not target.committed(seed, epoch):
@@ -93,8 +95,8 @@ def merge(
         target=target.where,
         examples=len(target),
         classes=target.n_classes,
-        seeds=tuple(sorted({seed for seed, _ in pairs})),
-        epochs=common_epochs(pairs),
+        seeds=tuple(epochs_of),
+        epochs=common_epochs(epochs_of),
         missing=missing,
         unknown={what: column.lacking for what, column in (("labels", labels), ("split", split)) if column.lacking},
     )

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes, every_eval_ever, lm_eval
 from hardpan.predictions.arrays import array_predictions, open_array_file
-from hardpan.predictions.predictions import Predictions, parse_path
+from hardpan.predictions.predictions import Predictions
 from hardpan.safe_files import few, read_json_lines, reason
 from hardpan.tables import is_frame, is_table_file
 
@@ -36,7 +37,7 @@ def open_any(
     if isinstance(source, Predictions):
         return source
     if isinstance(source, (str, os.PathLike)):
-        path, manifest = parse_path(source)
+        path, manifest = _path_and_manifest(os.fspath(source))
         opened = _open_path(path, outputs, normalize, columns)
         return opened.select(manifest) if manifest else opened
     if isinstance(source, Outcomes):
@@ -50,6 +51,12 @@ def open_any(
     if isinstance(source, (np.ndarray, list, tuple)) or hasattr(source, "__array__"):
         return array_predictions(source, outputs=outputs, normalize=normalize, **columns)
     raise InputError(f"{name} must be a path, an array, a data frame or Predictions; got {type(source).__name__}")
+
+
+def _path_and_manifest(text: str) -> tuple[str, str]:
+    """The path of predictions and that of the subset after ``@``, or ""."""
+    data, manifest = parse_source(text)
+    return (data, manifest) if manifest and ("://" in text or not Path(text).exists()) else (text, "")
 
 
 def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:

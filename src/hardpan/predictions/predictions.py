@@ -6,16 +6,15 @@ import dataclasses
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.data.dataset import Dataset, Split, rows_of
-from hardpan.data.opening import SEPARATOR, parse_source, short_name, subset_rows
-from hardpan.errors import InputError
-from hardpan.predictions.checks import ROW_ID, SPLITS
+from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
+from hardpan.data.opening import SEPARATOR, short_name, subset_rows
+from hardpan.errors import InputError, one_of
+from hardpan.predictions.checks import ROW_ID, common_epochs
 from hardpan.safe_files import few
 
 if TYPE_CHECKING:
@@ -331,11 +330,7 @@ class Predictions(ABC):
     @property
     def epochs(self) -> tuple[int, ...]:
         """The epochs that every seed has, in order."""
-        seeds = self.seeds
-        common = set(self.epochs_of(seeds[0])) if seeds else set()
-        for seed in seeds[1:]:
-            common &= set(self.epochs_of(seed))
-        return tuple(sorted(common))
+        return common_epochs({seed: self.epochs_of(seed) for seed in self.seeds})
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -460,25 +455,10 @@ class Predictions(ABC):
         if isinstance(rows, (str, os.PathLike)):
             path = os.fspath(rows)
             return subset_rows(path, self.ids), f"{SEPARATOR}{path}"
-        if callable(getattr(rows, "rows", None)):  # a subset: it knows its ids
-            return np.sort(rows.rows(self.ids)), ""
-        numbers = np.asarray(rows)
-        if numbers.dtype == np.bool_ and numbers.shape == (len(self),):
-            return np.flatnonzero(numbers), ""
-        if numbers.ndim == 1 and numbers.dtype.kind == "U":
-            return rows_of(self.ids, numbers), ""
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise InputError(
-                f"rows must be row numbers, a mask of {len(self):,}, ids or a subset; got {type(rows).__name__} of "
-                f"shape {numbers.shape}"
-            )
-        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(self)):
-            raise InputError(f"rows must be within 0..{len(self) - 1}; got {numbers.min()} to {numbers.max()}")
-        return numbers.astype(np.int64), ""
+        return row_numbers(rows, self), ""
 
     def _split_rows(self, split: str) -> NDArray[np.int64]:
-        if split not in SPLITS:
-            raise InputError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+        one_of("split", split, SPLITS)
         if self.split is None or split not in self.split:
             known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
             raise InputError(f"split: {self.where} has no {split} examples ({known})")
@@ -694,10 +674,3 @@ class Predictions(ABC):
             f"Predictions({self.where!r}, {who}, epochs={len(self.epochs)}, "
             f"examples={len(self)}, classes={self.n_classes}, {self.dtype})"
         )
-
-
-def parse_path(source: PathLike) -> tuple[str, str]:
-    """The path of predictions and that of the manifest after ``@``, or ""."""
-    text = os.fspath(source)
-    data, manifest = parse_source(text)
-    return (data, manifest) if manifest and ("://" in text or not Path(text).exists()) else (text, "")

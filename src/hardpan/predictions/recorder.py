@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError, whole_number
 from hardpan.predictions.assembly import MEMORY, Assembler
-from hardpan.predictions.checks import Outputs, detect, run_number, softmax
+from hardpan.predictions.checks import LARGEST, Outputs, detect, softmax
 from hardpan.predictions.scores import Accumulated, Lockstep, entropy_bits
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin, plain_config
@@ -362,8 +362,8 @@ class Recorder:
             ids: (n,) ids, instead of ``index``. With neither, rows are taken in the order of the ids.
             labels: (n,) labels of the batch: checked against those of the recorder, which finds rows out of order.
         """
-        run = run_number("seed", self._seed if seed is None else seed)
-        epoch = run_number("epoch", epoch)
+        run = whole_number("seed", self._seed if seed is None else seed, most=LARGEST)
+        epoch = whole_number("epoch", epoch, most=LARGEST)
         if self._closed:
             raise InputError(
                 f"seed {run}, epoch {epoch} cannot be recorded: the recorder of {self._store.where} is closed; "

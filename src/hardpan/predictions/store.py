@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 import hardpan
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.predictions import layout
-from hardpan.predictions.checks import check_rows, checked_columns, run_number
+from hardpan.predictions.checks import LARGEST, check_rows, checked_columns
 from hardpan.predictions.layout import Header
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.storage import (
@@ -275,8 +275,8 @@ class Store(Predictions):
         return [pair for pair, blocks in self._markers.items() if len(blocks) == self.header.blocks]
 
     def _checked(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
-        for name, number in (("seed", seed), ("epoch", epoch)):
-            run_number(name, number)
+        whole_number("seed", seed, most=LARGEST)
+        whole_number("epoch", epoch, most=LARGEST)
         rows = np.asarray(probs)
         if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
             raise InputError(
@@ -350,10 +350,8 @@ def begin(
 ) -> Store:
     """Create a store, or, with ``resume``, continue an existing one for the same examples and classes."""
     where = storage.where
-    if dtype not in layout.DTYPES:
-        raise InputError(f"dtype must be one of {', '.join(layout.DTYPES)}; got {dtype!r}")
-    if n_classes < 2:
-        raise InputError(f"n_classes must be at least 2; got {n_classes}")
+    one_of("dtype", dtype, layout.DTYPES)
+    whole_number("n_classes", n_classes, 2)
     id_array = np.asarray(ids)
     n = len(id_array) if id_array.ndim else 1
     if n == 0:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.predictions.checks import common_epochs
 from hardpan.predictions.predictions import Predictions
 
 
@@ -39,7 +40,7 @@ class View(Predictions):
         self._seeds = None if seeds is None else _each_once(base, "seeds", seeds, base.seeds)
         common = base.epochs
         if epochs is not None and self._seeds is not None:
-            common = tuple(sorted(set.intersection(*(set(base.epochs_of(seed)) for seed in self._seeds))))
+            common = common_epochs({seed: base.epochs_of(seed) for seed in self._seeds})
         self._epochs = None if epochs is None else _each_once(base, "epochs", epochs, common)
 
     def _column(self, name: str) -> Any:
