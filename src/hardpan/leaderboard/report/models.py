@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,10 @@ def ranking_headline(result: Ranking) -> str:
             float(result.score[0]), float(result.stderr[0]), float(result.low[0]), float(result.high[0])
         )
         return f"{result.models[0]} scores {numbers.estimate(score)} on {numbers.counted(result.n_items, 'item')}."
-    if result.unconnected:
-        who = "The two models" if m == 2 else f"Some of the {m:,} models"
-        others = "" if m == 2 else " with the others, even indirectly"
-        return f"{who} share no items{others}: nothing can be said about their order."
+    if result.unconnected and tied == m:
+        if m == 2:
+            return "The two models share no items: nothing can be said about their order."
+        return f"Some of the {m:,} models share no items with the others, even indirectly: their order is unknown."
     detect = ""
     if math.isfinite(result.smallest_difference):
         by = f", clustered by {result.cluster}," if result.cluster else ""
@@ -103,8 +104,12 @@ def ranking_headline(result: Ranking) -> str:
     confidence = f"{100 * result.confidence:g} %"
     if tied == 1:
         lead = numbers.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
-        start = f"{result.models[0]} is ahead of all {m - 1:,} other models ({confidence} confidence"
-        start += f"; {lead} before {result.models[1]})" if lead else ")"
+        if m == 2:
+            start = f"{result.models[0]} is ahead of {result.models[1]} ({confidence} confidence"
+            start += f"; by {lead})" if lead else ")"
+        else:
+            start = f"{result.models[0]} is ahead of all {m - 1:,} other models ({confidence} confidence"
+            start += f"; {lead} before {result.models[1]})" if lead else ")"
         return f"{start}; {detect}." if detect else f"{start}."
     who = f"None of the {m:,} models" if tied == m else f"The first {tied:,} of {m:,} models"
     verb = "can be separated from the first" if tied == m else "cannot be separated"
@@ -135,6 +140,8 @@ def ranking_section(result: Ranking) -> Section:
     if known.any():
         ratio = float(np.median(result.stderr_clustered[known] / result.stderr[known]))
         use = "used here" if result.cluster else "not used here; they matter if the groups are a sample of groups"
+        if result.few_groups:
+            use += f"; {result.groups} groups are too few for a precise value"
         sentences.append(
             f"Clustered by {result.group_column} ({result.groups:,} groups), standard errors are {ratio:.1f} "
             f"times the naive ones ({use})."
@@ -296,9 +303,10 @@ def _(result: PairedComparison) -> View:
         f"Interval: {d.method}; {p}" + (" (McNemar’s exact test)." if result.p_value == result.mcnemar else ".")
     )
     if math.isfinite(result.stderr_clustered):
+        use = "" if result.cluster else "; cluster if the groups are a sample of groups"
         sentences.append(
             f"Standard error {points(result.stderr, 2)} points, {points(result.stderr_clustered, 2)} clustered "
-            f"({result.groups:,} groups)."
+            f"({result.groups:,} groups{use})."
         )
     if math.isfinite(result.stderr_repeats):
         sentences.append(
@@ -346,8 +354,7 @@ def _(result: PairedComparison) -> View:
     return View(
         title=f"{result.first} and {result.second}",
         headline=headline,
-        hero=(better,),
-        sections=(section, *input_sections(result.notes)),
+        sections=(replace(section, charts=(better,)), *input_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
         columns={

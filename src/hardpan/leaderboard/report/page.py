@@ -13,6 +13,7 @@ from hardpan.files import versions_of
 from hardpan.leaderboard.report.common import (
     HERO_ROWS,
     input_sections,
+    points,
     short_name,
     view,
 )
@@ -50,6 +51,8 @@ from hardpan.report.base import View
 from hardpan.report.figures import raster_chart
 from hardpan.report.sections import Chart, Problem, Provenance, Section
 from hardpan.tables import csv_text
+
+FEWEST_GROUPS = 5  # with fewer, a clustered standard error says nothing
 
 
 @view.register
@@ -152,6 +155,11 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
         whole = tied < m and not ranking.separated_at_top
         title = f"The first {tied:,} models cannot be separated" if whole else "The first model is not separated"
         detail = "Report ranks as sets, or add items."
+        if math.isfinite(ranking.items_needed) and ranking.lead.value > 0:
+            needed = numbers.round_up(ranking.items_needed)
+            detail = (
+                f"Report ranks as sets; a lead of {points(ranking.lead.value)} points needs about {needed} items."
+            )
         problems.append(Problem("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
     if fit is not None and len(fit.cohorts) > 1:
         cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
@@ -161,7 +169,7 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
             detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
             problems.append(Problem("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv"))
     known = np.isfinite(ranking.stderr_clustered) & (ranking.stderr > 0)
-    if known.any() and not ranking.cluster:
+    if known.any() and not ranking.cluster and ranking.groups >= FEWEST_GROUPS:
         ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
         if ratio > 1.2:
             title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"

@@ -258,6 +258,22 @@ def _(result: AgreementLine) -> View:
         for i, name in enumerate(result.models[:ROWS])
     )
     head = ("model", "labelled set, %", f"unlabelled set, % ({100 * result.confidence:g} % interval)")
+    chart = Chart(
+        "ranking",
+        f"Estimated accuracy with {100 * result.confidence:g} % intervals; at the right the labelled set",
+        tuple(
+            {
+                "name": name,
+                "value": float(result.estimate[i]),
+                "low": float(result.low[i]),
+                "high": float(result.high[i]),
+                "note": f"{100 * result.accuracy[i]:.1f}",
+            }
+            for i, name in enumerate(result.models[:CHART_ROWS])
+        ),
+        headline,
+        {"x_title": "accuracy on the unlabelled set", "note_title": "labelled set, %"},
+    )
     return View(
         title="Accuracy on an unlabelled set",
         headline=headline,
@@ -265,6 +281,7 @@ def _(result: AgreementLine) -> View:
             Section(
                 "Estimated accuracies",
                 tuple(sentences),
+                charts=(chart,),
                 tables=(Table("Models", head, rows),),
                 warnings=tuple(warnings),
             ),
