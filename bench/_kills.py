@@ -24,6 +24,7 @@ from bench import _load
 # One process that has everything loaded and forks a server when told to: a start takes a moment, not seconds.
 NURSERY = textwrap.dedent("""
     import os, random, resource, signal, sys, threading, time
+    from dataclasses import replace
     from hardpan import replicate
     from hardpan.web import serving
     from hardpan.web.annotation import create_app
@@ -51,7 +52,7 @@ NURSERY = textwrap.dedent("""
             project.database.migrate()  # as serve does before it listens
             if number % 4 == 1:
                 start, jump = time.monotonic(), random.choice([-3600, 3600])
-                project = project.with_clock(lambda: time.time() + jump * (time.monotonic() - start > 0.2))
+                project = replace(project, clock=lambda: time.time() + jump * (time.monotonic() - start > 0.2))
             if number % 4 == 2:
                 event.listen(project.database._engine, "commit", lambda _: time.sleep(0.03 * random.random()))
             if number % 4 == 3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def make_project(tmp_path: Path, database_url: str, clock: Clock) -> Iterator[Ca
         given = {"grid": 12, "workers_per_image": 3, "originals_per_class": 6, "lease_seconds": 100.0} | settings
         project = Project.create(tmp_path / "project", small_set(classes), database_url=database_url, **given)
         project.close()
-        project = project.with_clock(clock)
+        project = replace(project, clock=clock)
         made.append(project)
         add_arrays(project, *candidates(classes, each))
         if tasks:

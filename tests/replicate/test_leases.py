@@ -12,11 +12,11 @@ from tests.replicate.conftest import candidates
 
 from hardpan.errors import InputError
 from hardpan.replicate import Project
-from hardpan.replicate.database import decisions
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.connection import Database
+from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.leases import ids_shown
 from hardpan.replicate.database.migrations import upgrade
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
@@ -73,7 +73,7 @@ def test_every_image_gets_its_workers_and_none_of_them_twice(make_project):
 def test_tasks_hide_their_controls(make_project):
     project = make_project()
     finish(project, people(project, 9))
-    info = {v.image_id: decisions.image_info(project, v.image_id) for v in stored_votes.all_votes(project)}
+    info = {row.id: row for kind in ("original", "candidate") for row in stored_images(project, kind)}
     tasks = defaultdict(dict)
     for v in stored_votes.all_votes(project):
         tasks[v.task_id][v.image_id] = v
@@ -178,17 +178,6 @@ def test_an_expired_lease_that_nobody_took_is_still_good(make_project, clock):
     assert again.expires_at == clock.now + 100
     clock.now += 500
     assert stored_leases.submit(project, who, lease.token, [0], "late").state == "counted"
-
-
-def test_a_returned_task_goes_to_others(make_project):
-    project = make_project(classes=2, each=6, workers_per_image=1)
-    first, second = people(project, 2)
-    lease = stored_leases.next_task(project, first)
-    shown = set(ids_shown(project, lease.token))
-    stored_leases.give_back(project, first, lease.token)
-    offered = [stored_leases.next_task(project, second)]
-    offered.append(stored_leases.next_task(project, second, besides=[offered[0].token]))
-    assert shown in [set(ids_shown(project, item.token)) for item in offered if item]
 
 
 def test_what_a_worker_may_not_do(make_project):

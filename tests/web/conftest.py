@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from tests.web import small
@@ -16,7 +17,7 @@ def open_town(tmp_path, database_server):
     def start(limits=GENEROUS):
         project, token = small.copy(tmp_path / f"project-{len(towns)}", database_server)
         project.close()  # the same project again, with the town's clock
-        town = Town(project.with_clock(lambda: time.time() + town.shift), token, limits)
+        town = Town(replace(project, clock=lambda: time.time() + town.shift), token, limits)
         towns.append(town)
         return town
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -20,7 +21,7 @@ class Served:
     def __init__(self, project: Any, token: str) -> None:
         self.shift = 0.0
         clock = project.clock
-        self.project = project.with_clock(lambda: clock() + self.shift)
+        self.project = replace(project, clock=lambda: clock() + self.shift)
         self.token = token
         self._listener = serving.bind("127.0.0.1", 0)
         self.address = serving.address(self._listener, "127.0.0.1")

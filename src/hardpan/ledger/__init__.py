@@ -14,15 +14,7 @@ is published with every answer.
 from hardpan.ledger.ladder import leaderboard_bound, published_bound, submission_limit, suggested_step
 from hardpan.ledger.ledger import Ledger, create, open
 
-__all__ = [
-    "Ledger",
-    "create",
-    "leaderboard_bound",
-    "open",
-    "published_bound",
-    "submission_limit",
-    "suggested_step",
-]
+__all__ = ["Ledger", "create", "leaderboard_bound", "open", "published_bound", "submission_limit", "suggested_step"]
 
 
 def __dir__() -> list[str]:

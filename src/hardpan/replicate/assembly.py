@@ -22,6 +22,7 @@ from hardpan.replicate.folder import ProjectFolder, resized
 from hardpan.replicate.samples import current_sample, sample_problems
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
+from hardpan.replicate.votes import rows_to_columns
 from hardpan.report.base import Report
 from hardpan.safe_files import few
 
@@ -173,6 +174,7 @@ def _assemble(
     files.save(lineage, fresh / "lineage.json")
     shutil.rmtree(target, ignore_errors=True)
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
+    files.sync_folder(project.root)
     _record(project, lineage, formats, author, license_, unreviewed_ok)
     return Assembled(str(target), lineage, len(waiting), unseen, sample)
 
@@ -259,7 +261,7 @@ def _index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uin
         votes = "" if image.votes < 0 else image.votes
         values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
         rows.append((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
-    files.write_text(path, tables.csv_text({name: [r[k] for r in rows] for k, name in enumerate(INDEX_COLUMNS)}))
+    files.write_text(path, tables.csv_text(rows_to_columns(INDEX_COLUMNS, rows)))
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -267,14 +269,8 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
-    columns: dict[str, list[Any]] = {
-        "id": [item.image_id for item in waiting],
-        "other": [item.other_id for item in waiting],
-        "place": [item.place for item in waiting],
-        "l2": [round(item.l2, 3) for item in waiting],
-        "ssim": [round(item.ssim, 4) for item in waiting],
-    }
-    files.write_text(path, tables.csv_text(columns))
+    rows = [(item.image_id, item.other_id, item.place, round(item.l2, 3), round(item.ssim, 4)) for item in waiting]
+    files.write_text(path, tables.csv_text(rows_to_columns(("id", "other", "place", "l2", "ssim"), rows)))
 
 
 def _record(

@@ -207,10 +207,7 @@ _FIELDS = {
     "id": ("sc:Text", "The image: the first 16 digits of a hash of its pixels."),
     "class": ("sc:Text", "Its class."),
     "subclass": ("sc:Text", "Its keyword inside the class, where there is one."),
-    "frequency": (
-        "sc:Float",
-        "Its selection frequency: proportion of annotators who selected it for its class.",
-    ),
+    "frequency": ("sc:Float", "Its selection frequency: proportion of annotators who selected it for its class."),
     "votes": ("sc:Integer", "How many annotators saw it."),
     "fill": ("sc:Text", "Why it was taken from another bin or sub-class, if it was."),
     "source": ("sc:Text", "Where it comes from."),

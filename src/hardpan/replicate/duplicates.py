@@ -20,7 +20,7 @@ from hardpan.neighbors.near_duplicates import near_duplicates
 from hardpan.replicate.folder import ProjectFolder, resized
 from hardpan.replicate.samples import current_sample, draw_again, removed_so_far
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
-from hardpan.replicate.votes import write_output
+from hardpan.replicate.votes import rows_to_columns, write_output
 from hardpan.report.base import Report
 from hardpan.stats import share
 
@@ -173,7 +173,7 @@ def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int =
             f"a threshold needs at least {FEWEST_DECISIONS} decisions, two of them removals; "
             f"got {int(known.sum())} with {int(removed.sum())}"
         )
-    hits, at_or_above, right = _cross_checked(x[known], removed[known], target, seed)
+    hits, at_or_above = _cross_checked(x[known], removed[known], target, seed)
     weights, threshold = _fit(x[known], removed[known], target)
     scores = x @ weights[:3] + weights[3]
     unseen = "a threshold that did not see them"
@@ -181,7 +181,7 @@ def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int =
         (float(weights[0]), float(weights[1]), float(weights[2]), float(weights[3])),
         float(threshold),
         share(hits, int(removed.sum()), method=f"removed pairs found by {unseen}, Clopper–Pearson"),
-        share(right, at_or_above, method=f"pairs at or above {unseen} that were removed, Clopper–Pearson"),
+        share(hits, at_or_above, method=f"pairs at or above {unseen} that were removed, Clopper–Pearson"),
         int(known.sum()),
         int((scores[~known] >= threshold).sum()),
         int((scores[~known] < threshold).sum()),
@@ -273,11 +273,10 @@ def _measured(
     return results
 
 
-def _cross_checked(
-    x: NDArray[np.float64], removed: NDArray[np.bool_], target: float, seed: int
-) -> tuple[int, int, int]:
+def _cross_checked(x: NDArray[np.float64], removed: NDArray[np.bool_], target: float, seed: int) -> tuple[int, int]:
+    """Removed pairs at or above the thresholds that other folds give, and all pairs there."""
     folds = np.random.default_rng(seed).permutation(len(x)) % 5
-    hits = above = right = 0
+    hits = above = 0
     for fold in range(5):
         rest, here = folds != fold, folds == fold
         if removed[rest].sum() < 1 or not (~removed[rest]).any():
@@ -286,8 +285,7 @@ def _cross_checked(
         selected = (x[here] @ weights[:3] + weights[3]) >= threshold
         hits += int((selected & removed[here]).sum())
         above += int(selected.sum())
-        right += int((selected & removed[here]).sum())
-    return hits, above, right
+    return hits, above
 
 
 def _fit(x: NDArray[np.float64], removed: NDArray[np.bool_], target: float) -> tuple[NDArray[np.float64], float]:
@@ -314,7 +312,7 @@ def export_pairs(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
 
     items = duplicate_queue(project, most=10**9)
     rows = [("duplicate", i.subject, "", i.place, i.l2, i.ssim, i.features) for i in items]
-    write_output(path, {name: [row[k] for row in rows] for k, name in enumerate(QUEUE_COLUMNS)})
+    write_output(path, rows_to_columns(QUEUE_COLUMNS, rows))
     return len(items)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -253,10 +252,6 @@ class Project(ProjectFolder):
         from hardpan.replicate.database import people
 
         people.unblock(self, worker_id)
-
-    def with_clock(self, clock: Callable[[], float] = time.time) -> Project:
-        """The same project with another clock, for tests of leases that expire."""
-        return Project(self.root, self.config, self.local, clock)
 
 
 def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:

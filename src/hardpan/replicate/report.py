@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from hardpan.replicate.subclasses import Subclasses
 from hardpan.replicate.tasks import TasksMade
 from hardpan.replicate.thresholds import ThresholdSweep
 from hardpan.replicate.verification import Verified
-from hardpan.replicate.votes import VoteSummary
+from hardpan.replicate.votes import VoteSummary, rows_to_columns
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Section, Table, columns_of
 
@@ -89,7 +88,7 @@ def _subclasses(result: Subclasses) -> View:
     names = ("class", "keyword", "originals", "quota", "supply", "used")
     section = Section("Keywords", tuple(lines), tables=(Table("Keywords", names, rows),))
     headline = f"{result.matched:,} originals have a keyword, {result.unmatched:,} have none."
-    return View("Sub-classes", headline, (section,), columns=_columns(names, rows))
+    return View("Sub-classes", headline, (section,), columns=rows_to_columns(names, rows))
 
 
 @view.register
@@ -109,7 +108,7 @@ def _tasks(result: TasksMade) -> View:
         headline += f" {result.extra_workers:,} more workers are needed to replace those who fail the controls."
     table = Table("Originals to be annotated", ("class", "originals"), rows)
     section = Section("Tasks", tables=(table,) if rows else (), warnings=warnings)
-    return View("Tasks", headline, (section,), columns=_columns(("class", "originals"), rows))
+    return View("Tasks", headline, (section,), columns=rows_to_columns(("class", "originals"), rows))
 
 
 @view.register
@@ -284,7 +283,7 @@ def _search(result: DuplicateSearch) -> View:
         f"{result.images:,} images compared with {result.references:,} originals: {result.new_pairs:,} new pairs "
         "to review."
     )
-    return View("Near-duplicates", headline, (section,), columns=_columns(names, rows))
+    return View("Near-duplicates", headline, (section,), columns=rows_to_columns(names, rows))
 
 
 @view.register
@@ -359,7 +358,7 @@ def _experiment(result: HumanExperiment) -> View:
         warnings.append(f"left out, because some images have no prediction of theirs: {models}")
     section = Section("Questions", tables=(Table("Questions", names, rows),), warnings=tuple(warnings))
     headline = f"{len(result.original) + len(result.new):,} questions; invite participants on the owner's page."
-    return View("Human-accuracy experiment", headline, (section,), columns=_columns(names, rows))
+    return View("Human-accuracy experiment", headline, (section,), columns=rows_to_columns(names, rows))
 
 
 @view.register
@@ -392,11 +391,7 @@ def _results(result: ExperimentResults) -> View:
         "People on the hardest images", (sentence,), charts=charts, tables=(table,), warnings=warnings
     )
     headline = f"The average gap, original − new, is {numbers.signed(people.mean_gap)}."
-    return View("Human accuracy", headline, (section,), columns=_columns(names, rows))
-
-
-def _columns(names: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> Mapping[str, list[Any]]:
-    return {name: [row[position] for row in rows] for position, name in enumerate(names)}
+    return View("Human accuracy", headline, (section,), columns=rows_to_columns(names, rows))
 
 
 def _plain(item: Estimate | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardpan.errors import InputError
 from hardpan.files import record
@@ -90,8 +90,7 @@ def project_status(project: ProjectFolder) -> ProjectStatus:
         len(steps),
         "",
     )
-    fields = {name: getattr(status, name) for name in ProjectStatus.__dataclass_fields__}
-    return ProjectStatus(**fields | {"next": _next(project, status, compared)})
+    return replace(status, next=_next(project, status, compared))
 
 
 def _next(project: ProjectFolder, status: ProjectStatus, compared: bool) -> str:

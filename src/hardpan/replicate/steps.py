@@ -70,35 +70,23 @@ def record_step(
     folder = project.root / "steps"
     folder.mkdir(exist_ok=True)
     with files.locked(folder / ".lock"):  # two steps of one number would break the chain
-        return _append(project, name, inputs, parameters, seed, outputs)
-
-
-def _append(
-    project: ProjectFolder,
-    name: str,
-    inputs: Mapping[str, str] | None,
-    parameters: Mapping[str, Any] | None,
-    seed: int,
-    outputs: Mapping[str, Any] | None,
-) -> Step:
-    known = read_steps(project)
-    paths = _files(project.root)
-    stamp = datetime.fromtimestamp(project.clock(), UTC).isoformat(timespec="seconds")
-    step = Step(
-        len(known) + 1,
-        name,
-        stamp,
-        dict(inputs or {}),
-        json.loads(json.dumps(dict(parameters or {}))),
-        seed,
-        dict(outputs or {}),
-        previous=files.file_hash(paths[-1]) if paths else "",
-    )
-    last = next((item for item in reversed(known) if item.name == name), None)
-    if last is not None and _said(last) == _said(step):
-        return last
-    files.save(step, project.root / "steps" / f"{step.number:04d}-{name}.json")
-    return step
+        earlier = read_steps(project)
+        paths = _files(project.root)
+        step = Step(
+            len(earlier) + 1,
+            name,
+            datetime.fromtimestamp(project.clock(), UTC).isoformat(timespec="seconds"),
+            dict(inputs or {}),
+            json.loads(json.dumps(dict(parameters or {}))),
+            seed,
+            dict(outputs or {}),
+            previous=files.file_hash(paths[-1]) if paths else "",
+        )
+        last = next((item for item in reversed(earlier) if item.name == name), None)
+        if last is not None and _said(last) == _said(step):
+            return last
+        files.save(step, folder / f"{step.number:04d}-{name}.json")
+        return step
 
 
 def hash_rows(rows: Iterable[Any]) -> str:

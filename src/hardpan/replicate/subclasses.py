@@ -145,10 +145,7 @@ def find_subclasses(
 
 
 def _matches(
-    project: ProjectFolder,
-    source: Path,
-    originals: Mapping[str, str],
-    progress: Progress | None,
+    project: ProjectFolder, source: Path, originals: Mapping[str, str], progress: Progress | None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Original id to keyword, of pictures with the same pixels (distance 0)."""
     results: dict[str, str] = {}

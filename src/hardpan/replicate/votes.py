@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,19 +64,47 @@ def exchange_votes(
 
 def export_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
     """Write every vote as .csv or .parquet, those of excluded workers marked; gives how many."""
+    if Path(path).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise InputError(f"{path}: votes are written as .csv or .parquet; got {Path(path).suffix!r}")
+    columns = vote_columns(project)
+    write_output(path, columns)
+    return len(columns["worker"])
+
+
+def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
+    """Every vote, those of excluded workers marked."""
     from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.votes import all_votes
 
-    if Path(path).suffix.lower() not in (".csv", ".parquet", ".pq"):
-        raise InputError(f"{path}: votes are written as .csv or .parquet; got {Path(path).suffix!r}")
     names, excluded = [item.name for item in project.classes], excluded_workers(project)
     rows = [
         (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at, int(v.worker_id in excluded))
         for v in all_votes(project)
     ]
-    columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
-    write_output(path, dict(zip(COLUMNS, map(list, columns), strict=True)))
-    return len(rows)
+    return rows_to_columns(COLUMNS, rows)
+
+
+def frequency_columns(project: ProjectFolder, quality: Quality) -> dict[str, list[Any]]:
+    """Every selection frequency with its interval, and the same without flagged workers."""
+    names = [item.name for item in project.classes]
+    rows = [
+        (
+            *(f.image_id, names[f.class_index], f.role, f.selected, f.votes, f.value, f.low, f.high),
+            *(f.selected_unflagged, f.votes_unflagged, f.probability),
+        )
+        for f in quality.frequencies
+    ]
+    return rows_to_columns(FREQUENCY_COLUMNS, rows)
+
+
+def rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows as columns by name.
+
+    Example:
+        >>> rows_to_columns(("a", "b"), [(1, 2), (3, 4)]), rows_to_columns(("a",), [])
+        ({'a': [1, 3], 'b': [2, 4]}, {'a': []})
+    """
+    return {name: [row[position] for row in rows] for position, name in enumerate(names)}
 
 
 def export_frequencies(
@@ -85,17 +114,7 @@ def export_frequencies(
     from hardpan.replicate.quality import annotation_quality
 
     quality = annotation_quality(project) if quality is None else quality
-    names = [item.name for item in project.classes]
-    columns = [
-        (
-            *(f.image_id, names[f.class_index], f.role, f.selected, f.votes, f.value, f.low, f.high),
-            *(f.selected_unflagged, f.votes_unflagged, f.probability),
-        )
-        for f in quality.frequencies
-    ]
-    write_output(
-        path, {name: [row[position] for row in columns] for position, name in enumerate(FREQUENCY_COLUMNS)}
-    )
+    write_output(path, frequency_columns(project, quality))
     return quality
 
 

@@ -100,10 +100,6 @@ def create_app(review: KeyReview, *, hosts: tuple[str, ...] = ()) -> ASGIApp:
         return JSONResponse({"saved": True})
 
     app = shell.app(
-        [
-            Route("/", page),
-            Route("/api/items", items),
-            Route("/api/verdict", verdict, methods=["POST"]),
-        ]
+        [Route("/", page), Route("/api/items", items), Route("/api/verdict", verdict, methods=["POST"])]
     )
     return local(app, hosts)

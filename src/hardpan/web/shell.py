@@ -196,12 +196,12 @@ def text_of(content: Mapping[str, Any], name: str, longest: int = 200) -> str:
     return value
 
 
-def number_of(content: Mapping[str, Any], name: str, low: float, high: float) -> float:
-    """A number of a JSON object, within bounds."""
+def integer_of(content: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    """A whole number of a JSON object, within bounds."""
     value = content.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise HTTPException(400, f"{name} must be a number from {low:g} to {high:g}.")
-    return float(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise HTTPException(400, f"{name} must be a whole number from {low} to {high}.")
+    return value
 
 
 def flag_of(content: Mapping[str, Any], name: str) -> bool:

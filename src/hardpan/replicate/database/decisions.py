@@ -200,37 +200,13 @@ def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = 
     return [item for item in items if bool(item.verdict) == decided][:most]
 
 
-@dataclass(frozen=True, slots=True)
-class ImageInfo:
-    """What is known of an image; for the owner, selectors and reviewers, never for annotators."""
-
-    id: str
-    kind: str
-    class_index: int | None
-    keyword: str | None
-    source: str
-    date: str | None
-    split: str
-    row: int | None
-    width: int
-    height: int
-    details: Mapping[str, Any]
-
-
-def image_info(project: ProjectFolder, image_id: str) -> ImageInfo:
-    """An image by its id, or an InputError."""
+def picture_of(project: ProjectFolder, image_id: str) -> bytes:
+    """An image by its id, as PNG; for selectors and reviewers, never for annotators."""
     with project.database.read() as connection:
-        row = connection.execute(select(Image.__table__).where(Image.id == image_id)).first()
+        row = connection.execute(select(Image.id, Image.row).where(Image.id == image_id)).first()
     if row is None:
         raise InputError(f"image {image_id[:40]!r} is not in this project")
-    names = (f for f in ImageInfo.__dataclass_fields__)
-    return ImageInfo(**{name: getattr(row, name) for name in names})
-
-
-def picture_of(project: ProjectFolder, image_id: str) -> bytes:
-    """An image by its id, as PNG; for the owner's, selectors' and reviewers' pages."""
-    info = image_info(project, image_id)
-    return project.picture(info.id, info.row)
+    return project.picture(row.id, row.row)
 
 
 def _verdicts(connection: Connection, step: str) -> dict[str, str]:

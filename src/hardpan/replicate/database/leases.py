@@ -55,9 +55,7 @@ OPEN_TASKS = (
 # Asked image by image: each answer is a step into an index, however much the worker has done.
 _elsewhere = _places.alias()
 _held_or_done = exists().where(
-    _a.task_id == _elsewhere.c.task_id,
-    _a.worker_id == _worker,
-    or_(_a.state == "submitted", _a.expires_at > _now),
+    _a.task_id == _elsewhere.c.task_id, _a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now)
 )
 _before = exists().where(_elsewhere.c.image_id == _p.image_id, _held_or_done.correlate(_elsewhere))
 _answered = exists().where(_v.worker_id == _worker, _v.image_id == _p.image_id)
@@ -212,16 +210,6 @@ def submit(
         return Receipt("counted", token, _done(connection, worker_id), now)
 
 
-def give_back(project: ProjectFolder, worker_id: str, token: str) -> None:
-    """Return a task before its lease ends."""
-    now = project.clock()
-    with project.database.write() as connection:
-        row = _own(connection, worker_id, token)
-        if row.state == "leased":
-            connection.execute(EXTEND, {"row": row.id, "expires": now})
-            log(connection, now, worker_id, "returned", task=row.task_id)
-
-
 def shown_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
     """The image at a place of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
     with project.database.read() as connection:
@@ -240,20 +228,11 @@ def ids_shown(project: ProjectFolder, token: str) -> list[str]:
         return list(connection.scalar(select(Assignment.shown).where(Assignment.token == token)) or [])
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Progress of a worker and of the whole project."""
-
-    done: int
-    project_done: int
-    project_wanted: int
-
-
-def standing(project: ProjectFolder, worker_id: str) -> Standing:
-    """Progress for the page's bar; reveals nothing about other workers' votes."""
+def progress(project: ProjectFolder, worker_id: str) -> tuple[int, int, int]:
+    """Tasks that a worker has done, that all have done, and that are wanted, for the page's bar."""
     with project.database.read() as connection:
-        totals = connection.execute(TOTALS).one()
-        return Standing(_done(connection, worker_id), int(totals[0]), int(totals[1]))
+        done, wanted = connection.execute(TOTALS).one()
+        return _done(connection, worker_id), int(done), int(wanted)
 
 
 def _open_task(connection: Connection, worker_id: str, now: float) -> int | None:

@@ -131,31 +131,14 @@ def add_event(project: ProjectFolder, actor: str, what: str, **details: Any) -> 
         log(connection, project.clock(), actor, what, **details)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTime:
-    """A submitted task: who, which class, and how long it took from lease to submission."""
-
-    task_id: int
-    worker_id: str
-    class_index: int
-    seconds: float
-
-
-def task_times(project: ProjectFolder) -> list[TaskTime]:
-    """Every submitted task with its duration."""
+def task_seconds(project: ProjectFolder) -> dict[str, list[float]]:
+    """Worker id to the seconds from lease to submission of every task."""
+    seconds: dict[str, list[float]] = {}
     with project.database.read() as connection:
-        rows = connection.execute(
-            select(
-                Assignment.task_id,
-                Assignment.worker_id,
-                Task.class_index,
-                (Assignment.submitted_at - Assignment.leased_at).label("seconds"),
-            )
-            .join(Task, Task.id == Assignment.task_id)
-            .where(Assignment.state == "submitted")
-            .order_by(Assignment.submitted_at)
-        ).all()
-    return [TaskTime(row.task_id, row.worker_id, row.class_index, float(row.seconds or 0.0)) for row in rows]
+        query = select(Assignment.worker_id, Assignment.submitted_at - Assignment.leased_at)
+        for worker, duration in connection.execute(query.where(Assignment.state == "submitted")):
+            seconds.setdefault(worker, []).append(float(duration or 0.0))
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)

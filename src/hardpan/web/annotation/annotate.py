@@ -98,5 +98,5 @@ def _seconds(site: Site, lease: leases.Lease) -> float:
 
 
 def _progress(site: Site, session: Session) -> dict[str, Any]:
-    standing = leases.standing(site.project, session.person)
-    return {"done": standing.done, "project": {"done": standing.project_done, "wanted": standing.project_wanted}}
+    own, done, wanted = leases.progress(site.project, session.person)
+    return {"done": own, "project": {"done": done, "wanted": wanted}}

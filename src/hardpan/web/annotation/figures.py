@@ -73,9 +73,7 @@ def count(project: Project) -> Figures:
     quality = project.quality()
     coverage = votes.coverage(project)
     persons = project.workers()
-    seconds: dict[str, list[float]] = {}
-    for item in votes.task_times(project):
-        seconds.setdefault(item.worker_id, []).append(item.seconds)
+    seconds = votes.task_seconds(project)
     every = [value for values in seconds.values() for value in values]
     return Figures(
         coverage,

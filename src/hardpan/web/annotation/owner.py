@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,14 +18,17 @@ from starlette.routing import BaseRoute
 from hardpan import tables
 from hardpan.replicate import Project
 from hardpan.replicate.database import experiment, people, votes
+from hardpan.replicate.quality import annotation_quality
+from hardpan.replicate.votes import frequency_columns, rows_to_columns, vote_columns
 from hardpan.web.annotation import figures, links
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, action, view
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import flag_of, number_of, text_of
+from hardpan.web.shell import flag_of, integer_of, text_of
 
 LONGEST_LABEL = 100
 MOST_LINKS = 500
 EVENTS_SHOWN = 12
+Columns = dict[str, list[Any]]
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -87,13 +90,11 @@ def page(site: Site, session: Session, request: Request) -> Response:
 
 def live(fresh: Fresh, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
-    number = request.query_params.get("class", "")
-    known = number.isascii() and number.isdigit() and len(number) < 7 and int(number) < len(site.project.classes)
     invited = [(item, links.path_of(item)) for item in site.project.invitations()]
     return site.shell.page(
         "owner_live.html",
         figures=fresh.get(site),
-        chosen=int(number) if known else None,
+        chosen=site.class_number(request.query_params.get("class", "")),
         classes=[item.name for item in site.project.classes],
         invited=invited[::-1],
         events=fresh.events(site),
@@ -107,7 +108,7 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
         raise HTTPException(400, f"role must be one of {', '.join(ROLE_NAMES)}.")
     if label != "":
         label = text_of(body, "label", LONGEST_LABEL)
-    uses, count = int(number_of(body, "uses", 1, 100_000)), int(number_of(body, "count", 1, MOST_LINKS))
+    uses, count = integer_of(body, "uses", 1, 100_000), integer_of(body, "count", 1, MOST_LINKS)
     made = [site.project.invite(role=role, uses=uses, label=label) for _ in range(count)]
     return {"paths": [links.path_of(item) for item in made]}
 
@@ -150,9 +151,7 @@ def export(project: Project, name: str) -> tuple[str, str]:
     """One of ``EXPORTS`` as text, with its media type."""
     if name == "events.jsonl":
         return "".join(json.dumps(event) + "\n" for event in events_after(project)), "application/x-ndjson"
-    header, rows = _TABLES[name](project)
-    columns = list(zip(*rows, strict=True)) or [()] * len(header)
-    return tables.csv_text(dict(zip(header, columns, strict=True))), "text/csv"
+    return tables.csv_text(_TABLES[name](project)), "text/csv"
 
 
 def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
@@ -162,30 +161,12 @@ def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
         after = some[-1]["id"]
 
 
-def _votes(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-    names = [item.name for item in project.classes]
-    excluded = people.excluded_workers(project)
-    header = ("image_id", "class", "worker", "role", "selected", "at", "excluded")
-    return header, (
-        (
-            *(v.image_id, names[v.class_index], v.worker_id, v.role),
-            *(int(v.selected), time_text(v.at), int(v.worker_id in excluded)),
-        )
-        for v in votes.all_votes(project)
-    )
+def _votes(project: Project) -> Columns:
+    columns = vote_columns(project)
+    return columns | {"at": [time_text(seconds) for seconds in columns["at"]]}
 
 
-def _frequencies(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-    names = [item.name for item in project.classes]
-    numbers = ("selected", "votes", "value", "low", "high", "selected_unflagged", "votes_unflagged", "probability")
-    header = ("image_id", "class", "role", *("frequency" if name == "value" else name for name in numbers))
-    return header, (
-        (f.image_id, names[f.class_index], f.role, *(getattr(f, name) for name in numbers))
-        for f in project.quality().frequencies
-    )
-
-
-def _workers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+def _workers(project: Project) -> Columns:
     seen = {row.quality.worker_id: row for row in figures.count(project).workers}
     states = ("flagged", "blocked", "excluded")
     header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
@@ -196,15 +177,20 @@ def _workers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
         state = (int(person.blocked), int(person.excluded))
         rows.append((person.id, person.role, person.external_id, *counts, *state, code))
-    return header, rows
+    return rows_to_columns(header, rows)
 
 
-def _answers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-    header = ("participant", "set", "response", "label")
-    return header, ([row[name] for name in header] for row in experiment.human_responses(project))
+def _answers(project: Project) -> Columns:
+    rows = experiment.human_responses(project)
+    return {name: [row[name] for row in rows] for name in ("participant", "set", "response", "label")}
 
 
-_TABLES = {"votes.csv": _votes, "frequencies.csv": _frequencies, "workers.csv": _workers, "answers.csv": _answers}
+_TABLES: dict[str, Callable[[Project], Columns]] = {
+    "votes.csv": _votes,
+    "frequencies.csv": lambda project: frequency_columns(project, annotation_quality(project)),
+    "workers.csv": _workers,
+    "answers.csv": _answers,
+}
 
 
 def time_text(seconds: float) -> str:

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 from hardpan.replicate.database import experiment
 from hardpan.web.annotation.site import Body, Site, action, picture, view
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import number_of
+from hardpan.web.shell import integer_of
 
 LARGEST_NUMBER = 2**31 - 1
 
@@ -56,13 +56,12 @@ def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Record an answer (the first one counts) and give the next question."""
-    number = int(number_of(body, "question", 0, LARGEST_NUMBER))
-    response = int(number_of(body, "class", 0, LARGEST_NUMBER))
+    number, response = (integer_of(body, name, 0, LARGEST_NUMBER) for name in ("question", "class"))
     new = experiment.answer_question(site.project, session.person, number, response)
     return {"new": new, **question(site, session, body)}
 
 
 def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """The image of a question."""
-    number = number_of({"question": where["question"]}, "question", 0, LARGEST_NUMBER)
-    return experiment.question_image(site.project, session.person, int(number))
+    number = integer_of(where, "question", 0, LARGEST_NUMBER)
+    return experiment.question_image(site.project, session.person, number)

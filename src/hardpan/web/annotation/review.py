@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from hardpan.replicate.database import decisions
 from hardpan.web import pictures
 from hardpan.web.annotation.select import came_back
-from hardpan.web.annotation.site import Body, Site, action, picture, view
+from hardpan.web.annotation.site import Body, Site, action, image_by_id, picture, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import text_of, texts_of
 
@@ -36,7 +36,7 @@ def routes(site: Site) -> list[BaseRoute]:
         action(site, "/review/api/decide", role, decide),
         action(site, "/review/api/pairs", role, pairs, writes=False),
         action(site, "/review/api/pair", role, decide_pair),
-        picture(site, "/review/image", role, image),
+        picture(site, "/review/image", role, image_by_id),
         picture(site, "/review/difference", role, gap),
     ]
 
@@ -121,11 +121,6 @@ def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
         submission_key=f"{session.tag}:{text_of(body, 'key', 64)}",
     )
     return {"new": new}
-
-
-def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
-    """An image by its id."""
-    return decisions.picture_of(site.project, text_of(where, "id"))
 
 
 def gap(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:

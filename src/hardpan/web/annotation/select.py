@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -11,9 +10,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import decisions
-from hardpan.web.annotation.site import Body, Site, action, picture, view
+from hardpan.web.annotation.site import Body, Site, action, image_by_id, picture, view
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import flag_of, number_of, text_of
+from hardpan.web.shell import flag_of, integer_of, text_of
 
 AT_ONCE = 100
 
@@ -26,7 +25,7 @@ def routes(site: Site) -> list[BaseRoute]:
         view(site, "/select/keyword", role, page),
         action(site, "/select/api/candidates", role, candidates, writes=False),
         action(site, "/select/api/decide", role, decide),
-        picture(site, "/select/image", role, image),
+        picture(site, "/select/image", role, image_by_id),
     ]
 
 
@@ -45,7 +44,10 @@ def came_back(state: decisions.KeywordState) -> bool:
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """One keyword."""
-    index, keyword = _which(site, request.query_params.get("class", ""), request.query_params.get("keyword", ""))
+    parameters = request.query_params
+    index, keyword = site.class_number(parameters.get("class", "")), text_of(parameters, "keyword")
+    if index is None:
+        raise HTTPException(404, "There is no such class.")
     seen = decisions.selector_view(site.project, index, keyword, most=AT_ONCE)
     target = site.project.classes[index]
     return site.shell.page(
@@ -55,9 +57,9 @@ def page(site: Site, session: Session, request: Request) -> Response:
 
 def candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More candidates of a keyword."""
-    index, keyword = _which(site, str(int(number_of(body, "class", 0, 1e6))), text_of(body, "keyword"))
-    start = int(number_of(body, "start", 0, 1e9))
-    return _data(decisions.selector_view(site.project, index, keyword, start=start, most=AT_ONCE), start)
+    index, start = integer_of(body, "class", 0, len(site.project.classes) - 1), integer_of(body, "start", 0, 10**9)
+    seen = decisions.selector_view(site.project, index, text_of(body, "keyword"), start=start, most=AT_ONCE)
+    return _data(seen, start)
 
 
 def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
@@ -72,17 +74,6 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
         submission_key=f"{session.tag}:{text_of(body, 'key', 64)}",
     )
     return {"new": new}
-
-
-def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
-    """An image by its id."""
-    return decisions.picture_of(site.project, text_of(where, "id"))
-
-
-def _which(site: Site, index: str, keyword: str) -> tuple[int, str]:
-    if not (index.isascii() and index.isdigit() and len(index) < 7 and int(index) < len(site.project.classes)):
-        raise HTTPException(404, "There is no such class.")
-    return int(index), text_of({"keyword": keyword}, "keyword")
 
 
 def _data(seen: decisions.SelectorView, start: int) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hardpan.replicate import Project
+from hardpan.replicate.database.decisions import picture_of
 from hardpan.replicate.database.people import NotAdmitted, check_admitted, owner_session_ended
 from hardpan.web import pictures
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
-from hardpan.web.shell import Shell, read_json, sentence
+from hardpan.web.shell import Shell, read_json, sentence, text_of
 
 # What the database calls the people of each part of the site.
 ROLE_NAMES = {
@@ -73,6 +74,11 @@ class Site:
         """The name of a target class."""
         return self.project.classes[index].name
 
+    def class_number(self, text: str) -> int | None:
+        """The number of a target class in an address, or None where there is no such class."""
+        known = text.isascii() and text.isdigit() and len(text) < 7 and int(text) < len(self.project.classes)
+        return int(text) if known else None
+
 
 def view(site: Site, path: str, role: Role, show: View) -> Route:
     """A page for one role: ``show(site, session, request)`` runs outside the event loop."""
@@ -127,6 +133,11 @@ def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool =
         return answer
 
     return Route(path, endpoint, methods=["GET"])
+
+
+def image_by_id(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+    """An image by its id, for selectors and reviewers."""
+    return picture_of(site.project, text_of(where, "id"))
 
 
 def places_of(body: Body, name: str, most: int = 10_000) -> list[int]:

@@ -71,10 +71,7 @@ def _people() -> None:
         sa.Column("image_id", sa.String(length=200), nullable=False),
         sa.Column("origin", sa.String(length=16), nullable=False),
         sa.Column("class_index", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["image_id"],
-            ["images.id"],
-        ),
+        sa.ForeignKeyConstraint(["image_id"], ["images.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("image_id"),
     )
@@ -85,10 +82,7 @@ def _people() -> None:
         sa.Column("external_id", sa.String(length=200), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("created_at", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["invitation_id"],
-            ["invitations.id"],
-        ),
+        sa.ForeignKeyConstraint(["invitation_id"], ["invitations.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("invitation_id", "external_id"),
     )
@@ -99,14 +93,8 @@ def _people() -> None:
         sa.Column("worker_id", sa.String(length=64), nullable=False),
         sa.Column("class_index", sa.Integer(), nullable=False),
         sa.Column("at", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["question_id"],
-            ["questions.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["worker_id"],
-            ["workers.id"],
-        ),
+        sa.ForeignKeyConstraint(["question_id"], ["questions.id"]),
+        sa.ForeignKeyConstraint(["worker_id"], ["workers.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("question_id", "worker_id"),
     )
@@ -128,14 +116,8 @@ def _tasks() -> None:
         sa.Column("task_id", sa.Integer(), nullable=False),
         sa.Column("image_id", sa.String(length=200), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["image_id"],
-            ["images.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["task_id"],
-            ["tasks.id"],
-        ),
+        sa.ForeignKeyConstraint(["image_id"], ["images.id"]),
+        sa.ForeignKeyConstraint(["task_id"], ["tasks.id"]),
         sa.PrimaryKeyConstraint("task_id", "image_id"),
     )
     op.create_index(op.f("ix_task_images_image_id"), "task_images", ["image_id"], unique=False)
@@ -151,14 +133,8 @@ def _tasks() -> None:
         sa.Column("submitted_at", sa.Double(), nullable=True),
         sa.Column("submission_key", sa.String(length=200), nullable=True),
         sa.Column("shown", sa.JSON(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["task_id"],
-            ["tasks.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["worker_id"],
-            ["workers.id"],
-        ),
+        sa.ForeignKeyConstraint(["task_id"], ["tasks.id"]),
+        sa.ForeignKeyConstraint(["worker_id"], ["workers.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("task_id", "worker_id"),
         sa.UniqueConstraint("token"),
@@ -179,14 +155,8 @@ def _votes() -> None:
         sa.Column("selected", sa.Boolean(), nullable=False),
         sa.Column("task_id", sa.Integer(), nullable=True),
         sa.Column("at", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["image_id"],
-            ["images.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["worker_id"],
-            ["workers.id"],
-        ),
+        sa.ForeignKeyConstraint(["image_id"], ["images.id"]),
+        sa.ForeignKeyConstraint(["worker_id"], ["workers.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("worker_id", "image_id", "class_index"),
     )
@@ -220,10 +190,7 @@ def _sample() -> None:
         sa.Column("round", sa.Integer(), nullable=False),
         sa.Column("removed_round", sa.Integer(), nullable=True),
         sa.Column("removed_why", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["image_id"],
-            ["images.id"],
-        ),
+        sa.ForeignKeyConstraint(["image_id"], ["images.id"]),
         sa.PrimaryKeyConstraint("image_id"),
     )
     op.create_table(
@@ -236,14 +203,8 @@ def _sample() -> None:
         sa.Column("ssim", sa.Double(), nullable=False),
         sa.Column("features", sa.Double(), nullable=True),
         sa.Column("round", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["image_id"],
-            ["images.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["other_id"],
-            ["images.id"],
-        ),
+        sa.ForeignKeyConstraint(["image_id"], ["images.id"]),
+        sa.ForeignKeyConstraint(["other_id"], ["images.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("image_id", "other_id"),
     )
