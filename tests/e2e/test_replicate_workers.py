@@ -230,14 +230,16 @@ def test_offline_answers_are_kept_and_counted_once_when_back(window, served):
     page.wait_for_selector("#sending", state="hidden")
 
 
-def test_an_answer_that_was_lost_on_its_way_back_is_sent_again_and_counted_once(window, served):
+def test_an_answer_that_was_lost_on_its_way_or_met_an_outage_is_sent_again_and_counted_once(window, served):
     seen = window()
     page = seen.start()
     tries = []
 
     def lose_first(route):
         tries.append(route.request.post_data)
-        if len(tries) == 1:
+        if len(tries) == 1:  # the server's database is away, or its disk is full
+            route.fulfill(status=503, headers={"Retry-After": "5"}, json={"error": "away"})
+        elif len(tries) == 2:
             route.fetch()  # it reaches the server; the answer never reaches the page
             route.abort()
         else:
@@ -249,7 +251,7 @@ def test_an_answer_that_was_lost_on_its_way_back_is_sent_again_and_counted_once(
     page.wait_for_function(
         "() => localStorage.getItem(Object.keys(localStorage).find((k) => k.endsWith('outbox'))) === '[]'"
     )
-    assert len(tries) >= 2
+    assert len(tries) >= 3
     assert len(set(tries)) == 1
     wait_for_votes(served, page, 12)
 
