@@ -37,7 +37,8 @@ class AuditConfig:
         confidence: level of all intervals.
         testbed: models on this test set and a fresh one (``hardpan testbed compare``): one or two files.
         testbed_new: name of the new test set in such a file, if it has several.
-        predictions: predictions of your models: a store, npz, npy, table, or module:function; the first is scored.
+        predictions: predictions of your models: a store, npz, npy, table, or module:function; confusion is scored
+            by the first.
         by_order: join predictions without ids by position.
         held_out: no model of ``predictions`` was trained or tuned on the test examples.
         folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hardpan import auditing
+from hardpan import auditing, numbers
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.auditing.running import seconds
@@ -66,7 +66,8 @@ def audit(
     failing = report.failing(kinds)
     if failing:
         err = Console(stderr=True, highlight=False)
-        err.print(Text(f"--fail-on: {len(failing)} problem(s): {', '.join(sorted({p.kind for p in failing}))}"))
+        found = numbers.counted(len(failing), "problem")
+        err.print(Text(f"--fail-on: {found}: {', '.join(sorted({p.kind for p in failing}))}"))
         raise typer.Exit(1)
 
 
@@ -85,8 +86,8 @@ def show_plan(steps: tuple[AuditStep, ...]) -> None:
     console = Console(stderr=True, highlight=False)
     planned = [step for step in steps if not step.skipped]
     if planned:
-        times = ", ".join(f"{step.name} {step.planned:.0f} s" for step in planned)
-        console.print(f"Training for at most {sum(step.planned for step in planned):.0f} s: {times}")
+        times = ", ".join(f"{step.name} {step.planned:.{int(step.planned < 10)}f} s" for step in planned)
+        console.print(f"Training for about {sum(step.planned for step in planned):.0f} s: {times}")
     for why in sorted({step.skipped for step in steps if step.skipped}):
         names = ", ".join(step.name for step in steps if step.skipped == why)
         console.print(f"Skipped: {names} ({SKIPPED[why]})")
