@@ -13,13 +13,12 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.leaderboard.sampling import (
-    FEW_GROUPS,
     FEW_ITEMS,
-    LARGE_GROUP,
     Floats,
     as_outcomes,
     bootstrap_t,
     clustered_stderr,
+    group_counts,
     groups_of,
     jackknife_stderr,
 )
@@ -142,11 +141,10 @@ def compare(
     ahead, behind = int((d > 0).sum()), int((d < 0).sum())
     exact = float(mcnemar(ahead, behind)) if binary else float("nan")
     groups = groups_of(pair, cluster)
-    clustered, large = float("nan"), False
+    clustered = float("nan")
     if groups is not None:
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
-        large = bool(groups.sizes.max() > LARGE_GROUP * n)
     if cluster and groups is not None:
         error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
         method = f"t with {degrees} degrees of freedom, delete-a-group jackknife by {groups.name}"
@@ -177,9 +175,7 @@ def compare(
         items=n,
         missing=outcomes.n_items - n,
         cluster=groups.name if cluster and groups is not None else "",
-        groups=0 if groups is None else groups.count,
-        few_groups=groups is not None and groups.count < FEW_GROUPS,
-        large_group=large,
+        **group_counts(groups),
         smallest_difference=least,
         items_needed=needed,
         differing=pair.items[differing],

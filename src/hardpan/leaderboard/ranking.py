@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,7 @@ from hardpan.files import record
 from hardpan.leaderboard.pairs import POWER, compare
 from hardpan.leaderboard.sampling import (
     FEW_EVENTS,
-    FEW_GROUPS,
     FEW_ITEMS,
-    LARGE_GROUP,
     Floats,
     Groups,
     PairTests,
@@ -26,6 +25,7 @@ from hardpan.leaderboard.sampling import (
     bootstrap_t,
     clustered_stderr,
     column_blocks,
+    group_counts,
     groups_of,
     is_binary,
     jackknife_stderr,
@@ -181,77 +181,104 @@ def rank(
         >>> board.models[0], board.rank_low.tolist(), board.rank_high.tolist(), board.tier.tolist()
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
-    outcomes = as_outcomes(outcomes)
     level = check_confidence(confidence)
-    groups = groups_of(outcomes, cluster)
-    scores = outcomes.item_scores()
-    answered = np.isfinite(scores).any(axis=0)
-    if not answered.all():
-        outcomes, scores = outcomes.select(items=answered), scores[:, answered]
-        outcomes = as_outcomes(outcomes)
-        groups = groups_of(outcomes, cluster)
+    outcomes, scores, groups = _answered(as_outcomes(outcomes), cluster)
     follow = groups if cluster else None
-    m, n = scores.shape
-    known = np.isfinite(scores)
-    counts = known.sum(axis=1)
+    column = "" if follow is None else follow.name
     tell = progress or no_progress
     tell("estimating scores", 0.0)
-    effect = _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
+    means = _means(scores, groups)
+    counts = np.isfinite(scores).sum(axis=1).astype(np.int64)
     binary = is_binary(outcomes)
-    low, high = _limits(scores, effect, counts, follow, binary, level, seed)
+    low, high = _limits(scores, means, counts, follow, binary, level, seed)
     tell("comparing all pairs", 0.3)
-    tests = all_pairs(scores, follow, binary=binary)
+    pairs = _corrected(all_pairs(scores, follow, binary=binary), 1 - level)
     tell("ranking", 0.8)
-    p_holm = _holm_matrix(tests)
-    separated = _separated(tests, p_holm, 1 - level)
-    better = separated & (np.nan_to_num(tests.difference) < 0)
-    worse = separated & (np.nan_to_num(tests.difference) > 0)
-    order = np.lexsort((np.arange(m), -effect.raw, -np.nan_to_num(effect.score, nan=-1.0)))
-    top, tier = order[:TOP], _tiers(separated, order)
-    tied = order[: np.argmax(tier != 1) if (tier != 1).any() else m]
+    order = np.lexsort((np.arange(len(scores)), -means.raw, -np.nan_to_num(means.score, nan=-1.0)))
+    tier = _tiers(pairs.separated, order)
+    first_tier = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
+    rank_low, rank_high = pairs.rank_sets()
     between, within = _repeat_variances(outcomes)
-    lead, needed = _lead(outcomes, order, "" if follow is None else follow.name, level)
+    lead, needed = _lead(outcomes, order, column, level)
     return Ranking(
         models=tuple(outcomes.models[row] for row in order),
-        score=effect.score[order],
-        raw_score=effect.raw[order],
-        stderr=effect.stderr[order],
-        stderr_clustered=effect.clustered[order],
+        score=means.score[order],
+        raw_score=means.raw[order],
+        stderr=means.stderr[order],
+        stderr_clustered=means.clustered[order],
         low=low[order],
         high=high[order],
-        rank_low=(1 + better.sum(axis=1))[order],
-        rank_high=(m - worse.sum(axis=1))[order],
+        rank_low=rank_low[order],
+        rank_high=rank_high[order],
         tier=tier,
-        items=counts[order].astype(np.int64),
-        n_items=n,
-        complete=int((counts == n).sum()),
-        cluster="" if follow is None else follow.name,
+        items=counts[order],
+        n_items=outcomes.n_items,
+        complete=int((counts == outcomes.n_items).sum()),
+        cluster=column,
         group_column="" if groups is None else groups.name,
-        groups=0 if groups is None else groups.count,
-        few_groups=groups is not None and groups.count < FEW_GROUPS,
-        large_group=groups is not None and bool(groups.sizes.max() > LARGE_GROUP * n),
+        **group_counts(groups),
         repeats=outcomes.n_repeats,
         between_variance=between[order],
         within_variance=within[order],
-        smallest_difference=_smallest(tests, top, follow, level),
+        smallest_difference=_smallest(pairs.tests, order[:TOP], follow, level),
         lead=lead,
         items_needed=needed,
-        separated=int(np.triu(separated, 1).sum()),
-        separated_at_top=int(np.triu(separated[np.ix_(tied, tied)], 1).sum()),
-        few_shared=int(np.triu(tests.shared < min(FEW_SHARED, n), 1).sum()),
-        unconnected=effect.unconnected,
-        exact=tests.exact,
+        separated=pairs.count_separated(order),
+        separated_at_top=pairs.count_separated(first_tier),
+        few_shared=int(np.triu(pairs.tests.shared < min(FEW_SHARED, outcomes.n_items), 1).sum()),
+        unconnected=means.unconnected,
+        exact=pairs.tests.exact,
         confidence=level,
-        pairs=TopPairs(
-            tuple(outcomes.models[row] for row in top),
-            tests.difference[np.ix_(top, top)],
-            tests.stderr[np.ix_(top, top)],
-            p_holm[np.ix_(top, top)],
-            tests.shared[np.ix_(top, top)],
-        ),
+        pairs=pairs.of(order[:TOP], outcomes.models),
         source=outcomes.source,
         notes=outcomes.notes,
     )
+
+
+def _answered(outcomes: Outcomes, cluster: bool | str) -> tuple[Outcomes, Floats, Groups | None]:
+    """The items that some model has, their scores, and their groups."""
+    scores = outcomes.item_scores()
+    answered = np.isfinite(scores).any(axis=0)
+    if not answered.all():
+        outcomes, scores = as_outcomes(outcomes.select(items=answered)), scores[:, answered]
+    return outcomes, scores, groups_of(outcomes, cluster)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Paired tests of all models against all, with p-values by Holm, and which pairs are separated."""
+
+    tests: PairTests
+    p_holm: Floats
+    separated: NDArray[np.bool_]
+
+    def rank_sets(self) -> tuple[Ints, Ints]:
+        """1 + how many models are significantly better, M − how many are significantly worse."""
+        difference = np.nan_to_num(self.tests.difference)
+        better, worse = self.separated & (difference < 0), self.separated & (difference > 0)
+        return 1 + better.sum(axis=1), len(difference) - worse.sum(axis=1)
+
+    def count_separated(self, rows: Ints) -> int:
+        """How many pairs among these models are separated."""
+        return int(np.triu(self.separated[np.ix_(rows, rows)], 1).sum())
+
+    def of(self, rows: Ints, names: Sequence[str]) -> TopPairs:
+        """The tests among these models."""
+        tests, block = self.tests, np.ix_(rows, rows)
+        values = (tests.difference[block], tests.stderr[block], self.p_holm[block], tests.shared[block])
+        return TopPairs(tuple(names[row] for row in rows), *values)
+
+
+def _corrected(tests: PairTests, alpha: float) -> _Pairs:
+    m = len(tests.p_value)
+    upper = np.triu_indices(m, 1)
+    p_holm = np.ones((m, m))
+    if m > 1:
+        p_holm[upper] = holm(tests.p_value[upper])
+    p_holm = np.minimum(p_holm, p_holm.T)
+    # A standard error of 0 separates nobody; McNemar's test needs none, and all right against all wrong is apart.
+    usable = (np.nan_to_num(tests.difference) != 0) & (tests.exact | (np.nan_to_num(tests.stderr) > 0))
+    return _Pairs(tests, p_holm, (p_holm <= alpha) & usable)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,6 +290,11 @@ class _Means:
     jackknife: Floats
     unconnected: bool = False
     lacked: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))  # offset and slope of the predicted logits
+
+
+def _means(scores: Floats, groups: Groups | None) -> _Means:
+    known = np.isfinite(scores)
+    return _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
 
 
 def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
@@ -439,21 +471,6 @@ def _limits(
         if varied.any():
             low[varied], high[varied], _ = bootstrap_t(scores[varied], level, seed=seed)
     return np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
-
-
-def _holm_matrix(tests: PairTests) -> Floats:
-    m = len(tests.p_value)
-    upper = np.triu_indices(m, 1)
-    adjusted = np.ones((m, m))
-    if m > 1:
-        adjusted[upper] = holm(tests.p_value[upper])
-    return np.minimum(adjusted, adjusted.T)
-
-
-def _separated(tests: PairTests, p_holm: Floats, alpha: float) -> NDArray[np.bool_]:
-    # A standard error of 0 separates nobody; McNemar's test needs none, and all right against all wrong is apart.
-    usable = (np.nan_to_num(tests.difference) != 0) & (tests.exact | (np.nan_to_num(tests.stderr) > 0))
-    return np.asarray((p_holm <= alpha) & usable)
 
 
 def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:

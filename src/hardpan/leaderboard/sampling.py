@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,14 @@ def groups_of(outcomes: Outcomes, cluster: bool | str) -> Groups | None:
             "when reading"
         )
     return None
+
+
+def group_counts(groups: Groups | None) -> dict[str, Any]:
+    """The fields of a result on its groups: how many, whether they are few, and whether one is large."""
+    if groups is None:
+        return {"groups": 0, "few_groups": False, "large_group": False}
+    large = bool(groups.sizes.max() > LARGE_GROUP * groups.sizes.sum())
+    return {"groups": groups.count, "few_groups": groups.count < FEW_GROUPS, "large_group": large}
 
 
 def is_binary(outcomes: Outcomes) -> bool:
