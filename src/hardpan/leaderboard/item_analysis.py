@@ -187,64 +187,40 @@ def items(
         raise InputError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
     if isinstance(choices, bool) or not isinstance(choices, (int, np.integer)) or choices < 2:
         raise InputError(f"choices must be a whole number of at least 2; got {choices!r}")
-    scores = outcomes.item_scores()
-    known = np.isfinite(scores)
-    rows: NDArray[np.bool_] = np.asarray(known.any(axis=1))
-    columns: NDArray[np.bool_] = np.asarray(known.any(axis=0))
-    used = scores[np.ix_(rows, columns)]
-    if min(used.shape) < 2:
-        raise InputError(f"outcomes must have scores of at least 2 models on 2 items; got {used.shape}")
-    if np.nanmin(used) == np.nanmax(used):
-        raise InputError("outcomes: all scores are equal; items cannot be compared")
-    few = used.shape[0] < FEW_MODELS
-    robust = not is_binary(outcomes)
+    rows, columns, used = _with_scores(outcomes.item_scores())
+    few, rasch, robust = len(used) < FEW_MODELS, model == "rasch", not is_binary(outcomes)
     guessing = 1.0 / choices if model == "3pl" else 0.0
-    shared = model == "rasch"
-    priors = irt.Priors(1.0, 100.0) if shared else FEW_PRIOR if few else WEAK_PRIOR
+    priors = irt.Priors(1.0, 100.0) if rasch else FEW_PRIOR if few else WEAK_PRIOR
     tell = progress or no_progress
     fitted = irt.fit(
-        used,
-        floor=guessing,
-        shared_slope=shared,
-        priors=priors,
-        robust=robust,
-        progress=between(tell, 0.0, 0.9),
+        used, floor=guessing, shared_slope=rasch, priors=priors, robust=robust, progress=between(tell, 0.0, 0.9)
     )
     tell("testing items", 0.9)
     p_value = _broken_test(used, not robust)
     adjusted = benjamini_hochberg(p_value)
     dead = np.nanmax(used, axis=0) == np.nanmin(used, axis=0)
-    flags = np.where(adjusted <= ALPHA, "broken", np.where(dead, "dead", "")).astype(np.str_)
-    with np.errstate(invalid="ignore"):
-        mean = np.where(known[rows].any(axis=0), _nan_mean(scores[rows]), np.nan)
-
-    def spread(values: NDArray[np.float64], where: NDArray[np.bool_]) -> Floats:
-        result = np.full(len(where), np.nan)
-        result[where] = values
-        return result
-
     flag = np.full(len(columns), "", dtype="<U6")
-    flag[columns] = flags
+    flag[columns] = np.where(adjusted <= ALPHA, "broken", np.where(dead, "dead", ""))
     return ItemFit(
         model=model,
         guessing=guessing,
         items=outcomes.items,
         models=outcomes.models,
-        slope=spread(fitted.slope, columns),
-        slope_stderr=spread(fitted.slope_stderr, columns),
-        intercept=spread(fitted.intercept, columns),
-        intercept_stderr=spread(fitted.intercept_stderr, columns),
-        skill=spread(fitted.skill, rows),
-        skill_stderr=spread(fitted.skill_stderr, rows),
-        mean_score=mean,
+        slope=_spread(fitted.slope, columns),
+        slope_stderr=_spread(fitted.slope_stderr, columns),
+        intercept=_spread(fitted.intercept, columns),
+        intercept_stderr=_spread(fitted.intercept_stderr, columns),
+        skill=_spread(fitted.skill, rows),
+        skill_stderr=_spread(fitted.skill_stderr, rows),
+        mean_score=_spread(_nan_mean(used), columns),
         flag=flag,
-        p_value=spread(p_value, columns),
-        p_adjusted=spread(adjusted, columns),
+        p_value=_spread(p_value, columns),
+        p_adjusted=_spread(adjusted, columns),
         cohorts=_cohorts(used, fitted.skill),
         broken_slopes=POWER_SLOPES,
         broken_power=_power(fitted.skill, used.shape[1], seed),
         slope_prior=(priors.slope_mean, priors.slope_spread),
-        few_models=few and not shared,
+        few_models=few and not rasch,
         robust=robust,
         log_likelihood=fitted.log_likelihood,
         steps=fitted.steps,
@@ -253,6 +229,25 @@ def items(
         source=outcomes.source,
         notes=outcomes.notes,
     )
+
+
+def _with_scores(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]:
+    """Which models and items have scores, and these scores."""
+    known = np.isfinite(scores)
+    rows, columns = np.asarray(known.any(axis=1)), np.asarray(known.any(axis=0))
+    used = scores[np.ix_(rows, columns)]
+    if min(used.shape) < 2:
+        raise InputError(f"outcomes must have scores of at least 2 models on 2 items; got {used.shape}")
+    if np.nanmin(used) == np.nanmax(used):
+        raise InputError("outcomes: all scores are equal; items cannot be compared")
+    return rows, columns, used
+
+
+def _spread(values: Floats, where: NDArray[np.bool_]) -> Floats:
+    """The values at the places that are True, NaN at the others."""
+    result = np.full(len(where), np.nan)
+    result[where] = values
+    return result
 
 
 def _nan_mean(scores: Floats) -> Floats:
