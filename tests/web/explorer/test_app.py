@@ -161,6 +161,19 @@ def test_the_report_beside_the_table_is_served_under_a_policy_of_its_own(digits)
     assert answer.headers.get_list("content-security-policy") == [PAGE_POLICY]
 
 
+def test_files_that_the_report_links_to_are_served_and_no_others(digits):
+    (digits / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
+    (digits / "report.json").write_text("{}", encoding="utf-8")
+    (digits / "problems").mkdir(exist_ok=True)
+    (digits / "problems" / "labels.csv").write_text("row\n1\n", encoding="utf-8")
+    (digits / "problems" / "outside.csv").symlink_to(digits / "report.json")
+    client = TestClient(create_app(examples.read(digits), folder=digits), base_url="http://127.0.0.1")
+    assert client.get("/report.json").text == "{}"
+    assert client.get("/problems/labels.csv").text == "row\n1\n"
+    for path in ("outside.csv", "none.csv", "..%2Fconfig.csv", "labels.txt"):
+        assert client.get(f"/problems/{path}").status_code == 404
+
+
 @pytest.mark.parametrize("rows", ["", "1,x", "-1", "99999999", "1" * 5000])
 def test_a_bad_sprite_is_refused(client, rows):
     assert client.get("/api/sprite", params={"rows": rows}).status_code == 400

@@ -143,6 +143,8 @@ def create_app(
     ]
     if folder is not None and (folder / "index.html").is_file():
         routes.append(Route("/report", _report(folder / "index.html")))
+        # The files that the page links to.
+        routes += [Route(path, _download(folder)) for path in ("/report.json", "/problems/{name}.csv")]
     app = Starlette(routes=routes, exception_handlers={HardpanError: _refused, HTTPException: _refused})
     return local(app, hosts)
 
@@ -169,6 +171,17 @@ def _report(path: Path) -> Handler:
         return FileResponse(
             path, media_type="text/html; charset=utf-8", headers={"content-security-policy": PAGE_POLICY}
         )
+
+    return send
+
+
+def _download(folder: Path) -> Handler:
+    async def send(request: Request) -> Response:
+        name = request.path_params.get("name")
+        path = folder / "report.json" if name is None else folder / "problems" / f"{name}.csv"
+        if not path.is_file() or path.resolve().parent != path.parent.resolve():
+            raise HTTPException(404)
+        return FileResponse(path, filename=path.name)
 
     return send
 

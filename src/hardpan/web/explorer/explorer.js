@@ -195,7 +195,7 @@
     open = page.indexOf(row);
     $("story-title").textContent = whereabouts(row);
     $("story-picture").replaceChildren(...(about.thumbnails ? [picture(0, 256, [row])] : []));
-    $("story-facts").replaceChildren(...Object.entries(row).filter(([name]) => !["index", "mark"].includes(name)).flatMap(([name, value]) =>
+    $("story-facts").replaceChildren(...Object.entries(row).filter(([name, value]) => !["index", "mark"].includes(name) && value !== null).flatMap(([name, value]) =>
       [make("dt", { textContent: title(name) }), make("dd", { textContent: shown(value) })]));
     $("story-back").disabled = open <= 0;
     $("story-next").disabled = open < 0 || open >= page.length - 1;
@@ -334,8 +334,10 @@
     $("story-next").addEventListener("click", () => step(1));
     $("story").addEventListener("close", async () => {
       const id = page[open]?.id;
+      const resume = () => document.querySelectorAll("#results .open")[page.findIndex((row) => row.id === id)]?.focus();
+      resume(); // the keyboard works on from here, while the rows are read and after it
       await update();
-      document.querySelectorAll("#results .open")[page.findIndex((row) => row.id === id)]?.focus(); // the keyboard goes on from here
+      resume();
     });
     $("help").addEventListener("click", () => $("keys").showModal());
     const turn = (by) => { state.offset = Math.max(0, state.offset + by); update(); $("results").focus(); scrollTo(0, 0); };
@@ -354,7 +356,7 @@
     });
     // One key each for what is done a hundred times; nothing happens while a person types.
     document.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
       if ($("story").open) {
         if (event.key === "ArrowRight") step(1);
         if (event.key === "ArrowLeft") step(-1);
@@ -363,7 +365,7 @@
         return;
       }
       const buttons = [...document.querySelectorAll("#results .open")];
-      const at = buttons.indexOf(document.activeElement);
+      const at = buttons.findIndex((button) => button.parentElement.contains(document.activeElement));
       const list = document.querySelector("#results .gallery");
       const across = list ? getComputedStyle(list).gridTemplateColumns.split(" ").length : 1;
       const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across };
