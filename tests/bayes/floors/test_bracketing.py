@@ -137,6 +137,14 @@ def test_votes_and_soft_labels_that_the_labels_do_not_follow_are_not_used():
         assert "not used" in unused.headline
 
 
+def test_a_noise_rate_and_votes_that_exclude_each_other_are_in_the_headline(data):
+    votes = np.random.default_rng(1).multinomial(10, posterior(data.x))
+    found = bayes.floor(data, **QUICK, votes=votes, label_noise=KNOWN + 0.04)
+    assert found["Stated label noise"].status in ("contradicted", "refuted")
+    assert found.bracket.low_assumption == "votes"
+    assert "Stated label noise" in found.headline or "stated noise rate" in found.headline
+
+
 def test_soft_labels_of_a_binary_problem_are_calibrated_too(data):
     soft = posterior(data.x) ** 3
     soft /= soft.sum(axis=1, keepdims=True)

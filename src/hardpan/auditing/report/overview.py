@@ -25,7 +25,7 @@ from hardpan.testbed import report as testbed_report
 IN_HERO = 7  # confusing examples beside the problems
 SKIPPED = {
     "not-requested": "not requested",
-    "no-test": "no test example to evaluate models on",
+    "no-test": "models cannot be trained and evaluated on these data",
     "predictions": "predictions were passed",
     "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
     "no-time": "earlier steps used up the budget",
@@ -201,8 +201,11 @@ def _run_section(audit: Audit) -> Section | None:
         return None
     rows = tuple((step.name, round(step.planned, 1), _taken(step)) for step in audit.steps)
     done = sum(step.seconds for step in audit.steps)
-    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time."
-    if done > audit.config.budget:
+    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time. "
+    said += "The plan was revised as it went: each step got its part of the time that was left when it began."
+    if not done:
+        said = "Nothing was trained."
+    elif done > audit.config.budget:
         said += " A step that has begun is finished, so a slow or busy machine exceeds a small budget."
     table = Table("Steps", ("step", "planned, s", "taken"), rows)
     return Section("What was trained", (said, *audit.notes), folded=(table,), key="run", short="Run")

@@ -150,7 +150,8 @@ def _is_evidence(entry: Entry) -> bool:
 
 def headline(floor: Floor) -> str:
     """The bracket, and the best classifier's error."""
-    alone = all(entry.trust > 0 and _is_evidence(entry) for entry in floor.entries)  # votes without a dataset
+    # votes without a dataset
+    alone = floor.entries and all(entry.trust > 0 and _is_evidence(entry) for entry in floor.entries)
     said = capital(bracket_words(floor)) if alone else f"On {floor.dataset}, {bracket_words(floor)}"
     if floor.best is not None:
         said += f"; the best classifier here has {numbers.estimate(floor.best.estimate)} error"
@@ -158,7 +159,7 @@ def headline(floor: Floor) -> str:
 
 
 def refused_words(floor: Floor) -> str:
-    """A sentence, after a space, on a stated noise rate, votes or soft labels that other evidence refutes."""
+    """Sentences, after a space, on a stated noise rate, votes or soft labels that the data or others refute."""
     names = {STATED_NOISE: "stated noise rate", VOTES: "floor from votes", SOFT_LABELS: "floor from soft labels"}
     refused = [
         f"the {names[item.assumption]} ({numbers.estimate(item.estimate)})"
@@ -168,6 +169,9 @@ def refused_words(floor: Floor) -> str:
     said = f" The error of {floor.bracket.high_from} refutes {numbers.listed(refused)}." if refused else ""
     for entry in [e for e in floor.entries if _is_evidence(e) and e.status == "assumption rejected"][:1]:
         said += f" The {names[entry.assumption]} is not used: {_rejected(entry)}."
+    for low, high in [pair for pair in _pairs(floor) if all(_is_evidence(entry) for entry in pair)][:1]:
+        said += f" “{low.name}” (at least {percent(low.estimate.low)}) contradicts “{high.name}” (at most "
+        said += f"{percent(high.estimate.high)})."
     return said
 
 
