@@ -173,9 +173,8 @@ def read_bytes(path: Any) -> bytes:
 def read_text(path: Any) -> str:
     """The text of a file in UTF-8, or in UTF-16 with its mark, as spreadsheets write it."""
     content = read_bytes(path)
-    utf16 = content[:2] in UTF16_MARKS
     try:
-        return content.decode("utf-16" if utf16 else "utf-8-sig")
+        return content.decode("utf-16" if content[:2] in UTF16_MARKS else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
@@ -371,15 +370,15 @@ TAR_ENDINGS = (".tar.gz", ".tgz", ".tar")
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The top folders and base names of the regular files in an archive, and the content of the wanted ones."""
+    """The top folders and base names of the regular files in an archive, and the content of the selected ones."""
 
     folders: frozenset[str]
     names: frozenset[str]
     content: dict[str, NDArray[np.uint8]]
 
 
-def read_tar(path: Any, wanted: Collection[str]) -> Members:
-    """The members of a tar archive, plain or gzipped, with the wanted base names; each may be there once."""
+def read_tar(path: Any, selected: Collection[str]) -> Members:
+    """The members of a tar archive, plain or gzipped, with the selected base names; each may be there once."""
     folders: set[str] = set()
     names: set[str] = set()
     content: dict[str, NDArray[np.uint8]] = {}
@@ -389,7 +388,7 @@ def read_tar(path: Any, wanted: Collection[str]) -> Members:
             *above, name = PurePosixPath(member.name).parts
             folders.update(above[:1])
             names.add(name)
-            if name not in wanted:
+            if name not in selected:
                 continue
             if name in content:
                 raise InputError(f"{file}: has {name} twice; give an archive with one of each file")

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpan import files
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError, MissingExtra, one_of
 from hardpan.safe_files import check_memory, existing_file, few, read_json, read_json_lines, read_text, reason
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _read_csv(path: Path, is_text: Callable[[str], bool]) -> pyarrow.Table:
 
     content, delimiter, header = _header(path)
     names = header[1:] if header and header[0] == "" else header
-    if names and all(map(_is_number, names)) and names != [str(number) for number in range(len(names))]:
+    if names and all(map(is_number, names)) and names != [str(number) for number in range(len(names))]:
         raise _no_header(path, header)
     if len(header) == 1:
         first, second = [*content.split("\n", 2), ""][:2]
@@ -326,13 +326,13 @@ def _check_header(path: Path, table: pyarrow.Table) -> None:
     import pyarrow
 
     names = [name for name in table.column_names if name]
-    numbers = [float(name) for name in names if _is_number(name)]
+    numbers = [float(name) for name in names if is_number(name)]
     rising = [left < right for left, right in itertools.pairwise(numbers)]
     decimals = any(number % 1 for number in numbers) and not (all(rising) or not any(rising))
     texts = [
         (name, column)
         for name, column in zip(table.column_names, table.columns, strict=True)
-        if name and not _is_number(name)
+        if name and not is_number(name)
     ]
     repeated = [
         name
@@ -349,7 +349,8 @@ def _no_header(path: Path, header: Sequence[str]) -> InputError:
     )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:
@@ -583,7 +584,7 @@ def stored_cell(text: str) -> str:
 
 def _is_formula(text: str) -> bool:
     bare = text.lstrip("'")
-    return bare.startswith(_FORMULA) and not _is_number(bare)
+    return bare.startswith(_FORMULA) and not is_number(bare)
 
 
 def _plain(values: Any) -> Sequence[Any]:
@@ -602,8 +603,7 @@ def to_frame(columns: Mapping[str, Any], kind: str | None = None) -> Any:
         >>> to_frame({"model": ["a", "b"], "error": [0.1, 0.2]}, "pyarrow").column_names
         ['model', 'error']
     """
-    if kind is not None and kind not in FRAMES:
-        raise InputError(f"kind must be one of {', '.join(FRAMES)}; got {kind!r}")
+    one_of("kind", kind, (*FRAMES, None))
     for name in FRAMES if kind is None else (kind,):
         try:
             library = importlib.import_module(name)

@@ -253,7 +253,7 @@ def test_offline_the_new_names_say_which_files_to_put_where(monkeypatch, tmp_pat
 
 
 def test_a_person_sees_how_far_it_is(monkeypatch, capsys):
-    file = downloads.File("some.gz", "0" * 64, 1000)
+    file = downloads.File("some.gz", "0" * 64, 1000, unpacked=True)
     progress = downloads._Progress(file)
     progress.total = 1000
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

@@ -154,8 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _interrupted(words: Sequence[str]) -> int:
     names = RESUMABLE + (RESUMABLE_WITH_OUT if "--out" in words else ())
-    kept = any(words[: len(name.split())] == name.split() for name in names)
-    again = "to resume" if kept else "to start from the beginning"
+    resumes = any(words[: len(name.split())] == name.split() for name in names)
+    again = "to resume" if resumes else "to start from the beginning"
     print(f"hardpan: interrupted; run the same command again {again}", file=sys.stderr)
     return INTERRUPTED
 

@@ -101,14 +101,12 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
         ['name', 'out', 'json']
     """
     plain = spread(command)
-    own = list(inspect.signature(plain).parameters.values())
 
-    @functools.wraps(command)
     def run(*, out: Path | None, json: bool, **options: Any) -> None:
         check_out(out)  # before any work is done
         emit_report(plain(**options), json=json, out=out, options=options)
 
-    return _signed(run, own + [option.parameter for option in _options(Output)])
+    return _extended(plain, run, _options(Output))
 
 
 def printing(command: Callable[..., Report]) -> Callable[..., None]:
@@ -117,16 +115,14 @@ def printing(command: Callable[..., Report]) -> Callable[..., None]:
     Dataclass parameters become options too, as :func:`spread` makes them.
     """
     plain = spread(command)
-    own = list(inspect.signature(plain).parameters.values())
 
-    @functools.wraps(command)
     def run(*, json: bool, **options: Any) -> None:
         report = plain(**options)
         emit_report(report, json=json)
         if getattr(report, "ok", True) is False:
             raise typer.Exit(2)
 
-    return _signed(run, own + [option.parameter for option in _options(Output, Flags(only=("json",)))])
+    return _extended(plain, run, _options(Output, Flags(only=("json",))))
 
 
 def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
@@ -144,14 +140,12 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
         scores Parallel(backend='dask', workers=2, address='')
     """
     plain = spread(command)
-    own = list(inspect.signature(plain).parameters.values())
 
-    @functools.wraps(command)
     def run(*, backend: str, workers: int | None, address: str, **options: Any) -> R:
         with execution.parallel(backend, workers=workers, address=address):
             return plain(**options)
 
-    return _signed(run, own + [option.parameter for option in _options(Where)])
+    return _extended(plain, run, _options(Where))
 
 
 def spread(command: Callable[..., R]) -> Callable[..., R]:
@@ -218,6 +212,12 @@ def named_by_option(message: str, options: Mapping[str, str]) -> str:
     if names is None:
         return message
     return re.sub(r"\w+", lambda word: options.get(word[0], word[0]), names[0]) + message[names.end() :]
+
+
+def _extended(plain: Callable[..., Any], run: Callable[..., R], options: list[_Option]) -> Callable[..., R]:
+    """``run`` under the name of ``plain``, with its parameters and further options."""
+    parameters = list(inspect.signature(plain).parameters.values())
+    return _signed(functools.wraps(plain)(run), parameters + [option.parameter for option in options])
 
 
 def _signed(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:

@@ -36,7 +36,7 @@ class File:
     name: str
     sha256: str
     size: int
-    unpacked: bool = True
+    unpacked: bool = False
     md5: str = ""
 
 
@@ -60,10 +60,10 @@ class Source:
 def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
     """The four files of MNIST and of what was made in its image: 60,000 and 10,000 of 28 × 28."""
     return (
-        File("train-images-idx3-ubyte.gz", train_images, 16 + 60_000 * 784),
-        File("train-labels-idx1-ubyte.gz", train_labels, 8 + 60_000),
-        File("t10k-images-idx3-ubyte.gz", test_images, 16 + 10_000 * 784),
-        File("t10k-labels-idx1-ubyte.gz", test_labels, 8 + 10_000),
+        File("train-images-idx3-ubyte.gz", train_images, 16 + 60_000 * 784, unpacked=True),
+        File("train-labels-idx1-ubyte.gz", train_labels, 8 + 60_000, unpacked=True),
+        File("t10k-images-idx3-ubyte.gz", test_images, 16 + 10_000 * 784, unpacked=True),
+        File("t10k-labels-idx1-ubyte.gz", test_labels, 8 + 10_000, unpacked=True),
     )
 
 
@@ -88,7 +88,6 @@ def _emnist(member: str, class_names: tuple[str, ...]) -> Source:
                 "gzip.zip",
                 "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e",
                 561_753_746,
-                unpacked=False,
                 md5="58c8d27c78d21e728a6bc7b3cc06412e",
             ),
         ),
@@ -129,7 +128,6 @@ SOURCES: Mapping[str, Source] = {
                 "cifar-10-binary.tar.gz",
                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
                 170_052_171,
-                unpacked=False,
                 md5="c32a1d4ab5d03f1284b67883e8d87530",
             ),
         ),
@@ -143,7 +141,6 @@ SOURCES: Mapping[str, Source] = {
                 "cifar-100-binary.tar.gz",
                 "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
                 168_513_733,
-                unpacked=False,
                 md5="03b5dce01913d631647c71ecec9e9cb8",
             ),
         ),
@@ -157,28 +154,24 @@ SOURCES: Mapping[str, Source] = {
                 "train-images-idx3-ubyte.gz",
                 "51467d22d8cc72929e2a028a0428f2086b092bb31cfb79c69cc0a90ce135fde4",
                 18_165_135,
-                unpacked=False,
                 md5="bdb82020997e1d708af4cf47b453dcf7",
             ),
             File(
                 "train-labels-idx1-ubyte.gz",
                 "e38f9ebcd0f3ebcdec7fc8eabdcdaef93bb0df8ea12bee65224341c8183d8e17",
                 29_497,
-                unpacked=False,
                 md5="e144d726b3acfaa3e44228e80efcd344",
             ),
             File(
                 "t10k-images-idx3-ubyte.gz",
                 "edd7a857845ad6bb1d0ba43fe7e794d164fe2dce499a1694695a792adfac43c5",
                 3_041_136,
-                unpacked=False,
                 md5="5c965bf0a639b31b8f53240b1b52f4d7",
             ),
             File(
                 "t10k-labels-idx1-ubyte.gz",
                 "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
                 5_120,
-                unpacked=False,
                 md5="7320c461ea6c1c855c0b718fb2a4b134",
             ),
         ),
@@ -193,14 +186,12 @@ SOURCES: Mapping[str, Source] = {
                 "train_32x32.mat",
                 "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
                 182_040_794,
-                unpacked=False,
                 md5="e26dedcc434d2e4c54c9b2d4a06d8373",
             ),
             File(
                 "test_32x32.mat",
                 "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
                 64_275_384,
-                unpacked=False,
                 md5="eb5a983be6a315427106f1b164d9cef3",
             ),
         ),

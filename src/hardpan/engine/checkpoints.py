@@ -71,7 +71,8 @@ def save_checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / f"{digest[:32]}.safetensors", content)
         latest = folder / LATEST
-        if _names_tensors(latest):
+        named = _marker(latest).get("tensors", "")
+        if named and (folder / named).is_file():  # it can be kept as the generation before
             write_bytes(folder / BEFORE, latest.read_bytes())
         write_text(latest, json.dumps(marker, indent=1) + "\n")
         _remove_unnamed(folder)
@@ -101,40 +102,32 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
     return None
 
 
-def _read(path: Path) -> Checkpoint | None:
-    """Read what a marker names, or None where marker or tensors are not what was written."""
+def _marker(path: Path) -> dict[str, Any]:
+    """A marker with the name of its tensors; nothing where it is missing or is not what was written."""
     try:
         marker = json.loads(path.read_text(encoding="utf-8"))
-        state, name = marker["state"], str(marker["tensors"])
-        body = json.dumps(state)
-        if hashlib.sha256(body.encode()).hexdigest() != marker["state_sha256"] or Path(name).name != name:
+        return marker if Path(marker["tensors"]).name == marker["tensors"] else {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def _read(path: Path) -> Checkpoint | None:
+    """Read what a marker names, or None where marker or tensors are not what was written."""
+    marker = _marker(path)
+    try:
+        body = json.dumps(marker["state"])
+        content = (path.parent / marker["tensors"]).read_bytes()
+        hashes = {"state_sha256": body.encode(), "sha256": content}
+        if any(hashlib.sha256(data).hexdigest() != marker[name] for name, data in hashes.items()):
             return None
-        content = (path.parent / name).read_bytes()
-        if hashlib.sha256(content).hexdigest() != marker["sha256"]:
-            return None
-        return Checkpoint(dict(tensors_from_bytes(content)), state)
+        return Checkpoint(dict(tensors_from_bytes(content)), marker["state"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError):
         return None
 
 
-def _names_tensors(marker: Path) -> bool:
-    """Whether a marker can be kept as the generation before: it is read, and the file it names is there."""
-    try:
-        name = str(json.loads(marker.read_text(encoding="utf-8"))["tensors"])
-        return (marker.parent / name).is_file()
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def _remove_unnamed(folder: Path) -> None:
     """Remove tensors that no marker names, and what killed writers left."""
-    named = set()
-    for marker in (folder / LATEST, folder / BEFORE):
-        if marker.exists():
-            try:
-                named.add(json.loads(marker.read_text(encoding="utf-8"))["tensors"])
-            except (ValueError, KeyError, TypeError):
-                continue
+    named = {_marker(folder / name).get("tensors") for name in (LATEST, BEFORE)}
     for path in folder.iterdir():
         left_behind = path.name.startswith(".") and (".safetensors." in path.name or ".json." in path.name)
         if (path.suffix == ".safetensors" and path.name not in named) or left_behind:

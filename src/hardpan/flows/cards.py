@@ -15,7 +15,7 @@ from hardpan import bayes, files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.flows.flow import WEIGHTS, Flow, FlowRecord, load, save, weights_hash
+from hardpan.flows.flow import WEIGHTS, Flow, FlowRecord, load, weights_hash
 
 TEXT, PICTURE = "card.md", "samples.png"
 TEMPERATURES = (0.5, 0.8, 1.0)
@@ -67,8 +67,8 @@ def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> 
     """
     from hardpan.flows.report import card_text
 
-    place = save(flow, folder, precision="float16")
-    rounded = load(place).to(flow.network.base.log_priors.device)
+    path = flow.save(folder, precision="float16")
+    rounded = load(path).to(flow.network.base.log_priors.device)
     seed = rounded.config.seed
     labels, test = dataset.require_labels(), dataset.splits(seed=seed).test
     if not len(test):
@@ -80,8 +80,8 @@ def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> 
         raise InputError(f"dataset {dataset.name!r} has too few test rows to test a flow")
     card = FlowCard(
         rounded.record,
-        (place / WEIGHTS).stat().st_size,
-        weights_hash(place),
+        (path / WEIGHTS).stat().st_size,
+        weights_hash(path),
         nll,
         rounded.bits_per_dimension(nll.value),
         nll.value / (math.log(2) * math.prod(rounded.input_shape)),
@@ -92,8 +92,8 @@ def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> 
         floor.differences[0].accuracy if floor.differences else None,
     )
     if rounded.grey_levels is not None:
-        files.write_bytes(place / PICTURE, _picture(rounded))
-    files.write_text(place / TEXT, card_text(card, TEMPERATURES if rounded.grey_levels is not None else ()))
+        files.write_bytes(path / PICTURE, _picture(rounded))
+    files.write_text(path / TEXT, card_text(card, TEMPERATURES if rounded.grey_levels is not None else ()))
     return card
 
 

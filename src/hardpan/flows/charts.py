@@ -1,4 +1,4 @@
-"""Charts about flows, without torch: samples at several temperatures, the Bayes error along the fit."""
+"""Samples of a flow at several temperatures as a chart, without torch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import numbers
-from hardpan.bayes.floors.report import training_chart, unsettled_warning
 from hardpan.estimates import Estimate
 from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart
-
-__all__ = ["TemperatureSamples", "sample_gallery", "training_chart", "unsettled_warning"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +54,7 @@ def sample_gallery(
         for item in samples
         for row in range(len(item.images))
     ]
-    start = min(range(len(samples)), key=lambda place: abs(samples[place].temperature - 1))
+    start = min(range(len(samples)), key=lambda index: abs(samples[index].temperature - 1))
     return gallery_chart(title, pictures, tiles, description, pick="Temperature", start=start)
 
 

@@ -26,7 +26,7 @@ from hardpan.execution import Progress
 from hardpan.files import array_hash
 from hardpan.flows.base import Latents
 from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
-from hardpan.flows.flow import Flow, FlowRecord, save
+from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.glow import Glow, Runner, run_plain
 from hardpan.flows.gpu_steps import Dropout, PlainOps, fast_runner
 from hardpan.flows.network import FlowNetwork, build, describe_scaling, scaling_for
@@ -50,7 +50,7 @@ class Rows:
             ready = self.scaling.padded(x)
             stored = ready.astype(np.uint8) if ready.max(initial=0) < 256 else ready.astype(np.float32)
         elif self.integers and isinstance(self.scaling, VectorScaling):
-            stored = self.scaling.chosen(x).astype(np.float32)
+            stored = self.scaling.used_columns(x).astype(np.float32)
         else:
             stored = self.scaling.continuous(x, np.random.default_rng(0))
         self.x = torch.from_numpy(np.ascontiguousarray(stored)).to(device)
@@ -288,7 +288,7 @@ def fit(
         history, seconds = _train(task, dataset, out, progress)
         flow = finish(dataset, split, task, history, seconds)
         if out is not None and distributed.is_main():
-            save(flow, out)
+            flow.save(out)
     return flow
 
 
@@ -333,7 +333,7 @@ def sweep(
     flow = fit(dataset, final, out=out, progress=_stage(progress, stages - 1, stages, f"λ = {best:g} chosen: "))
     flow.record = dataclasses.replace(flow.record, fitted={**flow.record.fitted, "sweep": tuple(trials)})
     if out is not None and distributed.is_main():
-        save(flow, out)
+        flow.save(out)
     return flow
 
 

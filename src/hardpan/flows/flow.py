@@ -37,9 +37,9 @@ from hardpan.flows.scaling import ImageScaling
 from hardpan.report.base import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
-
-
-COUPLINGS = {"float32": None, "bf16": torch.bfloat16}  # None: that of the weights
+CARD, WEIGHTS = "flow.json", "weights.safetensors"
+PRECISIONS = {"float32": torch.float32, "float16": torch.float16}  # of saved weights
+COUPLINGS = {"float32": None, "bf16": torch.bfloat16}  # of coupling networks; None: that of the weights
 
 
 class Samples(NamedTuple):
@@ -281,9 +281,25 @@ class Flow:
 
         What is read back from float32 gives the same bits; from float16 it is a flow of its own, exact in itself.
         """
-        from hardpan.flows.flow import save  # reading needs this class, so writing is looked up late
-
-        return save(self, folder, precision=precision)
+        one_of("precision", precision, PRECISIONS)
+        path = files.as_path("folder", folder)
+        dtype = PRECISIONS[precision]
+        # The base is small, and the Bayes error is made of it: it stays as it is.
+        tensors = {
+            name: value.detach().cpu().to(dtype if _rounded(name, value) else value.dtype).contiguous()
+            for name, value in self.network.state_dict().items()
+        }
+        content = tensors_to_bytes(tensors)
+        card = {"weights": WEIGHTS, "sha256": hashlib.sha256(content).hexdigest(), "precision": precision}
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            files.write_bytes(path / WEIGHTS, content)
+            files.write_text(path / CARD, files.dumps(files.to_json(self.record) | {"file": card}) + "\n")
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be written ({error.strerror or error}); use another folder"
+            ) from error
+        return path
 
     def to(self, device: str | torch.device | None = None, *, precision: str | None = None) -> Flow:
         """The same flow with its weights on another device, or its coupling networks in another precision.
@@ -371,38 +387,12 @@ def _numpy(tensor: Tensor) -> NDArray[Any]:
     return np.asarray(tensor.detach().cpu().numpy())
 
 
-CARD, WEIGHTS = "flow.json", "weights.safetensors"
-PRECISIONS = {"float32": torch.float32, "float16": torch.float16}
 # What bounded a coupling before these were settings: flows that were saved then are read with them.
 BEFORE_SETTINGS = {"least_scale": 0.05, "most_scale": 1.0, "reach": 0.0}
 
 
-def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float32") -> Path:
-    """Write a flow into a folder; "float16" halves the file and rounds the weights.
-
-    A flow read back from float32 gives the same bits; from float16 it is a flow of its own, exact in itself.
-    """
-    one_of("precision", precision, PRECISIONS)
-    path = files.as_path("folder", folder)
-    dtype = PRECISIONS[precision]
-    # The base is small, and the Bayes error is made of it: it stays as it is.
-    tensors = {
-        name: value.detach().cpu().to(dtype if _rounded(name, value) else value.dtype).contiguous()
-        for name, value in flow.network.state_dict().items()
-    }
-    content = tensors_to_bytes(tensors)
-    card = {"weights": WEIGHTS, "sha256": hashlib.sha256(content).hexdigest(), "precision": precision}
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        files.write_bytes(path / WEIGHTS, content)
-        files.write_text(path / CARD, files.dumps(files.to_json(flow.record) | {"file": card}) + "\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error}); use another folder") from error
-    return path
-
-
 def load(path_or_name: str | os.PathLike[str]) -> Flow:
-    """Read a flow from a folder that :func:`save` wrote, or a bundled flow by its name.
+    """Read a flow from a folder that :meth:`Flow.save` wrote, or a bundled flow by its name.
 
     Raises:
         InputError: there is no such flow, or its files are not what was written.
@@ -446,7 +436,8 @@ def fingerprint(flow: Flow) -> str:
 
 def _assemble(record: FlowRecord, content: bytes, path: Path) -> Flow:
     try:
-        tensors = {name: _wide(value) for name, value in tensors_from_bytes(content).items()}
+        stored = tensors_from_bytes(content)
+        tensors = {name: value.float() if value.is_floating_point() else value for name, value in stored.items()}
         priors = torch.exp(tensors["base.log_priors"])
         network = build(record.config.filled(), rebuild_scaling(dict(record.scaling)), priors)
         network.load_state_dict(tensors)
@@ -457,10 +448,6 @@ def _assemble(record: FlowRecord, content: bytes, path: Path) -> Flow:
 
 def _rounded(name: str, value: torch.Tensor) -> bool:
     return value.is_floating_point() and not name.startswith(("base.", "scaling."))
-
-
-def _wide(value: torch.Tensor) -> torch.Tensor:
-    return value.float() if value.is_floating_point() else value
 
 
 def _flow_folder(path_or_name: str | os.PathLike[str]) -> Path:

@@ -72,8 +72,7 @@ def rounding_cost(
         noise = np.random.default_rng([seed, number]).random(x.shape, dtype=np.float32)
         result = flow.log_joint(((rounded + noise) / scale).astype(np.float32), temperature=temperature)
         joint = np.logaddexp(joint, result)
-    chosen = joint.argmax(axis=1)
-    excess = posterior.max(axis=1) - posterior[np.arange(len(x)), chosen]
+    excess = posterior.max(axis=1) - posterior[np.arange(len(x)), joint.argmax(axis=1)]
     return stats.mean(
         excess,
         least=0.0,

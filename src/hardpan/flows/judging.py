@@ -81,8 +81,8 @@ def judge(
         >>> import tempfile
         >>> from hardpan import Dataset, flows
         >>> flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=1))
-        >>> with tempfile.TemporaryDirectory() as place:
-        ...     made = flows.synthesize(flow, place, temperature=0.7, n=400)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = flows.synthesize(flow, folder, temperature=0.7, n=400)
         >>> best = judge(made, made.posterior[made.test])
         >>> best.excess.value, best.divergence.value < 1e-12, best.disagreement.value
         (0.0, True, 0.0)
@@ -90,14 +90,23 @@ def judge(
     rows = benchmark.test
     truth, labels = benchmark.posterior[rows], benchmark.labels[rows]
     q = _probabilities(np.asarray(probs), truth.shape)
-    n, chosen = len(rows), q.argmax(axis=1)
-    right = truth[np.arange(n), chosen]
+    n, predicted = len(rows), q.argmax(axis=1)
+    right = truth[np.arange(n), predicted]
     best = truth.max(axis=1)
-    wrong = int((chosen != labels).sum())
+    wrong = int((predicted != labels).sum())
     p_log = np.where(truth > 0, np.log(np.where(truth > 0, truth, 1.0)), 0.0)
     with np.errstate(divide="ignore"):
         q_log = np.log(np.maximum(q, np.finfo(np.float64).tiny))
-    bins = _reliability(q.max(axis=1), right)
+    confidences = q.max(axis=1)
+    bins = [rows for rows in np.array_split(np.argsort(confidences, kind="stable"), BINS) if len(rows)]
+    reliability = tuple(
+        {
+            "confidence": float(confidences[rows].mean()),
+            "truth": float(right[rows].mean()),
+            "examples": float(len(rows)),
+        }
+        for rows in bins
+    )
 
     def mean(values: NDArray[np.float64], method: str) -> Estimate:
         return stats.mean(values, confidence, least=0.0, method=method)
@@ -107,16 +116,16 @@ def judge(
         expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
         floor=benchmark.bayes_error,
         excess=mean(best - right, "mean of max p − p(ŷ | x)"),
-        calibration=_calibration(q.max(axis=1), right, bins, confidence),
+        calibration=_calibration(confidences - right, bins, reliability, confidence),
         distance=mean(0.5 * np.abs(q - truth).sum(axis=1), "mean of ½ Σ |q − p|"),
         divergence=mean(np.maximum((truth * (p_log - q_log)).sum(axis=1), 0.0), "mean of KL(p ‖ q), nats"),
         brier=mean(((q - truth) ** 2).sum(axis=1), "mean of Σ (q − p)²"),
-        disagreement=mean((chosen != truth.argmax(axis=1)).astype(np.float64), "proportion of suboptimal labels"),
+        disagreement=mean((predicted != truth.argmax(axis=1)).astype(float), "proportion of suboptimal labels"),
         inexact_by=benchmark.rounding,
         n=n,
         name=name,
         hashes={"Flow, sha256": benchmark.flow_sha256, **benchmark.files},
-        reliability=bins,
+        reliability=reliability,
         difficulty=1 - best,
         excess_by_example=best - right,
     )  # fmt: skip
@@ -144,37 +153,15 @@ def _probabilities(values: NDArray[np.generic], shape: tuple[int, int]) -> NDArr
     return np.asarray(q / q.sum(axis=1, keepdims=True))
 
 
-def _reliability(confidences: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[dict[str, float], ...]:
-    """Bins of equal counts: mean confidence, mean true probability, how many."""
-    order = np.argsort(confidences, kind="stable")
-    parts = [part for part in np.array_split(order, BINS) if len(part)]
-    return tuple(
-        {
-            "confidence": float(confidences[part].mean()),
-            "truth": float(right[part].mean()),
-            "examples": float(len(part)),
-        }
-        for part in parts
-    )
-
-
 def _calibration(
-    confidences: NDArray[np.float64],
-    right: NDArray[np.float64],
-    bins: tuple[dict[str, float], ...],
+    gaps: NDArray[np.float64],
+    bins: list[NDArray[np.intp]],
+    reliability: tuple[dict[str, float], ...],
     confidence: float,
 ) -> Estimate:
-    n = len(right)
-    value = sum(row["examples"] / n * abs(row["confidence"] - row["truth"]) for row in bins)
+    """Mean over bins of |confidence − true probability|, weighted by the examples of a bin."""
+    value = sum(row["examples"] / len(gaps) * abs(row["confidence"] - row["truth"]) for row in reliability)
     # Where bins are far from 0 the absolute value is smooth, and the error of the sum is that of signed gaps.
-    order = np.argsort(confidences, kind="stable")
-    signed = np.concatenate(
-        [
-            np.sign((confidences[part] - right[part]).mean()) * (confidences[part] - right[part])
-            for part in np.array_split(order, BINS)
-            if len(part)
-        ]
-    )
+    signed = np.concatenate([np.sign(gaps[rows].mean()) * gaps[rows] for rows in bins])
     method = f"{len(bins)} bins of equal counts, true probabilities in place of labels"
-    made = stats.mean(signed, confidence, least=0.0, method=method)
-    return dataclasses.replace(made, value=value, n=n)
+    return dataclasses.replace(stats.mean(signed, confidence, least=0.0, method=method), value=value)

@@ -44,8 +44,8 @@ class SplineFlow(nn.Module):
         """Carry (B, d) to the latents."""
         log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
         for layer in self.layers:
-            x, part = layer().call_and_ladj(x)
-            log_det = log_det + part
+            x, layer_log_det = layer().call_and_ladj(x)
+            log_det = log_det + layer_log_det
         return Latents(x, x.new_zeros((len(x), 0)), log_det, x)
 
     def top(self, x: Tensor) -> Tensor:
@@ -174,11 +174,11 @@ def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
     """The scaling that training rows ask for."""
     if x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise InputError(f"x must be images (N, H, W), (N, H, W, C) or vectors (N, d); got shape {x.shape}")
-    family = config.family if config.family != "auto" else ("spline" if x.ndim == 2 else "glow")
-    if family == "spline":
-        return vector_scaling(x.reshape(len(x), -1)) if x.ndim == 2 else _refuse_family("spline", x)
+    if config.family not in ("auto", "spline" if x.ndim == 2 else "glow"):
+        expected = "vectors (N, d)" if config.family == "spline" else "images (N, H, W) or (N, H, W, C)"
+        raise InputError(f"family {config.family} needs {expected}; got x of shape {x.shape}")
     if x.ndim == 2:
-        return _refuse_family("glow", x)
+        return vector_scaling(x)
     # The top level must be whole: sides become multiples of 2^L, L made smaller for small images.
     sides = [max(config.pad_to or 0, side) for side in x.shape[1:3]]
     depth = usable_levels(sides, config.levels or 1)
@@ -186,19 +186,14 @@ def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
     return ImageScaling(x.shape[1:], (rows, columns), levels_of(x, config.grey_levels), depth)
 
 
-def usable_levels(sides: Sequence[int], wanted: int) -> int:
+def usable_levels(sides: Sequence[int], most: int) -> int:
     """At most so many levels that the smallest side still has 2 places at the top.
 
     Example:
         >>> usable_levels((32, 32), 3), usable_levels((8, 8), 3), usable_levels((2, 2), 3)
         (3, 2, 1)
     """
-    return max(1, min(wanted, int(np.log2(max(min(sides), 2))) - 1))
-
-
-def _refuse_family(family: str, x: NDArray[Any]) -> Scaling:
-    wanted = "vectors (N, d)" if family == "spline" else "images (N, H, W) or (N, H, W, C)"
-    raise InputError(f"family {family} needs {wanted}; got x of shape {x.shape}")
+    return max(1, min(most, int(np.log2(max(min(sides), 2))) - 1))
 
 
 def rebuild_scaling(description: dict[str, Any]) -> Scaling:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardpan import files, numbers
+from hardpan.bayes.floors.report import training_chart, unsettled_warning
 from hardpan.estimates import Estimate
 from hardpan.flows.benchmark import Benchmark
 from hardpan.flows.cards import PER_TEMPERATURE, PICTURE, FlowCard
-from hardpan.flows.charts import TemperatureSamples, sample_gallery, training_chart, unsettled_warning
+from hardpan.flows.charts import TemperatureSamples, sample_gallery
 from hardpan.flows.flow import FlowRecord
 from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples

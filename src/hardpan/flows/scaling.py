@@ -17,8 +17,6 @@ from torch import Tensor, nn
 
 from hardpan.errors import InputError
 
-IMAGE, VECTOR = "image", "vector"
-
 
 class ImageScaling(nn.Module):
     """Images (N, H, W) or (N, H, W, C) in 0..levels, padded around with zeros, as numbers in [-0.5, 0.5].
@@ -29,8 +27,6 @@ class ImageScaling(nn.Module):
         levels: grey levels.
         depth: how many levels a Glow on it has; H' and W' are multiples of 2^depth.
     """
-
-    kind = IMAGE
 
     def __init__(self, shape: tuple[int, ...], padded: tuple[int, int], levels: int, depth: int) -> None:
         super().__init__()
@@ -86,7 +82,6 @@ class VectorScaling(nn.Module):
         integers: whether the data is whole numbers, which are dequantised.
     """
 
-    kind = VECTOR
     levels = None
     centre: Tensor
     spread: Tensor
@@ -107,9 +102,9 @@ class VectorScaling(nn.Module):
         if x.shape[1:] != self.data_shape:
             raise InputError(f"x must hold vectors of length {self.data_shape[0]}; got shape {x.shape}")
         noise = rng.random(x.shape) if not np.issubdtype(x.dtype, np.floating) else 0.0
-        return np.asarray(self.chosen(x + noise), dtype=np.float32)
+        return np.asarray(self.used_columns(x + noise), dtype=np.float32)
 
-    def chosen(self, x: NDArray[Any]) -> NDArray[Any]:
+    def used_columns(self, x: NDArray[Any]) -> NDArray[Any]:
         """The columns in use."""
         columns = np.asarray(self.used.cpu().numpy())
         return np.asarray(x[:, columns])
@@ -132,8 +127,8 @@ class VectorScaling(nn.Module):
 Scaling = ImageScaling | VectorScaling
 
 
-def levels_of(x: NDArray[Any], given: int | None) -> int:
-    """How many grey levels images have: given, or 256, or one more than the largest value where that is below 128.
+def levels_of(x: NDArray[Any], levels: int | None) -> int:
+    """Grey levels of images: as stated, or 256, or one more than the largest value where that is below 128.
 
     Float images within 0..1 count as one level: their unit is their whole range.
 
@@ -145,12 +140,12 @@ def levels_of(x: NDArray[Any], given: int | None) -> int:
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InputError("x has NaN or infinite values; remove those rows")
     integers = not np.issubdtype(x.dtype, np.floating)
-    if given is None:
-        given = int(np.floor(high)) + 1 if high < 128 else 256
-        given = max(given, 2) if integers or high > 1 else 1
-    if integers and (low < 0 or high > given - 1):
-        raise InputError(f"x holds values from {low:g} to {high:g}, not 0 to {given - 1}; give grey_levels")
-    return given
+    if levels is None:
+        levels = int(np.floor(high)) + 1 if high < 128 else 256
+        levels = max(levels, 2) if integers or high > 1 else 1
+    if integers and (low < 0 or high > levels - 1):
+        raise InputError(f"x holds values from {low:g} to {high:g}, not 0 to {levels - 1}; give grey_levels")
+    return levels
 
 
 def vector_scaling(x: NDArray[Any]) -> VectorScaling:

@@ -73,10 +73,10 @@ def import_file(
     as_path("out", out)
     if file.suffix.lower() not in ARRAYS and not is_table_file(file):
         raise InputError(f"{file}: unsupported format; supported: .npy, .npz, .csv, .tsv, .json, .jsonl, .parquet")
-    given = {"ids": ids, "labels": labels, "split": split}
+    columns_or_files = {"ids": ids, "labels": labels, "split": split}
     settings = {
         name: read_column(Path(value), name) if isinstance(value, (str, os.PathLike)) else value
-        for name, value in given.items()
+        for name, value in columns_or_files.items()
     }
     names = read_class_names(class_names) if isinstance(class_names, str) else tuple(class_names or ())
     settings["class_names"] = names or None

@@ -24,7 +24,7 @@ from hardpan.files import scratch_array
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
 from hardpan.safe_files import existing_file, few
-from hardpan.tables import open_parquet, read_table, stored_cell, suffix_of
+from hardpan.tables import is_number, open_parquet, read_table, stored_cell, suffix_of
 
 _ROWS_AT_ONCE = 16384
 _IN_MEMORY = 2**30  # bytes; larger tables are unpacked on the temporary disk
@@ -211,8 +211,8 @@ class _Table:
         if (
             len(names) > 1
             and not numbered
-            and sum(map(_is_number, names)) >= len(names) - 1
-            and _is_number(names[-1])
+            and sum(map(is_number, names)) >= len(names) - 1
+            and is_number(names[-1])
         ):
             raise InputError(
                 f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header "
@@ -290,14 +290,6 @@ class _Table:
         return self._numbers(name, column.flatten()).reshape(len(column), -1)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 class _Examples:
     """The examples of a table in order of appearance, and the run, epoch and example of each of its rows."""
 
@@ -339,19 +331,14 @@ class _Examples:
         seed_of = _whole_numbers(self._where, "seed", seeds, n)
         if models is None:
             numbers, self.run_of = np.unique(seed_of, return_inverse=True)
-            self.runs, self.models = [int(number) for number in numbers], None
-            self.seeds = self.runs
+            self.runs = self.seeds = [int(number) for number in numbers]
+            self.models = None
             return
         if seeds is not None and len(np.unique(seed_of)) > 1:
             models = np.array([f"{model} seed {seed}" for model, seed in zip(models, seed_of, strict=True)])
-        names, first, self.run_of = np.unique(models, return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")
-        position = np.empty(len(order), dtype=np.int64)
-        position[order] = np.arange(len(order))
-        self.run_of = position[self.run_of.reshape(-1)]
-        self.models = tuple(names[order].tolist())
-        self.runs = list(range(len(order)))
-        self.seeds = self.runs
+        names, self.run_of, _ = _in_order(models)
+        self.models = tuple(names.tolist())
+        self.runs = self.seeds = list(range(len(names)))
 
     def _check_once(self) -> None:
         """Refuse a table in which an example appears twice for a seed and epoch, or not at all."""
@@ -382,11 +369,7 @@ class _Examples:
             row_of = np.empty(n, dtype=np.int64)
             row_of[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
             return row_ids(int(counts.max())), row_of, order[: int(counts[0])]
-        unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")
-        position = np.empty(len(order), dtype=np.int64)
-        position[order] = np.arange(len(order))
-        return unique[order], position[inverse.reshape(-1)], first[order]
+        return _in_order(ids)
 
     def _per_example(self, what: str, column: NDArray[Any]) -> NDArray[Any]:
         """A column that is the same in each row of an example."""
@@ -395,6 +378,15 @@ class _Examples:
             row = int(np.argmax(values[self.row_of] != column))
             raise InputError(f"{self._where}: {what} differs between rows of one example; see row {row}")
         return values
+
+
+def _in_order(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """The different values in order of appearance, the number of each row's value, and the first row of each."""
+    unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return unique[order], position[inverse.reshape(-1)], first[order]
 
 
 def _whole_numbers(where: str, what: str, column: NDArray[Any] | None, n: int) -> NDArray[np.int64]:

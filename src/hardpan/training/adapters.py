@@ -32,8 +32,9 @@ def lightning_callback(
 
     Epochs are counted as Lightning counts them, from 0. In training on several processes the first one predicts.
     """
-    lightning = _lightning()
+    lightning = _imported("lightning", "lightning.pytorch", "pytorch_lightning")
     predict = forward or _first_of_batch
+    listed = loaders if isinstance(loaders, (tuple, list)) else [loaders]
 
     class RecordPredictions(lightning.Callback):  # type: ignore[name-defined, misc]
         """Records predictions when a training epoch ends."""
@@ -43,7 +44,7 @@ def lightning_callback(
             epoch = trainer.current_epoch
             if trainer.sanity_checking or not trainer.is_global_zero or epoch % every:
                 return
-            _record_all(recorder, module, _listed(loaders), predict, module.device, seed, epoch)
+            _record_all(recorder, module, listed, predict, module.device, seed, epoch)
 
     return RecordPredictions()
 
@@ -72,7 +73,7 @@ def trainer_callback(
 
     Epochs are counted from 0. In training on several processes the first one predicts.
     """
-    transformers = _transformers()
+    transformers = _imported("transformers", "transformers")
     predict = forward or _logits_of_mapping
     collate = collator or transformers.default_data_collator
 
@@ -139,21 +140,11 @@ def _logits_of_mapping(model: Any, batch: Any) -> Any:
     return model(**inputs).logits
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
-
-
-def _lightning() -> Any:
-    for name in ("lightning.pytorch", "pytorch_lightning"):
+def _imported(extra: str, *names: str) -> Any:
+    """The first of these modules that is installed."""
+    for name in names:
         try:
             return importlib.import_module(name)
         except ImportError:
             continue
-    raise MissingExtra("lightning", "lightning")
-
-
-def _transformers() -> Any:
-    try:
-        return importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingExtra("transformers", "transformers") from error
+    raise MissingExtra(extra, extra)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
-from typing import Any
 
 from hardpan.report.base import View
 from hardpan.report.sections import Section, Table
 from hardpan.training.running import Trained
 
 
-@functools.singledispatch
-def view(result: Any) -> View:
-    """The view of a result of training."""
-    raise TypeError(f"no view of {type(result).__name__}")
-
-
-@view.register
-def _trained(result: Trained) -> View:
+def view(result: Trained) -> View:
+    """What a training result says and shows."""
     models = {run.store: _short(str(Path(run.weights).parent)) for run in result.runs}
     recorded = "Scores" if result.scalars_only else "Predictions"
     where = [f"{recorded}: {_short(store)}   models: {models[store]}" for store in result.stores]
