@@ -329,8 +329,10 @@ def test_an_empty_log_beside_others_is_stated(tmp_path: Path) -> None:
 def test_runs_of_one_model_in_several_folders_are_told_apart(tmp_path: Path) -> None:
     """One folder: repeats. Several folders or adapters: several models, found by the name of the folder."""
     for folder, score in (("main", 1.0), ("candidate", 0.0)):
-        write_lm_eval(tmp_path / "logs" / folder / "ckpt", "quiz", [_scored(doc, acc=score) for doc in range(3)])
+        rows = [_scored(doc, acc=score) for doc in range(3)]
+        write_lm_eval(tmp_path / "logs" / folder / ".__ckpt", "quiz", rows)  # as the harness names ./ckpt
     outcomes = Outcomes.open(tmp_path / "logs")
+    assert outcomes.models == ("./ckpt (candidate)", "./ckpt (main)")
     assert outcomes.scores[[outcomes.index("main"), outcomes.index("candidate")]].mean(axis=1).tolist() == [1, 0]
     write_lm_eval(tmp_path / "tasks" / "a" / "ckpt", "quiz", [_scored(doc, acc=1.0) for doc in range(3)])
     write_lm_eval(tmp_path / "tasks" / "b" / "ckpt", "sums", [_scored(doc, acc=0.0) for doc in range(3)])

@@ -41,7 +41,9 @@ def is_sample(row: Any) -> bool:
 
 def is_results(data: Any) -> bool:
     """Whether a JSON object is a file of aggregate results."""
-    return isinstance(data, Mapping) and isinstance(data.get("results"), Mapping) and "configs" in data
+    if not isinstance(data, Mapping) or not isinstance(data.get("results"), Mapping):
+        return False
+    return "configs" in data or ("versions" in data and "config" in data)  # the second: before version 0.4
 
 
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import InputError
+from hardpan.numbers import counted
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells
 from hardpan.outcomes.outcomes import Outcomes
@@ -204,7 +205,7 @@ def _note_sources(formats: _Files, cells: Cells) -> None:
     read = ", ".join(f"{NAMES[kind]} ({len(logs):,})" for kind, logs in formats.logs.items())
     cells.notes.insert(0, f"Read: {read}.")
     if skipped := len(formats.tables) + len(formats.arrays):
-        cells.notes.append(f"{skipped:,} tables or arrays beside the logs were not read.")
+        cells.notes.append(f"Not read beside the logs: {counted(skipped, 'table or array', 'tables or arrays')}.")
     if formats.empty:
         cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
 
@@ -219,11 +220,14 @@ def _short(path: Path) -> str:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files of a folder, and HELM runs as folders, in order; links to folders are not followed."""
+    """The files of a folder, and HELM runs as folders, in order; links to folders are not followed.
+
+    Hidden folders are skipped, but not those that lm-evaluation-harness makes: "./model" becomes ".__model".
+    """
     count = 0
     for where, folders, names in os.walk(folder):
         place = Path(where)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith(".") or "__" in name)
         if helm.is_run(place):
             folders[:] = []
             yield place
