@@ -173,14 +173,14 @@ def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
             "The models that were trained again on known labels, to see how often a right label looks wrong, are "
             "too weak to tell. A larger --budget may help; doubts are in problems/labels.csv.",
         )
-    title = f"No sign of wrong labels in {where}: the models' own errors explain {count:,} doubts"
+    title = f"No sign of wrong labels in {where}: models' errors may explain {count:,} doubts"
     if false is None:
         return title, "Random mistakes would show where the models are most sure as well. problems/labels.csv."
     if false < count:
         title = (
             f"{numbers.counted(count, 'label')} of {where} may be wrong, too few to tell from the models' errors"
             if false <= (1 - TELLING) * count
-            else f"Labels of {where} could not be judged: the models' own errors explain most of {count:,} doubts"
+            else f"Labels of {where} could not be judged: models' errors may explain most of {count:,} doubts"
         )
     return title, (
         f"If all labels were right, about {false:.0f} would still look wrong: that many did where models were "
