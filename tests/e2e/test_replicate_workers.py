@@ -5,7 +5,7 @@ from tests.web import small
 from tests.web.served import Served, Window
 
 from hardpan.replicate.database import leases, people
-from hardpan.replicate.database.leases import ids_shown
+from hardpan.replicate.database.leases import lease_image_ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -84,7 +84,7 @@ def test_keyboard_only_from_the_first_page_to_the_thanks(window, served):
     page.keyboard.press("Enter")
     wait_for_another(page, token)
     wait_for_votes(served, page, 12)
-    shown = ids_shown(served.project, token)
+    shown = lease_image_ids(served.project, token)
     assert {shown.index(vote.image_id) for vote in served.votes() if vote.selected} == chosen
     for _ in range(30):  # the rest: none of these, by the key
         token = token_of(page)

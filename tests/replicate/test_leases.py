@@ -17,7 +17,7 @@ from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.connection import Database
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.database.leases import ids_shown
+from hardpan.replicate.database.leases import lease_image_ids
 from hardpan.replicate.database.migrations import upgrade
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
 from hardpan.replicate.simulate import add_arrays
@@ -112,15 +112,15 @@ def test_places_differ_between_workers_and_tell_nothing(make_project):
     project = make_project(each=6, classes=2)
     first, second = people(project, 2)
     one, two = stored_leases.next_task(project, first), stored_leases.next_task(project, second)
-    assert set(ids_shown(project, one.token)) == set(ids_shown(project, two.token))
-    assert ids_shown(project, one.token) != ids_shown(project, two.token)
+    assert set(lease_image_ids(project, one.token)) == set(lease_image_ids(project, two.token))
+    assert lease_image_ids(project, one.token) != lease_image_ids(project, two.token)
     assert one.token != two.token
-    png = stored_leases.shown_image(project, first, one.token, 0)
+    png = stored_leases.lease_image(project, first, one.token, 0)
     assert png.startswith(b"\x89PNG")
     with pytest.raises(stored_leases.LeaseLost):
-        stored_leases.shown_image(project, second, one.token, 0)
+        stored_leases.lease_image(project, second, one.token, 0)
     with pytest.raises(stored_leases.LeaseLost):
-        stored_leases.shown_image(project, first, one.token, 12)
+        stored_leases.lease_image(project, first, one.token, 12)
 
 
 def test_a_submission_counts_once_whatever_its_key(make_project):
@@ -131,9 +131,9 @@ def test_a_submission_counts_once_whatever_its_key(make_project):
     assert stored_leases.submit(project, who, lease.token, [1, 2], "k").state == "repeated"
     assert stored_leases.submit(project, who, lease.token, [5], "other").state == "repeated"
     votes = stored_votes.all_votes(project)
-    shown = ids_shown(project, lease.token)
+    shown = lease_image_ids(project, lease.token)
     assert {v.image_id for v in votes if v.selected} == {shown[1], shown[2]}
-    assert len(votes) == lease.places
+    assert len(votes) == lease.n_images
     assert sum(row.submitted for row in stored_votes.coverage(project)) == 1
 
 
@@ -158,7 +158,7 @@ def test_an_expired_lease_returns_and_late_answers_count_only_while_wanted(make_
     slow, quick = people(project, 2)
     lease = stored_leases.next_task(project, slow)
     other = stored_leases.next_task(project, quick)
-    assert set(ids_shown(project, lease.token)) != set(ids_shown(project, other.token))
+    assert set(lease_image_ids(project, lease.token)) != set(lease_image_ids(project, other.token))
     clock.now += 101
     finish(project, [quick])
     with pytest.raises(stored_leases.LeaseLost, match="finished"):
@@ -186,9 +186,9 @@ def test_what_a_worker_may_not_do(make_project):
     lease = stored_leases.next_task(project, first)
     with pytest.raises(stored_leases.LeaseLost):
         stored_leases.submit(project, second, lease.token, [0], "stolen")
-    with pytest.raises(InputError, match="places"):
+    with pytest.raises(InputError, match="selected"):
         stored_leases.submit(project, first, lease.token, [99], "k")
-    with pytest.raises(InputError, match="places"):
+    with pytest.raises(InputError, match="selected"):
         stored_leases.submit(project, first, lease.token, [True], "k")
     with pytest.raises(InputError, match="submission_key"):
         stored_leases.submit(project, first, lease.token, [0], "")

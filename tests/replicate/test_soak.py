@@ -25,7 +25,7 @@ project = replicate.Project.open(sys.argv[1])
 for who in project.workers():
     while (lease := leases.next_task(project, who.id)) is not None:
         receipt = leases.submit(project, who.id, lease.token, [0], lease.token)
-        print(lease.token, lease.places, flush=True)
+        print(lease.token, lease.n_images, flush=True)
 print("end", flush=True)
 """
 # One step after another, as an owner would: what is done is not done again, what was killed is.

@@ -28,7 +28,7 @@ from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
 from hardpan.replicate.database import experiment, people
 from hardpan.replicate.database import leases as stored_leases
-from hardpan.replicate.database.leases import ids_shown
+from hardpan.replicate.database.leases import lease_image_ids
 from hardpan.web.annotation import create_app, links, site
 from hardpan.web.security.limits import Limits
 
@@ -89,7 +89,7 @@ async def received(project, tasks: int) -> tuple[list[Received], np.ndarray, np.
                 for place, (path, (picture, seconds)) in enumerate(zip(task["images"], answers, strict=True)):
                     headers = tuple(sorted(picture.headers.items()))
                     images.append(Received(number, worker, place, path, headers, picture.content, seconds))
-                names = ids_shown(project, task["id"])
+                names = lease_image_ids(project, task["id"])
                 controls += [roles[name] == "original" for name in names]
                 groups += names
                 done = {"task": task["id"], "selected": [], "key": task["id"]}
@@ -248,7 +248,7 @@ def test_nothing_is_decoded_or_resized_while_somebody_waits(tmp_path, size):
     (project.root / "original" / "x.npy").unlink()
     who = people.enter(project, project.invite().link).id
     while lease := stored_leases.next_task(project, who):
-        sent = [stored_leases.shown_image(project, who, lease.token, place) for place in range(lease.places)]
+        sent = [stored_leases.lease_image(project, who, lease.token, place) for place in range(lease.n_images)]
         assert {Image.open(io.BytesIO(content)).size for content in sent} == {(size, size)}
         stored_leases.submit(project, who, lease.token, [], "k")
     project.close()
@@ -274,9 +274,9 @@ def test_orders_are_drawn_anew_and_stored(tmp_path):
     for _ in range(5):  # everybody begins with the same task
         who = people.enter(project, project.invite().link).id
         lease = stored_leases.next_task(project, who)
-        orders.append(ids_shown(project, lease.token))
+        orders.append(lease_image_ids(project, lease.token))
         again = stored_leases.next_task(project, who)
-        assert (again.token, ids_shown(project, again.token)) == (lease.token, orders[-1])
+        assert (again.token, lease_image_ids(project, again.token)) == (lease.token, orders[-1])
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) > 1  # all equal with probability 720⁻⁴
     project.close()

@@ -43,7 +43,7 @@ def _status(result: Status) -> View:
     opened = f"opened {numbers.counted(result.openings, 'time')}" if result.openings else "never opened"
     limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,} in the worst case"
     limit += f" (bound at most {100 * min(result.bound_limit, 1):.1f} points)"
-    held = f"{result.holdout_examples:,} examples, {opened}" if result.holdout_examples else "none"
+    holdout = f"{result.holdout_examples:,} examples, {opened}" if result.holdout_examples else "none"
     rows = (
         ("submissions", f"{result.submissions:,}, of which {result.improvements:,} improved the best"),
         ("leaderboard error", best),
@@ -51,7 +51,7 @@ def _status(result: Status) -> View:
         ("bound of Blum and Hardt", f"{100 * result.published_bound:.1f} points"),
         ("submission limit", "none" if result.unsafe else limit),
         ("examples", f"{result.examples:,}, step {result.step:g}"),
-        ("super hold-out", held),
+        ("super hold-out", holdout),
         ("labels", "revealed" if result.revealed else "sealed"),
         ("log", numbers.counted(result.entries, "entry", "entries")),
     )

@@ -108,13 +108,13 @@ def assemble(
         copy = None
     if copy is not None and copy.exists():
         raise InputError(f"out: {copy} exists already; give a new folder for the copy")
-    made = _assemble(project, target, formats, author, license_, unreviewed_ok, progress)
+    result = _assemble(project, target, formats, author, license_, unreviewed_ok, progress)
     if copy is not None:
         partial = copy.with_name(f".{copy.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(target, partial)
         partial.replace(copy)
-    return made
+    return result
 
 
 def _is_copy(folder: Path, target: Path) -> bool:
@@ -155,7 +155,7 @@ def _assemble(
     _write(fresh, project, sample, x, y, formats)
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
-    facts = facts_of(project, sample, x.shape[1:], author, license_, unseen, waiting)
+    facts = facts_of(project, sample, author, license_, unseen, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet(facts))
     report("describing and hashing them", 0.8)
     hashes = _hashes(fresh)

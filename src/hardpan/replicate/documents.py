@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import hardpan
 from hardpan import numbers
 from hardpan.estimates import Estimate
-from hardpan.replicate.folder import ProjectFolder
+from hardpan.files import clean_text
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder
+from hardpan.replicate.quality import Quality, annotation_quality
 from hardpan.replicate.report import limits
 from hardpan.replicate.sampling import BINS, Sample
 
@@ -25,22 +27,15 @@ UNREVIEWED_SHOWN = 20
 class Facts:
     """Everything the datasheet says."""
 
-    name: str
+    config: ProjectConfig
     author: str
     license: str
     date: str
-    original: str
-    original_hash: str
-    shape: tuple[int, ...]
     sample: Sample
     per_class: Mapping[str, int]
     sources: Mapping[str, int]
-    votes: int
-    workers: int
-    flagged: int
-    alpha: Estimate | None
-    controls: Mapping[str, Estimate]
-    removed: Mapping[str, int]
+    quality: Quality
+    removed: int
     pairs: int
     pairs_decided: int
     unseen: int
@@ -48,39 +43,23 @@ class Facts:
 
 
 def facts_of(
-    project: ProjectFolder,
-    sample: Sample,
-    shape: tuple[int, ...],
-    author: str,
-    license_: str,
-    unseen: int = 0,
-    waiting: Sequence[PairItem] = (),
+    project: ProjectFolder, sample: Sample, author: str, license_: str, unseen: int, waiting: Sequence[PairItem]
 ) -> Facts:
-    """Gather the facts of a project; ``unseen`` images had no final review."""
+    """Gather the facts of a project; ``unseen`` images had no final review, ``waiting`` pairs no decision."""
     from hardpan.replicate.database.decisions import all_pairs, chosen_rows, verdicts
     from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.quality import annotation_quality
 
-    quality = annotation_quality(project)
-    known = {row.id: row for row in stored_images(project, "candidate")}
-    removed = Counter(row.removed_why for row in chosen_rows(project) if row.removed_round is not None)
+    sources = {row.id: row.source for row in stored_images(project, "candidate")}
     return Facts(
-        project.config.name,
-        author,
-        license_,
+        project.config,
+        clean_text(author),
+        clean_text(license_),
         datetime.fromtimestamp(project.clock(), UTC).date().isoformat(),
-        project.config.original,
-        project.config.original_hash,
-        shape,
         sample,
         dict(sorted(Counter(image.class_name for image in sample.images).items())),
-        dict(Counter(known[name].source for name in sample.ids).most_common()),
-        sum(worker.votes for worker in quality.workers),
-        len(quality.workers),
-        len(quality.flagged),
-        quality.alpha,
-        quality.average,
-        dict(removed),
+        dict(Counter(sources[name] for name in sample.ids).most_common()),
+        annotation_quality(project),
+        sum(row.removed_round is not None for row in chosen_rows(project)),
         len(all_pairs(project)),
         len(verdicts(project, "duplicate")),
         unseen,
@@ -99,7 +78,11 @@ def datasheet(facts: Facts) -> str:
         "",
         "| controls | average selection frequency | images |",
         "| --- | --- | --- |",
-        *(f"| {role} | {_formatted(e)} | {e.n} |" for role, e in facts.controls.items() if role != "candidate"),
+        *(
+            f"| {role} | {_formatted(e)} | {e.n} |"
+            for role, e in facts.quality.average.items()
+            if role != "candidate"
+        ),
         "",
         "## Classes",
         "",
@@ -115,7 +98,7 @@ def datasheet(facts: Facts) -> str:
         "## Near-duplicates",
         "",
         f"{facts.pairs:,} pairs with originals or among the new images were queued for review, "
-        f"{facts.pairs_decided:,} were decided; {sum(facts.removed.values())} images were removed and replaced.",
+        f"{facts.pairs_decided:,} were decided; {facts.removed} images were removed and replaced.",
         "",
         *_unreviewed(facts.waiting),
         "## Images from another bin or sub-class",
@@ -128,7 +111,7 @@ def datasheet(facts: Facts) -> str:
         "",
         "## Hashes",
         "",
-        f"- original data: {facts.original_hash}",
+        f"- original data: {facts.config.original_hash}",
         "- files of this set: see `lineage.json`; check with `hardpan replicate verify`",
         "",
         f"Made with hardpan {hardpan.__version__}.",
@@ -139,24 +122,25 @@ def datasheet(facts: Facts) -> str:
 
 def _opening(facts: Facts) -> list[str]:
     """What the set is, and how its images were chosen."""
-    sample = facts.sample
-    size = "×".join(str(n) for n in facts.shape)
+    sample, quality = facts.sample, facts.quality
+    votes = sum(worker.votes for worker in quality.workers)
+    size = "×".join(str(n) for n in facts.config.shape)
     author = f", by {_plain(facts.author)}" if facts.author else ""
     licence = f". Licence: {_plain(facts.license)}" if facts.license else ""
     threshold = f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""
     return [
-        f"# {_plain(facts.name)}",
+        f"# {_plain(facts.config.name)}",
         "",
         f"A new test set of {len(sample.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
-        f"collected in the same way as the test set of {_plain(facts.original)}, on {facts.date}{author}{licence}.",
+        f"collected in the same way as the test set of {_plain(facts.config.original)}, on {facts.date}{author}{licence}.",
         "",
         "## How the images were chosen",
         "",
         f"- Strategy: {sample.strategy}{threshold}",
         f"- Average selection frequency: {_formatted(sample.average_frequency)}",
-        f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
+        f"- Votes: {votes:,} by {len(quality.workers)} workers, {len(quality.flagged)} of whom fail the hidden controls",
         f"- Seed: {sample.seed}; at least {sample.min_votes} votes per image",
-        f"- Agreement of workers on candidates (Krippendorff's α): {_formatted(facts.alpha)}",
+        f"- Agreement of workers on candidates (Krippendorff's α): {_formatted(quality.alpha)}",
         "",
     ]
 
@@ -233,9 +217,9 @@ def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) 
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "name": facts.name,
+        "name": facts.config.name,
         "description": (
-            f"A new test set, collected in the same way as {facts.original}: {len(facts.sample.images)} images, "
+            f"A new test set, collected in the same way as {facts.config.original}: {len(facts.sample.images)} images, "
             "strategy "
             f"{facts.sample.strategy}, average selection frequency {facts.sample.average_frequency.value:.3f}."
         ),
@@ -247,7 +231,7 @@ def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) 
         "isLiveDataset": False,
         "license": _license(facts.license),
         "creator": {"@type": "sc:Organization", "name": author},
-        "citeAs": f"{author}: {facts.name}, {facts.date[:4]}",
+        "citeAs": f"{author}: {facts.config.name}, {facts.date[:4]}",
         "keywords": ["test set", "image classification", "replication", *facts.per_class][:50],
         "distribution": distribution,
         "recordSet": [_examples(), *([_pictures()] if images else [])],

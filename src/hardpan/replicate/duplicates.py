@@ -150,8 +150,8 @@ def find_duplicates(
         outputs={"images": hash_rows(ids), "pairs": hash_rows([(ids[a], names[b]) for a, b in sorted(pairs)])},
     )
     closest = duplicate_queue(project, most=10)
-    pairs_shown = tuple(SimilarPair(p.image_id, p.other_id, p.place, p.l2, p.ssim) for p in closest)
-    return DuplicateSearch(len(ids), len(y) - len(ids), new, recall, close_recall, pairs_shown)
+    most_similar = tuple(SimilarPair(p.image_id, p.other_id, p.place, p.l2, p.ssim) for p in closest)
+    return DuplicateSearch(len(ids), len(y) - len(ids), new, recall, close_recall, most_similar)
 
 
 def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int = 0) -> ReviewThreshold:
@@ -165,9 +165,9 @@ def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int =
     decided = verdicts(project, "duplicate")
     pairs = all_pairs(project)
     x = np.array([(np.log1p(p.l2), p.ssim, p.features or 0.0) for p in pairs]).reshape(-1, 3)
-    said = [decided.get(f"{p.image_id}|{p.other_id}", "") for p in pairs]
-    known = np.array([bool(item) for item in said], dtype=bool)
-    removed = np.array([item == "remove" for item in said], dtype=bool)
+    pair_verdicts = [decided.get(f"{p.image_id}|{p.other_id}", "") for p in pairs]
+    known = np.array([bool(item) for item in pair_verdicts], dtype=bool)
+    removed = np.array([item == "remove" for item in pair_verdicts], dtype=bool)
     if known.sum() < FEWEST_DECISIONS or removed[known].sum() < 2 or not (~removed[known]).any():
         raise InputError(
             f"a threshold needs at least {FEWEST_DECISIONS} decisions, two of them removals; "
@@ -225,21 +225,21 @@ def resolve_duplicates(project: ProjectFolder) -> Resolution:
 
     project.check_open()
     before = current_sample(project)
-    gone = removed_so_far(project) & set(before.ids)
+    removed = removed_so_far(project) & set(before.ids)
     searches = [step for step in read_steps(project) if step.name == "duplicates"]
-    if not gone:
+    if not removed:
         # A call that was killed may have drawn again without comparing what it drew.
         if searches and searches[-1].outputs["images"] != hash_rows(before.ids):
             find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
         waiting = len(duplicate_queue(project, most=10**9))
         return Resolution((), (), waiting, waiting == 0)
-    after = draw_again(project, dict.fromkeys(gone, "removed by a person"))
+    after = draw_again(project, dict.fromkeys(removed, "removed by a person"))
     if searches:
         find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
     else:  # removed for another reason before anything was compared
         find_duplicates(project)
     fresh = tuple(sorted(set(after.ids) - set(before.ids)))
-    return Resolution(tuple(sorted(gone)), fresh, len(duplicate_queue(project, most=10**9)), False)
+    return Resolution(tuple(sorted(removed)), fresh, len(duplicate_queue(project, most=10**9)), False)
 
 
 def _measured(

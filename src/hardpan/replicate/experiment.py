@@ -343,15 +343,15 @@ def of_table(
     ids = [str(name) for name in columns["id"]]
     results: Right = {}
     if "model" in columns and "prediction" in columns:
-        said = _as_names(columns["prediction"], class_names, where)
-        for name, model, answer in zip(ids, columns["model"], said, strict=True):
+        predicted = _as_names(columns["prediction"], class_names, where)
+        for name, model, answer in zip(ids, columns["model"], predicted, strict=True):
             if name in truth:
                 results.setdefault(str(model), {})[name] = answer == truth[name]
         return results
     for model in columns:
         if model not in _NOT_MODELS:
-            said = _as_names(columns[model], class_names, f"{where}, {model}")
-            results[model] = {n: answer == truth[n] for n, answer in zip(ids, said, strict=True) if n in truth}
+            predicted = _as_names(columns[model], class_names, f"{where}, {model}")
+            results[model] = {n: answer == truth[n] for n, answer in zip(ids, predicted, strict=True) if n in truth}
     if not results:
         raise InputError(f"{where}: needs, beside id, a column of predicted class names for each model")
     return results
@@ -359,13 +359,13 @@ def of_table(
 
 def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> list[str]:
     """Predictions as class names: they are names, or else all numbers of classes."""
-    said, known = [str(value) for value in values], set(class_names)
-    if known.issuperset(said):
-        return said
-    if all(text.isdigit() and int(text) < len(class_names) for text in said):
-        return [class_names[int(text)] for text in said]
-    strange = next(text for text in said if text not in known)
-    raise InputError(f"{where}: {strange!r} is no class; predictions must be class names, or numbers from 0")
+    predicted, known = [str(value) for value in values], set(class_names)
+    if known.issuperset(predicted):
+        return predicted
+    if all(text.isdigit() and int(text) < len(class_names) for text in predicted):
+        return [class_names[int(text)] for text in predicted]
+    unknown = next(text for text in predicted if text not in known)
+    raise InputError(f"{where}: {unknown!r} is no class; predictions must be class names, or numbers from 0")
 
 
 def _in_order(paths: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:

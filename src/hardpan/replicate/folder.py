@@ -180,7 +180,7 @@ class ProjectFolder:
         of 16 KiB.
         """
         try:
-            content = self._shown_file(image_id).read_bytes()
+            content = self._blinded_file(image_id).read_bytes()
         except FileNotFoundError:
             content = b""
         # A machine that stopped may leave a file without its content: these are not flushed one by one.
@@ -194,7 +194,7 @@ class ProjectFolder:
         Made on request, the delay would distinguish candidates from controls: a large one takes a second to decode
         and resize, and a small one is a file of its own on a slow disk, while an original is in one array.
         """
-        path = self._shown_file(image_id)
+        path = self._blinded_file(image_id)
         if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ class ProjectFolder:
         fresh.write_bytes(_for_annotators(pixels, self.config.shape))
         fresh.replace(path)
 
-    def _shown_file(self, image_id: str) -> Path:
+    def _blinded_file(self, image_id: str) -> Path:
         name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
         return self.root / "shown" / name[:2] / name
 

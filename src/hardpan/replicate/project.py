@@ -327,10 +327,10 @@ def _target_classes(
     targets = [files.from_json(files.clean_values(files.to_json(item))) for item in listed]
     names = [item.name for item in targets]
     if sorted(names) != sorted(dataset.class_names):
-        strange = sorted(set(names) ^ set(dataset.class_names)) or names
+        unmatched = sorted(set(names) ^ set(dataset.class_names)) or names
         raise InputError(
             f"classes must be those of {dataset.name}, each once ({', '.join(dataset.class_names[:12])}); "
-            f"see {strange[0]!r}"
+            f"see {unmatched[0]!r}"
         )
     by_name = {item.name: item for item in targets}
     for item in targets:

@@ -140,8 +140,8 @@ def _numbers(name: str, values: Sequence[Any], what: str) -> list[float]:
     try:
         return [float(value) for value in values]
     except (TypeError, ValueError):
-        strange = next(value for value in values if not _is_number(value))
-        raise InputError(f"{what}: {name} must be numbers; got {strange!r}") from None
+        first = next(value for value in values if not _is_number(value))
+        raise InputError(f"{what}: {name} must be numbers; got {first!r}") from None
 
 
 def _is_number(value: Any) -> bool:
@@ -314,7 +314,7 @@ def sample(
         few_originals = {name: sum(share) for name, share in shares.items() if sum(share) < MIN_ORIGINALS}
     images: list[SampledImage] = []
     missing: list[Shortfall] = []
-    bins_wanted: dict[str, tuple[int, ...]] = {}
+    bin_quotas: dict[str, tuple[int, ...]] = {}
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
         groups = _groups(name, per_class, quotas)
@@ -324,8 +324,8 @@ def sample(
                 rows &= table.subclasses == subclass
             need = _need(strategy, size, shares.get(name, ()))
             if strategy == "matched":
-                so_far = bins_wanted.get(name, (0,) * len(BINS))
-                bins_wanted[name] = tuple(so_far[b] + need[b] for b in range(len(BINS)))
+                so_far = bin_quotas.get(name, (0,) * len(BINS))
+                bin_quotas[name] = tuple(so_far[b] + need[b] for b in range(len(BINS)))
             new_images, short = _draw(table, np.flatnonzero(rows), strategy, need, threshold, rng)
             images += new_images
             missing += [Shortfall(name, subclass, slot, count) for slot, count in short]
@@ -335,7 +335,7 @@ def sample(
         per_class,
         threshold,
         average_frequency([image.frequency for image in images]),
-        bins_wanted,
+        bin_quotas,
         tuple(missing),
         seed,
         min_votes,

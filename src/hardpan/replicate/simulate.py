@@ -104,7 +104,7 @@ def annotate(
         seed: of their answers.
         most_tasks: largest number of tasks for each.
     """
-    from hardpan.replicate.database.leases import ids_shown, next_task, submit
+    from hardpan.replicate.database.leases import lease_image_ids, next_task, submit
     from hardpan.replicate.database.people import enter, invite
 
     link = invite(project, uses=max(1, len(annotators)), label="simulated").link
@@ -118,7 +118,7 @@ def annotate(
             if lease is None:
                 working.remove(worker_id)
                 continue
-            names = ids_shown(project, lease.token)
+            names = lease_image_ids(project, lease.token)
             order = np.argsort(names)  # of the places, which differs every time; that of the ids does not
             chances = np.array([probability(names[position], lease.class_index) for position in order])
             selected = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()

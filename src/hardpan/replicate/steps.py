@@ -83,7 +83,7 @@ def record_step(
             previous=files.file_hash(paths[-1]) if paths else "",
         )
         last = next((item for item in reversed(earlier) if item.name == name), None)
-        if last is not None and _said(last) == _said(step):
+        if last is not None and _content(last) == _content(step):
             return last
         files.save(step, folder / f"{step.number:04d}-{name}.json")
         return step
@@ -106,6 +106,6 @@ def _files(root: Path) -> list[Path]:
     return sorted((root / "steps").glob("[0-9][0-9][0-9][0-9]-*.json"))
 
 
-def _said(step: Step) -> Any:
+def _content(step: Step) -> Any:
     item = files.to_json(step)
     return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]

@@ -122,10 +122,10 @@ def make_tasks(
 
     workers = project.config.workers_per_image if votes is None else votes
     whole_number("votes", workers, 1)
-    taken = images_in_tasks(project)
+    in_tasks = images_in_tasks(project)
     candidates: dict[int, list[str]] = {}
     for row in stored_images(project, "candidate"):
-        if row.class_index is not None and row.split != "aside" and row.id not in taken:
+        if row.class_index is not None and row.split != "aside" and row.id not in in_tasks:
             candidates.setdefault(row.class_index, []).append(row.id)
     originals = control_originals(project)
     nearby = nearby_classes(project, similarity=similarity, hierarchy=hierarchy)
@@ -153,7 +153,7 @@ def make_tasks(
         )
     used.update(name for task in planned for name, role in task.images if role != "candidate")
     repeated = sum(count > 1 for count in used.values()) if planned else 0
-    return _made(project, planned, candidates, top_up(project) if replace_failing else 0, repeated)
+    return _summary(project, planned, candidates, top_up(project) if replace_failing else 0, repeated)
 
 
 def original_uses(project: ProjectFolder, before: int) -> Counter[str]:
@@ -173,7 +173,9 @@ def top_up(project: ProjectFolder) -> int:
 
     votes = all_votes(project)
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged} | excluded_workers(project)
-    spoilt = Counter(task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged)
+    flagged_votes = Counter(
+        task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged
+    )
     default = project.config.workers_per_image
     planned = {
         step.parameters["batch"]: step.parameters.get("votes", default)
@@ -181,9 +183,9 @@ def top_up(project: ProjectFolder) -> int:
         if step.name == "tasks"
     }
     extra = {
-        task: planned.get(batch, default) + spoilt[task] - requested
+        task: planned.get(batch, default) + flagged_votes[task] - requested
         for task, (batch, requested) in tasks_wanted(project).items()
-        if planned.get(batch, default) + spoilt[task] > requested
+        if planned.get(batch, default) + flagged_votes[task] > requested
     }
     if extra:
         want_more(project, extra)
@@ -272,7 +274,7 @@ def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
     return [items[int(k)] for k in order]
 
 
-def _made(
+def _summary(
     project: ProjectFolder,
     planned: Sequence[PlannedTask],
     candidates: Mapping[int, Sequence[str]],

@@ -34,7 +34,7 @@ class Verified(Report):
 
 def verify(project: ProjectFolder, *, progress: Progress | None = None) -> Verified:
     """Check every link of the lineage by doing it again; nothing is changed."""
-    parts: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
+    check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
         ("log of steps", _log),
         ("original data", _originals),
         ("pool", _pool),
@@ -44,9 +44,9 @@ def verify(project: ProjectFolder, *, progress: Progress | None = None) -> Verif
         ("assembled files", _files),
     )
     checks, problems = {}, []
-    for number, (name, check) in enumerate(parts):
+    for number, (name, check) in enumerate(check_functions):
         if progress is not None:
-            progress(f"checking the {name}", number / len(parts))
+            progress(f"checking the {name}", number / len(check_functions))
         try:
             result = check(project)
         except InputError as error:

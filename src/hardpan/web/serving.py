@@ -1,4 +1,4 @@
-"""A socket that says when it is taken, and a server that stops gracefully."""
+"""A socket whose address must be free, and a server that stops gracefully."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def bind(host: str, port: int) -> socket.socket:
     """Take an address before anything else is done; one that is busy is refused in one sentence.
 
     Example:
-        >>> taken = bind("127.0.0.1", 0)
-        >>> bind("127.0.0.1", taken.getsockname()[1])  # doctest: +IGNORE_EXCEPTION_DETAIL
+        >>> listener = bind("127.0.0.1", 0)
+        >>> bind("127.0.0.1", listener.getsockname()[1])  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
         hardpan.errors.InputError: --port ... is in use on 127.0.0.1; give another one ...
-        >>> taken.close()
+        >>> listener.close()
     """
     if not 0 <= port <= 65535:  # the system would take another one, modulo 65536
         raise InputError(f"port must be a number from 0 to 65535; got {port}")
@@ -37,20 +37,20 @@ def bind(host: str, port: int) -> socket.socket:
         )[0]
     except (OSError, UnicodeError):
         raise InputError(f"--host {host!r} is no address of this machine; give 127.0.0.1 or 0.0.0.0") from None
-    taken = socket.socket(family, kind, protocol)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        taken.bind(address)
-        taken.listen(256)  # two sockets may share a bound port until one listens
+        listener.bind(address)
+        listener.listen(256)  # two sockets may share a bound port until one listens
     except OSError as error:
-        taken.close()
+        listener.close()
         if error.errno == errno.EADDRINUSE:
             remedy = f"give another one (--port {port + 1}) or stop the other server"
             raise InputError(f"--port {port} is in use on {host}; {remedy}") from None
         if error.errno == errno.EACCES:
             raise InputError(f"--port {port} needs rights that you lack; give one from 1024 up") from None
         raise InputError(f"--host {host!r} is no address of this machine; give 127.0.0.1 or 0.0.0.0") from None
-    return taken
+    return listener
 
 
 def run(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str = "") -> None:

@@ -75,7 +75,7 @@ class Shell:
 
     def app(self, routes: list[BaseRoute], **state: Any) -> Starlette:
         """An app with these routes, the static files, and error pages."""
-        static = Mount("/static", KeptFiles(directory=self._static))
+        static = Mount("/static", CachedFiles(directory=self._static))
         app = Starlette(
             routes=[*routes, static],
             exception_handlers={
@@ -150,7 +150,7 @@ def sentence(error: Exception) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-class KeptFiles(StaticFiles):
+class CachedFiles(StaticFiles):
     """Static files that a browser may keep: their address carries a hash of their content."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:

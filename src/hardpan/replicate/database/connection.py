@@ -66,8 +66,9 @@ class Database:
                 upgrade(connection)
         except DatabaseError as error:  # no server, or a file that is something else
             reason = str(error.orig).strip().partition("\n")[0]
+            address = url_without_password(self.url)
             raise InputError(
-                f"database {shown_url(self.url)} cannot be opened ({reason}); check its address and that it runs"
+                f"database {address} cannot be opened ({reason}); check its address and that it runs"
             ) from error
 
     def _wait_for_turn(self, connection: Connection, key: int) -> None:
@@ -108,7 +109,7 @@ def check_text(name: str, text: str, longest: int = 2000) -> None:
         )
 
 
-def shown_url(url: str) -> str:
+def url_without_password(url: str) -> str:
     """A database's address without its password."""
     return make_url(url).render_as_string(hide_password=True)
 

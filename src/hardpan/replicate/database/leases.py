@@ -20,19 +20,19 @@ from hardpan.replicate.folder import ProjectFolder
 
 _assignments = cast(Table, Assignment.__table__)
 _tasks = cast(Table, Task.__table__)
-_places = cast(Table, TaskImage.__table__)
+_task_images = cast(Table, TaskImage.__table__)
 _votes = cast(Table, Vote.__table__)
 _workers = cast(Table, Worker.__table__)
 _invitations = cast(Table, Invitation.__table__)
-_a, _t, _p, _v = _assignments.c, _tasks.c, _places.c, _votes.c
+_a, _t, _p, _v = _assignments.c, _tasks.c, _task_images.c, _votes.c
 
 _worker: BindParameter[Any] = bindparam("worker")
 _now: BindParameter[Any] = bindparam("now")
 _task: BindParameter[Any] = bindparam("task")
 _running = and_(_a.state == "leased", _a.expires_at > _now)
-_mine = select(_a.task_id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now))
+_own_tasks = select(_a.task_id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now))
 _leased = select(_a.task_id, func.count().label("held")).where(_running).group_by(_a.task_id).subquery()
-_taken = _t.submitted + func.coalesce(_leased.c.held, 0)
+_assigned = _t.submitted + func.coalesce(_leased.c.held, 0)
 
 WORKER = (
     select(
@@ -49,11 +49,11 @@ HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a
 OPEN_TASKS = (
     select(_t.id)
     .outerjoin(_leased, _leased.c.task_id == _t.id)
-    .where(_taken < _t.wanted, _t.id.not_in(_mine))
-    .order_by(_taken.desc(), _t.id)
+    .where(_assigned < _t.wanted, _t.id.not_in(_own_tasks))
+    .order_by(_assigned.desc(), _t.id)
 )
 # Asked image by image: each answer is a step into an index, however much the worker has done.
-_elsewhere = _places.alias()
+_elsewhere = _task_images.alias()
 _held_or_done = exists().where(
     _a.task_id == _elsewhere.c.task_id, _a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now)
 )
@@ -62,7 +62,7 @@ _answered = exists().where(_v.worker_id == _worker, _v.image_id == _p.image_id)
 BLOCKED = (
     select(_p.task_id)
     .where(_p.task_id.in_(bindparam("tasks", expanding=True)))
-    .where(or_(_before.correlate(_places), _answered.correlate(_places)))
+    .where(or_(_before.correlate(_task_images), _answered.correlate(_task_images)))
     .distinct()
 )
 TASK_LOCKED = select(_t.wanted, _t.submitted).where(_t.id == _task).with_for_update()
@@ -101,18 +101,18 @@ _LOOK_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A task as its worker sees it: a target class and a number of places, in an order made for this worker.
+    """A task as its worker sees it: a target class and a number of images, in an order made for this worker.
 
     Attributes:
-        token: names the lease; it opens only for its worker. Images are (token, place), so no id is ever shown.
+        token: names the lease; it opens only for its worker. Images are (token, position), so no id is ever shown.
         class_index: the target class.
-        places: how many images there are; places are 0 .. places − 1.
+        n_images: how many images there are; positions are 0 .. n_images − 1.
         expires_at: when it returns to the others, in seconds since 1970.
     """
 
     token: str
     class_index: int
-    places: int
+    n_images: int
     expires_at: float
 
 
@@ -133,7 +133,7 @@ class LeaseLost(InputError):
 def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str] = ()) -> Lease | None:
     """Give a worker a task: one that they hold already, else the open one nearest to completion.
 
-    A worker never gets an image twice. A task's places are shuffled for each worker.
+    A worker never gets an image twice. A task's images are shuffled for each worker.
 
     Args:
         project: an open project.
@@ -164,7 +164,7 @@ def renew_lease(project: ProjectFolder, worker_id: str, token: str) -> Lease:
         row = _own(connection, worker_id, token)
         if row.state == "submitted":
             raise LeaseLost("this task has been submitted already; take the next one")
-        _check_still_wanted(connection, row, now)
+        _check_task_open(connection, row, now)
         if now > row.leased_at + MOST_FIRST * project.config.lease_seconds and not _done(connection, worker_id):
             raise LeaseLost("this task was open for too long without an answer; take the next one")
         expires = now + project.config.lease_seconds
@@ -182,7 +182,7 @@ def submit(
         project: an open project.
         worker_id: who answers.
         token: the lease.
-        selected: places whose image shows the target class; all others count as not selected.
+        selected: positions whose image shows the target class; all others count as not selected.
         submission_key: the page's own random name for this submission, for the log.
 
     Raises:
@@ -200,8 +200,8 @@ def submit(
             same = row.submission_key == submission_key
             log(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
             return Receipt("repeated", token, _done(connection, worker_id), row.submitted_at)
-        positions = _checked_places(selected, len(row.shown))
-        _check_still_wanted(connection, row, now)
+        positions = _checked_positions(selected, len(row.shown))
+        _check_task_open(connection, row, now)
         _check_first_look(connection, row)
         _count(connection, row, positions, now)
         connection.execute(SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
@@ -210,8 +210,8 @@ def submit(
         return Receipt("counted", token, _done(connection, worker_id), now)
 
 
-def shown_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
-    """The image at a place of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
+def lease_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
+    """The image at a position of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
     with project.database.read() as connection:
         image_ids = connection.scalar(
             select(Assignment.shown).where(Assignment.token == token, Assignment.worker_id == worker_id)
@@ -222,8 +222,8 @@ def shown_image(project: ProjectFolder, worker_id: str, token: str, position: in
     return project.blinded_picture(row.id, row.row)
 
 
-def ids_shown(project: ProjectFolder, token: str) -> list[str]:
-    """Image ids at the places of a lease; for simulations and tests, never for a page."""
+def lease_image_ids(project: ProjectFolder, token: str) -> list[str]:
+    """Image ids of a lease, in their order; for simulations and tests, never for a page."""
     with project.database.read() as connection:
         return list(connection.scalar(select(Assignment.shown).where(Assignment.token == token)) or [])
 
@@ -287,7 +287,7 @@ def _own(connection: Connection, worker_id: str, token: str) -> Any:
     return row
 
 
-def _check_still_wanted(connection: Connection, row: Any, now: float) -> None:
+def _check_task_open(connection: Connection, row: Any, now: float) -> None:
     """An expired lease stays valid until other workers have completed its task."""
     if row.expires_at <= now and not _still_open(connection, row.task_id, now):
         raise LeaseLost("this task's time ran out and others have finished it; take the next one")
@@ -319,14 +319,11 @@ def _count(connection: Connection, row: Any, positions: set[int], now: float) ->
     connection.execute(ONE_MORE, {"task": row.task_id})
 
 
-def _checked_places(selected: Collection[int], places: int) -> set[int]:
-    positions = set(selected)
-    wrong = [
-        item for item in positions if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < places
-    ]
-    if wrong:
-        raise InputError(f"selected must hold places from 0 to {places - 1}; got {wrong[0]!r}")
-    return positions
+def _checked_positions(selected: Collection[int], n_images: int) -> set[int]:
+    for item in selected:
+        if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < n_images:
+            raise InputError(f"selected must hold positions from 0 to {n_images - 1}; got {item!r}")
+    return set(selected)
 
 
 def _done(connection: Connection, worker_id: str) -> int:

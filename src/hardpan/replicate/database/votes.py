@@ -65,9 +65,9 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
     now = project.clock()
     with project.database.write(alone=True) as connection:
         images = {row.id: row for row in connection.execute(select(Image.id, Image.kind, Image.class_index)).all()}
-        stranger = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
-        if stranger is not None:
-            raise InputError(f"votes: image {stranger!r} is not in this project; add the images first")
+        unknown = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
+        if unknown is not None:
+            raise InputError(f"votes: image {unknown!r} is not in this project; add the images first")
         names = {imported_name(platform, row["worker"]) for row in rows}
         for name in names:
             check_text("votes: the name of a worker or platform", name)

@@ -30,7 +30,7 @@ def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
     limits = limits or Limits()
     site = Site(project, limits)
     app = site.shell.app([route for page in PAGES for route in page.routes(site)])
-    app.add_exception_handler(LeaseLost, _gone)
+    app.add_exception_handler(LeaseLost, _lease_lost)
     app.add_exception_handler(NotAdmitted, site.shell.forbidden)
     return protect(app, limits)
 
@@ -57,5 +57,5 @@ def serve(
         serving.run(application, listener, trusted_proxy=trusted_proxy)
 
 
-def _gone(request: Request, error: Exception) -> Response:
+def _lease_lost(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 410)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import leases, people
-from hardpan.web.annotation.site import Body, Site, action, picture, places_of, view
+from hardpan.web.annotation.site import Body, Site, action, picture, positions_of, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import text_of, texts_of
 
@@ -28,7 +28,7 @@ def routes(site: Site) -> list[BaseRoute]:
         action(site, "/annotate/api/renew", role, renew),
         action(site, "/annotate/api/submit", role, submit),
         action(site, "/annotate/api/code", role, code, writes=False),
-        picture(site, "/annotate/image/{token}/{place:int}", role, image, blinded=True),
+        picture(site, "/annotate/image/{token}/{position:int}", role, image, blinded=True),
     ]
 
 
@@ -49,7 +49,8 @@ def take(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next task, besides those that the page holds already."""
     besides = texts_of(body, "besides", MOST_AHEAD)
     lease = leases.next_task(site.project, session.person, besides=besides)
-    answer: dict[str, Any] = {"task": None if lease is None else _shown(site, lease), **_progress(site, session)}
+    task = None if lease is None else _task_json(site, lease)
+    answer: dict[str, Any] = {"task": task, **_progress(site, session)}
     if lease is None and not besides:
         answer["code"] = people.completion_code(site.project, session.person)
     return answer
@@ -64,7 +65,7 @@ def renew(site: Site, session: Session, body: Body) -> dict[str, Any]:
 def submit(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Count the answers to a task, once."""
     token, key = text_of(body, "task"), text_of(body, "key")
-    receipt = leases.submit(site.project, session.person, token, places_of(body, "selected"), key)
+    receipt = leases.submit(site.project, session.person, token, positions_of(body, "selected"), key)
     return {"state": receipt.state, "done": receipt.done}
 
 
@@ -73,22 +74,22 @@ def code(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"code": people.completion_code(site.project, session.person), **_progress(site, session)}
 
 
-def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
-    """The image at a place of one's own task."""
+def image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
+    """The image at a position of one's own task."""
     try:
-        return leases.shown_image(site.project, session.person, where["token"], where["place"])
+        return leases.lease_image(site.project, session.person, parameters["token"], parameters["position"])
     except leases.LeaseLost as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _shown(site: Site, lease: leases.Lease) -> dict[str, Any]:
+def _task_json(site: Site, lease: leases.Lease) -> dict[str, Any]:
     target = site.project.classes[lease.class_index]
     return {
         "id": lease.token,
         "name": target.name,
         "definition": target.definition,
         "link": target.link if target.link.startswith(("https://", "http://")) else "",
-        "images": [f"/annotate/image/{lease.token}/{position}" for position in range(lease.places)],
+        "images": [f"/annotate/image/{lease.token}/{position}" for position in range(lease.n_images)],
         "seconds": _seconds(site, lease),
     }
 

@@ -83,8 +83,8 @@ def count(project: Project) -> Figures:
         statistics.median(every) if every else None,
         _workers(quality, {person.id: person for person in persons}, seconds),
         len(quality.flagged),
-        _known(quality.alpha),
-        _known(quality.alpha_unflagged),
+        _if_defined(quality.alpha),
+        _if_defined(quality.alpha_unflagged),
         _histograms(quality.frequencies, len(project.classes)),
         len(persons),
         [person for person in persons if person.excluded],
@@ -137,7 +137,7 @@ def _workers(
     return sorted(rows, key=lambda row: (-row.quality.flagged, row.right / row.controls if row.controls else 2.0))
 
 
-def _known(alpha: Estimate | None) -> Estimate | None:
+def _if_defined(alpha: Estimate | None) -> Estimate | None:
     """Agreement means nothing where everybody always says the same."""
     return None if alpha is None or math.isnan(alpha.value) else alpha
 

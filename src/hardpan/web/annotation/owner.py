@@ -34,10 +34,10 @@ Columns = dict[str, list[Any]]
 def routes(site: Site) -> list[BaseRoute]:
     """Everything under /owner but entering and leaving."""
     role = Role.OWNER
-    fresh = Fresh()
+    cache = CachedFigures()
     return [
         view(site, "/owner/", role, page),
-        view(site, "/owner/live", role, lambda *arguments: live(fresh, *arguments)),
+        view(site, "/owner/live", role, lambda *arguments: live(cache, *arguments)),
         action(site, "/owner/api/invite", role, invite),
         action(site, "/owner/api/revoke", role, revoke),
         action(site, "/owner/api/block", role, block),
@@ -46,7 +46,7 @@ def routes(site: Site) -> list[BaseRoute]:
     ]
 
 
-class Fresh:
+class CachedFigures:
     """The figures of the page, computed again when the last ones are older than ten times what they took."""
 
     def __init__(self) -> None:
@@ -88,16 +88,16 @@ def page(site: Site, session: Session, request: Request) -> Response:
     )
 
 
-def live(fresh: Fresh, site: Site, session: Session, request: Request) -> Response:
+def live(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
     invited = [(item, links.path_of(item)) for item in site.project.invitations()]
     return site.shell.page(
         "owner_live.html",
-        figures=fresh.get(site),
+        figures=cache.get(site),
         chosen=site.class_number(request.query_params.get("class", "")),
         classes=[item.name for item in site.project.classes],
         invited=invited[::-1],
-        events=fresh.events(site),
+        events=cache.events(site),
     )
 
 
@@ -109,8 +109,8 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
     if label != "":
         label = text_of(body, "label", LONGEST_LABEL)
     uses, count = integer_of(body, "uses", 1, 100_000), integer_of(body, "count", 1, MOST_LINKS)
-    made = [site.project.invite(role=role, uses=uses, label=label) for _ in range(count)]
-    return {"paths": [links.path_of(item) for item in made]}
+    invitations = [site.project.invite(role=role, uses=uses, label=label) for _ in range(count)]
+    return {"paths": [links.path_of(item) for item in invitations]}
 
 
 def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
@@ -156,9 +156,9 @@ def export(project: Project, name: str) -> tuple[str, str]:
 
 def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
     """Every event after a number, oldest first."""
-    while some := votes.events(project, after=after, most=5000):
-        yield from some
-        after = some[-1]["id"]
+    while batch := votes.events(project, after=after, most=5000):
+        yield from batch
+        after = batch[-1]["id"]
 
 
 def _votes(project: Project) -> Columns:
@@ -167,12 +167,12 @@ def _votes(project: Project) -> Columns:
 
 
 def _workers(project: Project) -> Columns:
-    seen = {row.quality.worker_id: row for row in figures.count(project).workers}
+    annotators = {row.quality.worker_id: row for row in figures.count(project).workers}
     states = ("flagged", "blocked", "excluded")
     header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
     rows = []
     for person in project.workers():
-        row = seen.get(person.id)
+        row = annotators.get(person.id)
         code = people.completion_code(project, person.id) if person.role == "annotator" else ""
         counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
         state = (int(person.blocked), int(person.excluded))

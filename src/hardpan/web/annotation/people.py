@@ -48,10 +48,10 @@ def keys_of(names: Sequence[str]) -> list[str]:
 
 def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next question of this participant, or none."""
-    asked = experiment.next_question(site.project, session.person)
-    if asked is None:
+    upcoming = experiment.next_question(site.project, session.person)
+    if upcoming is None:
         return {"question": None}
-    return {"question": asked.question, "done": asked.done, "total": asked.total}
+    return {"question": upcoming.question, "done": upcoming.done, "total": upcoming.total}
 
 
 def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"new": new, **question(site, session, body)}
 
 
-def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+def image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """The image of a question."""
-    number = integer_of(where, "question", 0, LARGEST_NUMBER)
+    number = integer_of(parameters, "question", 0, LARGEST_NUMBER)
     return experiment.question_image(site.project, session.person, number)

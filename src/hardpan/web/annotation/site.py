@@ -117,17 +117,17 @@ def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool =
     must not reveal whether it comes from the original set.
     """
 
-    def make(session: Session, where: Mapping[str, Any]) -> Response:
+    def make(session: Session, parameters: Mapping[str, Any]) -> Response:
         site.admit(session)
-        content = find(site, session, where)
+        content = find(site, session, parameters)
         content, kind = (content, pictures.media_type(content)) if blinded else pictures.for_browser(content)
         return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
 
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
-        where = {**request.query_params, **request.path_params}
+        parameters = {**request.query_params, **request.path_params}
         start = time.monotonic()
-        answer = await anyio.to_thread.run_sync(make, session, where, limiter=site.readers)
+        answer = await anyio.to_thread.run_sync(make, session, parameters, limiter=site.readers)
         if blinded and site.image_seconds:
             await anyio.sleep((start - time.monotonic()) % site.image_seconds)
         return answer
@@ -135,17 +135,17 @@ def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool =
     return Route(path, endpoint, methods=["GET"])
 
 
-def image_by_id(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+def image_by_id(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """An image by its id, for selectors and reviewers."""
-    return picture_of(site.project, text_of(where, "id"))
+    return picture_of(site.project, text_of(parameters, "id"))
 
 
-def places_of(body: Body, name: str, most: int = 10_000) -> list[int]:
+def positions_of(body: Body, name: str, most: int = 10_000) -> list[int]:
     """A list of different whole numbers from 0 up."""
     value = body.get(name)
     fits = isinstance(value, list) and len(value) <= most
     if not fits or any(isinstance(item, bool) or not isinstance(item, int) or item < 0 for item in value or ()):
-        raise HTTPException(400, f"{name} must be a list of places.")
+        raise HTTPException(400, f"{name} must be a list of positions.")
     if len(set(value or ())) != len(value or ()):
         raise HTTPException(400, f"{name} must not repeat.")
     return list(value or ())

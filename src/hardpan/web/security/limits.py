@@ -100,8 +100,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        said = dict(scope["headers"]).get(b"content-length", b"0")
-        if not said.isdigit() or len(said) > 12 or int(said) > self._most:
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if not declared.isdigit() or len(declared) > 12 or int(declared) > self._most:
             await self._refuse(scope, receive, send)
             return
         received = 0
@@ -158,8 +158,9 @@ class SecurityHeaders:
                 headers = list(message.get("headers", []))
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))
-                named = {name for name, _ in headers}  # an answer that sets one of them keeps its own
-                message = {**message, "headers": headers + [item for item in self._always if item[0] not in named]}
+                present = {name for name, _ in headers}  # an answer that sets one of them keeps its own
+                headers += [item for item in self._always if item[0] not in present]
+                message = {**message, "headers": headers}
             await send(message)
 
         await self._app(scope, receive, with_headers)
