@@ -209,3 +209,22 @@ assert not [kind for kind in sorted(kinds) if not files.known(kind)]
 def test_every_record_that_is_written_is_known_to_a_fresh_process():
     done = subprocess.run([sys.executable, "-c", EVERY_KIND], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are flushed on POSIX only")
+def test_a_file_is_flushed_before_its_rename_and_the_folder_after_it(tmp_path, monkeypatch):
+    calls = []
+    replace, fsync = os.replace, os.fsync
+
+    def flushed(handle):
+        calls.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def renamed(source, target):
+        calls.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", renamed)
+    files.write_text(tmp_path / "a", "a")
+    assert calls == ["file", "rename", "folder"]

@@ -132,13 +132,15 @@ def _opening(facts: Facts) -> list[str]:
         f"# {_plain(facts.config.name)}",
         "",
         f"A new test set of {len(sample.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
-        f"collected in the same way as the test set of {_plain(facts.config.original)}, on {facts.date}{author}{licence}.",
+        f"collected in the same way as the test set of {_plain(facts.config.original)}, on {facts.date}"
+        f"{author}{licence}.",
         "",
         "## How the images were chosen",
         "",
         f"- Strategy: {sample.strategy}{threshold}",
         f"- Average selection frequency: {_formatted(sample.average_frequency)}",
-        f"- Votes: {votes:,} by {len(quality.workers)} workers, {len(quality.flagged)} of whom fail the hidden controls",
+        f"- Votes: {votes:,} by {len(quality.workers)} workers, {len(quality.flagged)} of whom fail the hidden "
+        "controls",
         f"- Seed: {sample.seed}; at least {sample.min_votes} votes per image",
         f"- Agreement of workers on candidates (Krippendorff's α): {_formatted(quality.alpha)}",
         "",
@@ -219,9 +221,9 @@ def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) 
         "@type": "sc:Dataset",
         "name": facts.config.name,
         "description": (
-            f"A new test set, collected in the same way as {facts.config.original}: {len(facts.sample.images)} images, "
-            "strategy "
-            f"{facts.sample.strategy}, average selection frequency {facts.sample.average_frequency.value:.3f}."
+            f"A new test set, collected in the same way as {facts.config.original}: {len(facts.sample.images)} "
+            f"images, strategy {facts.sample.strategy}, average selection frequency "
+            f"{facts.sample.average_frequency.value:.3f}."
         ),
         "conformsTo": CONFORMS_TO,
         "url": "./",  # the folder that this file lies in, wherever it is put
