@@ -56,20 +56,21 @@ def percent_range(low: float, high: float) -> str:
     Example:
         >>> percent_range(0.0212, 0.0341), percent_range(0.0, 0.0341), percent_range(9e-7, 0.028)
         ('2.1–3.4 %', '0.0–3.4 %', '9 × 10⁻⁵ % to 2.8 %')
-        >>> percent_range(9e-5, 0.034), percent_range(0.0, 3e-6), percent_range(2e-6, 3e-6)
-        ('0.009 % to 3.4 %', '0 to 3.0 × 10⁻⁶', '2.0 × 10⁻⁶ to 3.0 × 10⁻⁶')
+        >>> percent_range(9e-5, 0.034), percent_range(0.0021, 0.43), percent_range(2e-6, 3e-6)
+        ('0.009 % to 3.4 %', '0.21 % to 43 %', '2.0 × 10⁻⁶ to 3.0 × 10⁻⁶')
     """
     if not (math.isfinite(low) and math.isfinite(high)):
         return NOTHING
     spread = (high - low) / 2
     if 0 < high < _SMALLEST_PERCENT and low >= 0:
         return f"{_power_of_ten(low, spread) if low else '0'} to {_power_of_ten(high, spread)}"
-    if 0 < low < _SMALLEST_PERCENT:
+    digits = _decimals(100 * high, 100 * spread)
+    if low > 0 and (low < _SMALLEST_PERCENT or round(100 * low, digits) == 0):
         # One digit or two, unless the bracket is narrower: of so low an end its size matters, no more.
         small, own = 100 * low, 100 * min(0.4 * low, spread)
         text = _power_of_ten(small, own) if low < _SMALLEST_DECIMAL else _fixed(small, _decimals(small, own))
         return f"{text} % to {percent(high, spread)}"
-    return f"{_ends(100 * low, 100 * high, _decimals(100 * high, 100 * spread))} %"
+    return f"{_ends(100 * low, 100 * high, digits)} %"
 
 
 def limit(value: float) -> str:

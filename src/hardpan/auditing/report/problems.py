@@ -92,10 +92,11 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
             f"{always}Accuracy hides the small classes: report the error per class as well.{more}",
         )
     if problem.kind == "small-test":
+        closer = f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked"
         return (
-            f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked",
-            f"{details['n']:,} test examples; to show a difference of a tenth of the error takes about "
-            f"{numbers.round_up(details['needed'])}.",
+            closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
+            f"{details['n']:,} test examples, if models err independently; a paired test may see less. To show a "
+            f"difference of a tenth of the error takes about {numbers.round_up(details['needed'])}.",
         )
     if problem.kind == "index-feature" and details.get("dropped"):
         return (
