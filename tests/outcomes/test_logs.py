@@ -75,6 +75,15 @@ def test_inspect_errors_count_as_not_parsed(tmp_path: Path) -> None:
     assert any("1 answer " in note for note in outcomes.notes)
 
 
+def test_inspect_samples_that_failed_count_only_where_no_retry_scored_them(tmp_path: Path) -> None:
+    failed = [{"id": number, "epoch": 1, "target": "A", "error": {"message": "timeout"}} for number in (2, 3)]
+    write_eval(tmp_path / "first.eval", inspect_log("m", [sample(1, "C"), *failed]))
+    write_eval(tmp_path / "retry.eval", inspect_log("m", [sample(1, "C"), sample(2, "C")]))
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.scores.tolist() == [[1, 1, 0]]
+    assert np.isnan(Outcomes.open(tmp_path, unparsed="missing").scores[0, 2])
+
+
 def test_inspect_logs_without_samples_are_stated_beside_others(tmp_path: Path) -> None:
     (tmp_path / "failed.json").write_text(json.dumps(inspect_log("failed", [])))
     with pytest.raises(InputError):

@@ -213,6 +213,18 @@ class Cells:
             self._logprob_rows.extend((len(self._scores) - 1, len(self._logprobs), len(logprobs)))
             self._logprobs.extend(logprobs)
 
+    def add_failed(self, failed: Sequence[tuple[int, int, int]]) -> None:
+        """Runs that ended in an error, by model, item and run: without a score, unless another log has one."""
+        wanted = set(failed)
+        known = zip(self._model_of, self._item_of, self._run_of, strict=True) if wanted else ()
+        scored = wanted.intersection(known)
+        for model, item, run in failed:
+            if (model, item, run) not in scored:
+                self.add(model, item, None, run=run)
+        if scored:
+            samples = counted(len(scored), "sample")
+            self.notes.append(f"Failed in one log and scored in another, which counts: {samples}.")
+
     def add_row(
         self,
         model: int,

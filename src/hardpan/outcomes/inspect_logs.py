@@ -40,13 +40,14 @@ def is_archive(names: Sequence[str]) -> bool:
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
     scorers: dict[str, tuple[str, str]] = {}
-    unfinished, empty = [], []
+    unfinished, empty, failed = [], [], list[tuple[int, int, int]]()
     for log in logs:
         header, samples = _opened(log)
-        if not _read_log(log, header, samples, cells, options, scorers):
+        if not _read_log(log, header, samples, cells, options, scorers, failed):
             empty.append(log.path)
         elif header.get("status", "started") != "success":
             unfinished.append(log.path.name)
+    cells.add_failed(failed)
     if len(empty) == len(logs):
         raise InputError(f"{empty[0]}: the log has no samples; expected one written with log_samples")
     if empty:
@@ -65,6 +66,7 @@ def _read_log(
     cells: Cells,
     options: Options,
     scorers: dict[str, tuple[str, str]],
+    failed: list[tuple[int, int, int]],
 ) -> bool:
     """Read a log, and say whether it has samples."""
     evaluation = header["eval"]
@@ -102,11 +104,15 @@ def _read_log(
             scorers.setdefault(task, (wanted, part))
         answer = score.get("answer") if isinstance(score, Mapping) else None
         epoch = sample.get("epoch", 1)
+        run = epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0
+        if not scores and sample.get("error"):
+            failed.append((model, item, run))
+            continue
         cells.add(
             model,
             item,
             _LETTERS[value] if isinstance(value, str) and value in _LETTERS else number(value),
-            run=epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0,
+            run=run,
             answer=answer if isinstance(answer, str) else "",
             where=str(log.path),
         )
