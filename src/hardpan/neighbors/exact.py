@@ -26,19 +26,19 @@ def in_threads(function: Callable[[slice], T], rows: int) -> list[T]:
     """Call ``function`` with slices that cover the rows, one per thread; NUMBA_NUM_THREADS says how many.
 
     Example:
-        >>> sum(in_threads(lambda part: part.stop - part.start, 10))
+        >>> sum(in_threads(lambda rows: rows.stop - rows.start, 10))
         10
     """
     count = max(1, min(int(numba.get_num_threads()), rows))
-    parts = [slice(rows * k // count, rows * (k + 1) // count) for k in range(count)]
+    slices = [slice(rows * k // count, rows * (k + 1) // count) for k in range(count)]
     if count == 1:
-        return [function(parts[0])]
+        return [function(slices[0])]
     with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(function, parts))
+        return list(pool.map(function, slices))
 
 
 Floats = NDArray[np.float32]
-Found = tuple[NDArray[np.float64], NDArray[np.int64]]
+Nearest = tuple[NDArray[np.float64], NDArray[np.int64]]
 _BLOCK = 65_536  # rows that are compared at once
 _CENTRED_BYTES = 64 * 1024 * 1024  # of a block of references kept in float32
 _QUERY_BYTES = 64 * 1024 * 1024  # of bounds held at once
@@ -103,14 +103,14 @@ def nearest(
     squared = np.full((len(queries), k), np.inf)
     numbers = np.full((len(queries), k), np.iinfo(np.int64).max)
 
-    def merge(index: int, found: Found) -> None:
+    def merge(index: int, result: Nearest) -> None:
         first = tasks[index].first_query
-        part = slice(first, first + len(found[0]))
-        near = np.concatenate([squared[part], found[0]], axis=1)
-        who = np.concatenate([numbers[part], found[1]], axis=1)
+        rows = slice(first, first + len(result[0]))
+        near = np.concatenate([squared[rows], result[0]], axis=1)
+        who = np.concatenate([numbers[rows], result[1]], axis=1)
         order = np.lexsort((who, near))[:, :k]
-        squared[part] = np.take_along_axis(near, order, axis=1)
-        numbers[part] = np.take_along_axis(who, order, axis=1)
+        squared[rows] = np.take_along_axis(near, order, axis=1)
+        numbers[rows] = np.take_along_axis(who, order, axis=1)
 
     if elsewhere:
         execution.map_tasks(nearest_in_blocks, tasks, each=merge)
@@ -132,7 +132,7 @@ class BlockPair:
     same: bool
 
 
-def nearest_in_blocks(pair: BlockPair) -> Found:
+def nearest_in_blocks(pair: BlockPair) -> Nearest:
     """Squared distances and numbers of the nearest references in one block, each (Q, k or all that there are)."""
     queries, references = pair.queries, pair.references
     k = min(pair.k, len(references) - int(pair.same))
@@ -140,7 +140,7 @@ def nearest_in_blocks(pair: BlockPair) -> Found:
     numbers = np.full((len(queries), k), np.iinfo(np.int64).max)
     if k == 0:
         return squared, numbers
-    bounds = _chosen_bounds(queries, references, np.rint(_mean(references)), k, pair.same)
+    bounds = _cheapest_bounds(queries, references, np.rint(_mean(references)), k, pair.same)
     # Loose bounds are searched best first among all; those that are nearly distances tile by tile, in the cache.
     tile, size = (_TILE, _TILE_BYTES) if bounds.basis is None else (len(references), _QUERY_BYTES)
     tile = min(tile, len(references))
@@ -150,13 +150,13 @@ def nearest_in_blocks(pair: BlockPair) -> Found:
         rows = slice(start, min(start + step, len(queries)))
         mine = _of_queries(queries[rows], bounds)
         for first in range(0, len(references), tile):
-            part = slice(first, min(first + tile, len(references)))
+            block = slice(first, min(first + tile, len(references)))
             own = start - first if pair.same else _NONE
-            _search_all(mine, queries[rows], references, bounds, part, own, squared[rows], numbers[rows], room)
+            _search_all(mine, queries[rows], references, bounds, block, own, squared[rows], numbers[rows], room)
     return squared, np.where(np.isfinite(squared), numbers + pair.first_reference, numbers)
 
 
-def _chosen_bounds(
+def _cheapest_bounds(
     queries: NDArray[Any], references: NDArray[Any], centre: NDArray[np.float64], k: int, same: bool
 ) -> _Bounds:
     """The number of directions that makes the pilot's queries cheapest."""
@@ -232,9 +232,9 @@ def _norms(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Float
     return totals.astype(np.float32), float(np.sqrt(totals.max()))
 
 
-def _plain_rows(references: NDArray[Any], bounds: _Bounds, part: slice) -> Floats:
-    a = (references[part] - bounds.centre).astype(np.float32)
-    return _references(a, bounds.squares[part], np.zeros(len(a), np.float32))
+def _plain_rows(references: NDArray[Any], bounds: _Bounds, rows: slice) -> Floats:
+    a = (references[rows] - bounds.centre).astype(np.float32)
+    return _references(a, bounds.squares[rows], np.zeros(len(a), np.float32))
 
 
 def _of_queries(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
@@ -250,14 +250,14 @@ def _of_queries(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
 
 
 def _lower_bounds(
-    mine: _Bounds, references: NDArray[Any], bounds: _Bounds, part: slice, low: Floats
+    mine: _Bounds, references: NDArray[Any], bounds: _Bounds, block: slice, low: Floats
 ) -> NDArray[np.float32]:
-    """Fill in bounds on squared distances (Q, rows of the part); give how far rounding may have lifted each row."""
-    step = part.stop - part.start if len(bounds.rows) else _ROWS_AT_ONCE
-    for start in range(part.start, part.stop, step):
-        some = slice(start, min(start + step, part.stop))
+    """Fill in bounds on squared distances (Q, rows of the block); give how far rounding may have lifted a row."""
+    step = block.stop - block.start if len(bounds.rows) else _ROWS_AT_ONCE
+    for start in range(block.start, block.stop, step):
+        some = slice(start, min(start + step, block.stop))
         theirs = bounds.rows[some] if len(bounds.rows) else _plain_rows(references, bounds, some)
-        np.matmul(mine.rows, theirs.T, out=low[:, some.start - part.start : some.stop - part.start])
+        np.matmul(mine.rows, theirs.T, out=low[:, some.start - block.start : some.stop - block.start])
     # A float32 sum of `length` products is off by at most length·2⁻²⁴ times the sum of their sizes.
     reach = (np.sqrt(mine.squares.astype(np.float64)) + bounds.largest) ** 2
     return np.asarray((mine.rows.shape[1] + 16) * _UNIT * reach, dtype=np.float32)
@@ -275,20 +275,20 @@ def _search_all(
     queries: NDArray[Any],
     references: NDArray[Any],
     bounds: _Bounds,
-    part: slice,
+    block: slice,
     own: int,
     squared: NDArray[np.float64],
     numbers: NDArray[np.int64],
     room: Floats,
 ) -> int:
-    """Improve the k nearest found so far by a part of the references; give how many pairs were computed in full."""
-    low = room[: len(queries) * (part.stop - part.start)].reshape(len(queries), -1)
-    slack = _lower_bounds(mine, references, bounds, part, low)
-    theirs = references[part]
+    """Improve the k nearest so far by a block of the references; give how many pairs were computed in full."""
+    low = room[: len(queries) * (block.stop - block.start)].reshape(len(queries), -1)
+    slack = _lower_bounds(mine, references, bounds, block, low)
+    theirs = references[block]
 
     def some(rows: slice) -> int:
         result = squared[rows], numbers[rows]
-        return int(_search(queries[rows], theirs, low[rows], slack[rows], own + rows.start, part.start, *result))
+        return int(_search(queries[rows], theirs, low[rows], slack[rows], own + rows.start, block.start, *result))
 
     return sum(in_threads(some, len(queries)))
 
@@ -334,34 +334,34 @@ def _search_one(
 
 @compiled()
 def _smallest(low: Any, count: int, own: int) -> Any:
-    """Places of the smallest bounds, `own` left out."""
+    """Numbers of the smallest bounds, `own` left out."""
     count = min(count, len(low) - (1 if 0 <= own < len(low) else 0))
     values = np.full(count, np.inf)
-    places = np.zeros(count, np.int64)
+    numbers = np.zeros(count, np.int64)
     for j in range(len(low)):
         if low[j] < values[count - 1] and j != own:
-            _insert(float(low[j]), j, values, places)
-    return places
+            _insert(float(low[j]), j, values, numbers)
+    return numbers
 
 
 @compiled()
-def _insert(value: float, place: int, values: Any, places: Any) -> None:
-    """Put a value into sorted values; of equal values the lower place comes first."""
+def _insert(value: float, number: int, values: Any, numbers: Any) -> None:
+    """Put a value into sorted values; of equal values the lower number comes first."""
     at = len(values) - 1
-    if value > values[at] or (value == values[at] and place > places[at]):
+    if value > values[at] or (value == values[at] and number > numbers[at]):
         return
-    while at > 0 and (values[at - 1] > value or (values[at - 1] == value and places[at - 1] > place)):
+    while at > 0 and (values[at - 1] > value or (values[at - 1] == value and numbers[at - 1] > number)):
         values[at] = values[at - 1]
-        places[at] = places[at - 1]
+        numbers[at] = numbers[at - 1]
         at -= 1
     values[at] = value
-    places[at] = place
+    numbers[at] = number
 
 
 @compiled()
-def _among(place: int, places: Any) -> bool:
-    for other in places:  # noqa: SIM110 - numba compiles the loop, not the generator
-        if other == place:
+def _among(number: int, numbers: Any) -> bool:
+    for other in numbers:  # noqa: SIM110 - numba compiles the loop, not the generator
+        if other == number:
             return True
     return False
 
@@ -370,11 +370,11 @@ def _among(place: int, places: Any) -> bool:
 def _squared_bytes(a: Any, b: Any) -> float:
     total = np.int64(0)
     for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
-        part = np.int32(0)
+        subtotal = np.int32(0)
         for j in range(start, min(start + 16384, len(a))):
             difference = np.int32(a[j]) - np.int32(b[j])
-            part += difference * difference
-        total += part
+            subtotal += difference * difference
+        total += subtotal
     return float(total)
 
 

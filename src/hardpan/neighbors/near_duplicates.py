@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats import share
@@ -87,19 +87,16 @@ def near_duplicates(
     same = references is None
     x = _checked("queries", queries)
     y = x if same else _checked("references", references)
-    if metric not in METRICS:
-        raise InputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    one_of("metric", metric, METRICS)
     if x.shape[1:] != y.shape[1:]:
         raise InputError(f"queries and references must be of one shape; got {x.shape[1:]} and {y.shape[1:]}")
-    most = len(y) - int(same)
-    if isinstance(k, bool) or k != int(k) or not 1 <= k <= most:
-        raise InputError(f"k must be from 1 to {most}, the number of references; got {k!r}")
+    k = whole_number("k", k, 1, len(y) - int(same))
     x, y = _common(x, y)
     if metric == "l2":
-        return Neighbours(*_l2(x, y, int(k), same), metric)
+        return Neighbours(*_l2(x, y, k, same), metric)
     if metric == "features":
-        return Neighbours(*_l2(*_described(x, y, same), int(k), same), metric)
-    return _by_ssim(x, y, int(k), same, max(candidates, k), recall_queries, seed)
+        return Neighbours(*_l2(*_described(x, y, same), k, same), metric)
+    return _by_ssim(x, y, k, same, max(candidates, k), recall_queries, seed)
 
 
 def _by_ssim(
@@ -128,13 +125,13 @@ def _by_ssim(
 
 
 def _recall(
-    x: NDArray[Any], y: NDArray[Any], same: bool, found: NDArray[np.float64], queries: int, seed: int
+    x: NDArray[Any], y: NDArray[Any], same: bool, filtered: NDArray[np.float64], queries: int, seed: int
 ) -> tuple[Estimate, Estimate | None]:
-    """How many of the true k nearest the filter let through, for some queries; equal distances count as found.
+    """How many of the true k nearest (or as near) the filter let through, for some queries.
 
     And how many of those among them that are close, with an SSIM of at least ``CLOSE``.
     """
-    k = found.shape[1]
+    k = filtered.shape[1]
     rows = np.sort(np.random.default_rng(seed).choice(len(x), min(queries, len(x)), replace=False))
     hits = close = close_hits = 0
     for row in rows:
@@ -142,10 +139,10 @@ def _recall(
         if same:
             distances[row] = np.inf
         limit = np.partition(distances, k - 1)[k - 1]
-        hits += int((found[row] <= limit + 1e-9).sum())
+        hits += int((filtered[row] <= limit + 1e-9).sum())
         near = min(limit, 1.0 - CLOSE) + 1e-9
         close += min(k, int((distances <= near).sum()))
-        close_hits += int((found[row] <= near).sum())
+        close_hits += int((filtered[row] <= near).sum())
     over = f"over all pairs of {len(rows)} queries, Clopper–Pearson"
     recall = share(hits, k * len(rows), method=f"true {k} nearest by SSIM {over}", seed=seed)
     if not close:
@@ -166,7 +163,6 @@ def _span(x: NDArray[Any], y: NDArray[Any]) -> float:
 
 
 def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-
     if x.ndim == 2:
         return x, y
     described = describe(x)

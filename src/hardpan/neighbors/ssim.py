@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, one_of
 from hardpan.execution.compiling import compiled
 from hardpan.neighbors.exact import in_threads
 
@@ -77,8 +77,7 @@ def ssim_pairs(
 
 
 def _checked(images: NDArray[Any], name: str, window: str) -> NDArray[Any]:
-    if window not in WINDOWS:
-        raise InputError(f"window must be one of {', '.join(WINDOWS)}; got {window!r}")
+    one_of("window", window, WINDOWS)
     x = np.asarray(images)
     if x.ndim == 3:
         x = x[..., None]
@@ -92,11 +91,9 @@ def _checked(images: NDArray[Any], name: str, window: str) -> NDArray[Any]:
     return np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float64)
 
 
-def _range(x: NDArray[Any], y: NDArray[Any], given: float | None) -> float:
-    if given is not None:
-        if not given > 0:
-            raise InputError(f"data_range must be above 0; got {given!r}")
-        return float(given)
+def _range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
+    if data_range is not None:
+        return number("data_range", data_range, "(0, inf)")
     if x.dtype == np.uint8 and y.dtype == np.uint8:
         return 255.0
     raise InputError(f"data_range must be given for images of {x.dtype}, such as 1.0 for values from 0 to 1")
@@ -145,14 +142,14 @@ def _pair_of_bytes(a: Any, b: Any, c1: float, c2: float) -> float:
         _across(two, sum_two, channels)
         _across(both, sum_both, channels)
         _across(product, sum_product, channels)
-        part = np.float32(0.0)
+        subtotal = np.float32(0.0)
         for j in range(windows):
             s, t = sum_one[j], sum_two[j]
             cross, squares = np.int32(s * t), np.int32(s * s + t * t)  # numba would go on in 64 bits
             spread, shared = np.int32(49 * sum_both[j] - squares), np.int32(49 * sum_product[j] - cross)
             top = (twice * np.float32(cross) + k1) * (twice * ratio * np.float32(shared) + k2)
-            part += top / ((np.float32(squares) + k1) * (ratio * np.float32(spread) + k2))
-        total += float(part)
+            subtotal += top / ((np.float32(squares) + k1) * (ratio * np.float32(spread) + k2))
+        total += float(subtotal)
     return total / float((height - 6) * windows)
 
 
@@ -248,9 +245,9 @@ def _weighted(column: Any, window: Any, weights: Any, step: int) -> None:
     n = len(window)
     window[:] = 0.0
     for k in range(len(weights)):
-        w, part = weights[k], column[k * step : k * step + n]
+        w, shifted = weights[k], column[k * step : k * step + n]
         for j in range(n):
-            window[j] += w * part[j]
+            window[j] += w * shifted[j]
 
 
 Floats = NDArray[np.float32]
@@ -307,7 +304,7 @@ def _compare(
     constants: tuple[np.float32, np.float32],
     same: bool,
     best: Floats,
-    found: NDArray[np.int64],
+    numbers_of_best: NDArray[np.int64],
 ) -> None:
     """Put those of these references (numbered from ``first``) that belong to the k best so far among them."""
     y, k = _windows(references), best.shape[1]
@@ -320,10 +317,10 @@ def _compare(
             if same:
                 alike[numbers[None, :] == np.arange(some.start, some.stop)[:, None]] = -np.inf
             both = np.concatenate([best[some], alike], axis=1)
-            kept = np.argpartition(-both, k - 1, axis=1)[:, :k]
-            known = np.take_along_axis(found[some], np.minimum(kept, k - 1), axis=1)
-            found[some] = np.where(kept < k, known, first + kept - k)
-            best[some] = np.take_along_axis(both, kept, axis=1)
+            order = np.argpartition(-both, k - 1, axis=1)[:, :k]
+            known = np.take_along_axis(numbers_of_best[some], np.minimum(order, k - 1), axis=1)
+            numbers_of_best[some] = np.where(order < k, known, first + order - k)
+            best[some] = np.take_along_axis(both, order, axis=1)
 
     in_threads(part, len(queries))
 
@@ -335,40 +332,40 @@ def _windows(images: NDArray[Any]) -> _Windows:
     size = len(corners) * channels
     pixels = np.empty((size, len(x), _WINDOW * _WINDOW), dtype=np.float32)
     means = np.empty((size, len(x)), dtype=np.float32)
-    for number, (i, j) in enumerate(corners):
+    for corner, (i, j) in enumerate(corners):
         patch = x[:, i : i + _WINDOW, j : j + _WINDOW].reshape(len(x), -1, channels)
         for c in range(channels):
             values = patch[:, :, c].astype(np.float32)
             mean = values.mean(axis=1)
             values -= mean[:, None]
             values *= np.float32(1.0 / np.sqrt(_WINDOW * _WINDOW - 1.0))
-            pixels[number * channels + c] = values
-            means[number * channels + c] = mean
+            pixels[corner * channels + c] = values
+            means[corner * channels + c] = mean
     return _Windows(pixels, means, np.einsum("tni,tni->tn", pixels, pixels))
 
 
 def _starts(size: int) -> list[int]:
     last = size - _WINDOW
     count = min(last + 1, max(_FEWEST, min(_MOST, size // _WINDOW)))
-    return sorted({int(place) for place in np.rint(np.linspace(0, last, count))})
+    return sorted({int(start) for start in np.rint(np.linspace(0, last, count))})
 
 
 def _sums(x: _Windows, y: _Windows, c1: np.float32, c2: np.float32) -> Floats:
     """(Q, N) sums of the windows' SSIM."""
     total = np.zeros((x.means.shape[1], y.means.shape[1]), dtype=np.float32)
     for start in range(0, total.shape[1], _REFERENCES_AT_ONCE):
-        part = slice(start, min(start + _REFERENCES_AT_ONCE, total.shape[1]))
+        block = slice(start, min(start + _REFERENCES_AT_ONCE, total.shape[1]))
         for t in range(len(x.means)):
-            shared = x.pixels[t] @ y.pixels[t, part].T
+            shared = x.pixels[t] @ y.pixels[t, block].T
             _add(
                 shared,
                 x.means[t],
                 x.variances[t],
-                y.means[t, part],
-                y.variances[t, part],
+                y.means[t, block],
+                y.variances[t, block],
                 c1,
                 c2,
-                total[:, part],
+                total[:, block],
             )
     return total
 

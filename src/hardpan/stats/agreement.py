@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence, normal, whole_numbers
-from hardpan.stats.resampling import Floats, check_resamples, percentile_interval, standard_error
+from hardpan.stats.resampling import Floats, percentile_interval, standard_error
 
 
 def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Floats:
@@ -59,7 +59,7 @@ def paired_bootstrap(
     if a.shape != b.shape or a.ndim != 1 or a.size == 0:
         raise InputError(f"first and second must be rows of one length; got shapes {a.shape} and {b.shape}")
     level = check_confidence(confidence)
-    check_resamples(resamples)
+    whole_number("resamples", resamples, 2)
     n = a.size
     cells = np.array([np.count_nonzero(a & ~b), np.count_nonzero(~a & b)])
     counts = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
@@ -144,18 +144,14 @@ def kappa_from_table(table: Floats, n: int, confidence: float = 0.95) -> Estimat
         n: how many items.
         confidence: level of the interval.
     """
-    value, error = _kappa(table, n)
-    return normal(value, error, n, confidence, least=-1.0, most=1.0, method="Cohen κ, asymptotic")
-
-
-def _kappa(table: Floats, n: int) -> tuple[float, float]:
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     observed, expected = float(np.trace(table)), float(rows @ columns)
-    if expected >= 1.0 - 1e-12:
-        return float("nan"), float("nan")
-    kappa = (observed - expected) / (1.0 - expected)
-    margins = rows[None, :] + columns[:, None]
-    on_diagonal = np.diag(table) @ (1.0 - np.diag(margins) * (1.0 - kappa)) ** 2
-    off_diagonal = (1.0 - kappa) ** 2 * (np.sum(table * margins**2) - np.diag(table) @ np.diag(margins) ** 2)
-    variance = on_diagonal + off_diagonal - (kappa - expected * (1.0 - kappa)) ** 2
-    return kappa, float(np.sqrt(max(variance, 0.0) / n) / (1.0 - expected))
+    kappa = error = float("nan")
+    if expected < 1.0 - 1e-12:
+        kappa = (observed - expected) / (1.0 - expected)
+        margins = rows[None, :] + columns[:, None]
+        on_diagonal = np.diag(table) @ (1.0 - np.diag(margins) * (1.0 - kappa)) ** 2
+        off_diagonal = (1.0 - kappa) ** 2 * (np.sum(table * margins**2) - np.diag(table) @ np.diag(margins) ** 2)
+        variance = on_diagonal + off_diagonal - (kappa - expected * (1.0 - kappa)) ** 2
+        error = float(np.sqrt(max(variance, 0.0) / n) / (1.0 - expected))
+    return normal(kappa, error, n, confidence, least=-1.0, most=1.0, method="Cohen κ, asymptotic")

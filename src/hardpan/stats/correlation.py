@@ -20,9 +20,9 @@ _FEWEST_DRAWS = 200
 _MANY = 50_000
 
 
-def resamples_for(examples: int, wanted: int = DRAWS) -> int:
+def resamples_for(examples: int, most: int = DRAWS) -> int:
     """Number of bootstrap resamples that this many examples allow in reasonable time."""
-    return max(_FEWEST_DRAWS, min(wanted, _CELLS // max(examples, 1)))
+    return max(_FEWEST_DRAWS, min(most, _CELLS // max(examples, 1)))
 
 
 def kendall_tau(
@@ -54,8 +54,7 @@ def kendall_tau(
     sums = pair_sums(x, y)
     means = sums.mean(axis=0)
     if resample and (n < 2 or means[1] == 0 or means[2] == 0):  # no pair is untied: there is no order to agree on
-        nan = float("nan")
-        return Estimate(nan, nan, nan, nan, confidence=level, method="Kendall τ-b: no order", n=n)
+        return _undefined(level, "Kendall τ-b: no order", n)
     if not resample:
         total = sums.sum(axis=0) / 2.0
         left_out = _tau(total - sums)
@@ -159,8 +158,7 @@ def pearson(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int =
     x, y = _pair(a, b)
     x, y = x - x.mean(), y - y.mean()
     if len(x) < 2 or not x.any() or not y.any():
-        nan = float("nan")
-        return Estimate(nan, nan, nan, nan, confidence=confidence, method="Pearson: no variation", n=len(x))
+        return _undefined(confidence, "Pearson: no variation", len(x))
     x, y = x / np.abs(x).max(), y / np.abs(y).max()
     columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
     return resampled("Pearson", columns, correlation_of_means, confidence, seed)
@@ -195,13 +193,17 @@ def fisher_interval(value: float, draws: Floats, n: int, confidence: float, meth
     """
     finite = draws[np.isfinite(draws)]
     if not np.isfinite(value) or len(finite) < 2:
-        nan = float("nan")
-        return Estimate(nan, nan, nan, nan, confidence=confidence, method=method, n=n)
+        return _undefined(confidence, method, n)
     inside = 1.0 - 1e-9
     spread = float(np.std(np.arctanh(np.clip(finite, -inside, inside)), ddof=1))
     moved = normal(float(np.arctanh(np.clip(value, -inside, inside))), spread, n, confidence)
     low, high = (float(end) for end in np.tanh([moved.low, moved.high]))
     return Estimate(value, float(np.std(finite, ddof=1)), low, high, confidence, method, n, seed)
+
+
+def _undefined(confidence: float, method: str, n: int) -> Estimate:
+    nan = float("nan")
+    return Estimate(nan, nan, nan, nan, confidence, method, n)
 
 
 def _dense(values: Floats) -> NDArray[np.int64]:

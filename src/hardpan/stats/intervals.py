@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number
 from hardpan.estimates import Estimate
 
 
@@ -158,14 +158,8 @@ def normal_quantile(confidence: float) -> float:
 
 
 def check_confidence(confidence: float) -> float:
-    """Give a confidence level back as a float, or refuse it."""
-    try:
-        level = float(confidence)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"confidence must be a number between 0 and 1; got {confidence!r}") from error
-    if not 0.0 < level < 1.0:
-        raise InputError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence!r}")
-    return level
+    """A confidence level as a float; refused unless it lies between 0 and 1."""
+    return number("confidence", confidence, "(0, 1)")
 
 
 def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import one_of
 from hardpan.stats.resampling import Floats, bootstrap_draws, jackknife_values
 
 Scale = Literal["linear", "probit", "logit"]
@@ -17,9 +17,8 @@ SCALES: tuple[Scale, ...] = ("linear", "probit", "logit")
 
 def check_scale(scale: str) -> Scale:
     """Give the scale back, or refuse an unknown one."""
-    if scale not in SCALES:
-        raise InputError(f"scale must be one of {', '.join(SCALES)}; got {scale!r}")
-    return scale
+    one_of("scale", scale, SCALES)
+    return cast("Scale", scale)
 
 
 def to_scale(fractions: ArrayLike, scale: Scale) -> Floats:

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.stats.intervals import check_confidence
-from hardpan.stats.resampling import Floats
+from hardpan.stats.resampling import Floats, normal_draws
 
 Ties = Literal["min", "average", "max"]
 MAX_T_MODELS = 300
-_ROWS_AT_ONCE = 512
 
 
 def ranks(values: ArrayLike, ties: Ties = "min") -> NDArray[np.float64]:
@@ -30,8 +29,7 @@ def ranks(values: ArrayLike, ties: Ties = "min") -> NDArray[np.float64]:
         >>> ranks([0.9, 0.8, 0.8, 0.7]).tolist()
         [1.0, 2.0, 2.0, 4.0]
     """
-    if ties not in ("min", "average", "max"):
-        raise InputError(f"ties must be 'min', 'average' or 'max'; got {ties!r}")
+    one_of("ties", ties, ("min", "average", "max"))
     numbers = _vector("values", values)
     ordered = np.sort(numbers)
     best = len(numbers) - np.searchsorted(ordered, numbers, side="right") + 1
@@ -106,7 +104,7 @@ def rank_intervals(
     if n == 1:
         return low, high, "one unit"
     by_bootstrap = n <= MAX_T_MODELS
-    noise = _normal_draws(spread, resamples, seed) if by_bootstrap else None
+    noise = normal_draws(spread, resamples, np.random.default_rng([seed, 0])) if by_bootstrap else None
     for j in range(n):
         shared = spread[j] if spread.ndim == 2 else np.zeros(n)
         difference_variance = np.maximum(variances[j] + variances - 2.0 * shared, 0.0)
@@ -145,16 +143,6 @@ def _separated(j: int, difference: Floats, error: Floats, noise: Floats | None, 
             apart |= result
             active &= ~result
     return apart
-
-
-def _normal_draws(spread: Floats, resamples: int, seed: int) -> Floats:
-    rng = np.random.default_rng([seed, 0])
-    n = len(spread)
-    standard = rng.standard_normal((resamples, n))
-    if spread.ndim == 1:
-        return standard * np.sqrt(spread)
-    values, vectors = np.linalg.eigh(spread)
-    return np.asarray(standard @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
 
 def _covariance(covariance: ArrayLike, n: int) -> Floats:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from threadpoolctl import threadpool_limits
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence
 
@@ -27,6 +27,7 @@ BLOCK_CELLS = 2**17
 _LONG_ROW = 1000  # from here on a call a resample costs less than numbering all cells of a block
 
 IntervalKind = Literal["percentile", "bca"]
+INTERVALS: tuple[IntervalKind, ...] = ("percentile", "bca")
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
@@ -71,7 +72,7 @@ def bootstrap_draws(columns: ArrayLike, statistic: Statistic, resamples: int = 1
         (resamples,) or (resamples, k).
     """
     table = _columns(columns)
-    check_resamples(resamples)
+    whole_number("resamples", resamples, 2)
     n = len(table)
     # Many small products: threads of the linear algebra would spend their time waiting for one another.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -155,7 +156,7 @@ def bootstrap(
         1.5
     """
     table = _columns(columns)
-    check_interval(interval)
+    one_of("interval", interval, INTERVALS)
     value = float(statistic(table.mean(axis=0, keepdims=True))[0])
     draws = bootstrap_draws(table, statistic, resamples, seed)
     if interval == "bca":
@@ -175,24 +176,19 @@ def bootstrap(
     )
 
 
+def normal_draws(covariance: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Draws (count, n) from a normal distribution with mean 0; covariance (n, n), or variances (n,)."""
+    standard = rng.standard_normal((count, len(covariance)))
+    if covariance.ndim == 1:
+        return standard * np.sqrt(covariance)
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(standard @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
+
+
 def standard_error(draws: Floats) -> float:
     """Standard deviation of the finite draws; NaN when there are fewer than two."""
     finite = draws[np.isfinite(draws)]
     return float(np.std(finite, ddof=1)) if finite.size > 1 else float("nan")
-
-
-def check_resamples(resamples: int) -> None:
-    """Refuse a number of resamples that gives no interval."""
-    if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 2:
-        raise InputError(
-            f"the number of bootstrap resamples must be a whole number of at least 2; got {resamples!r}"
-        )
-
-
-def check_interval(interval: str) -> None:
-    """Refuse an unknown kind of bootstrap interval."""
-    if interval not in ("percentile", "bca"):
-        raise InputError(f"interval must be 'percentile' or 'bca'; got {interval!r}")
 
 
 def _quantiles(sample: Floats, levels: Floats) -> Floats:
