@@ -9,14 +9,15 @@ from scipy.special import softmax
 
 from hardpan.bayes.gaussians.problem import (
     Float,
+    check_cov,
     check_means,
     check_priors,
-    check_temperature,
     cholesky,
     positive,
     real_array,
 )
-from hardpan.errors import InputError
+from hardpan.bayes.gaussians.unequal import check_covs
+from hardpan.errors import InputError, number
 
 
 def posterior(
@@ -76,27 +77,19 @@ def _log_joints(
         raise InputError(f"x must have shape (n, {d}) to match means; got shape {rows.shape}")
     if cov is not None and covs is not None:
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
-    tau = check_temperature(temperature)
+    tau = number("temperature", temperature, "(0, inf)")
     with np.errstate(divide="ignore"):
         log_priors = np.log(check_priors(priors, n_classes))
-    name, values, shapes = "cov", cov, [(), (d,), (d, d)]
-    if covs is not None:
-        name, values, shapes = "covs", covs, [(n_classes,), (n_classes, d), (n_classes, d, d)]
-    array = np.ones(()) if values is None else real_array(name, values)
-    if array.shape not in shapes:
-        raise InputError(
-            f"{name} must have one of the shapes {shapes} for means {centres.shape}; got {array.shape}"
-        )
-    result = np.empty((len(rows), n_classes))
     if covs is None:
         # One whitening serves all classes, and differences from their centre keep the digits that decide.
-        centre = centres.mean(axis=0)
-        white, _ = _whiten(name, array, rows - centre, tau)
-        targets, _ = _whiten(name, array, centres - centre, tau)
-        result = white @ targets.T - 0.5 * np.einsum("kd,kd->k", targets, targets)
-        return np.asarray(result + log_priors)
+        shared, centre = check_cov(cov, d), centres.mean(axis=0)
+        white, _ = _whiten("cov", shared, rows - centre, tau)
+        targets, _ = _whiten("cov", shared, centres - centre, tau)
+        return np.asarray(white @ targets.T - 0.5 * np.einsum("kd,kd->k", targets, targets) + log_priors)
+    own = check_covs(covs, n_classes, d)
+    result = np.empty((len(rows), n_classes))
     for k in range(n_classes):
-        white, log_scale = _whiten(f"{name}[{k}]", array[k], rows - centres[k], tau)
+        white, log_scale = _whiten(f"covs[{k}]", own[k], rows - centres[k], tau)
         result[:, k] = log_priors[k] - log_scale - 0.5 * np.einsum("nd,nd->n", white, white)
     return result
 

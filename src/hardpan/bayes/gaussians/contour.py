@@ -25,7 +25,7 @@ from scipy.special import gammainc, gammaincc
 
 from hardpan.bayes.gaussians.problem import Float
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
-from hardpan.bayes.gaussians.unequal import DiagonalClasses, FullClasses, UnequalClasses
+from hardpan.bayes.gaussians.unequal import UnequalClasses
 from hardpan.errors import HardpanError, InputError
 
 Complex = NDArray[np.complex128]
@@ -48,20 +48,7 @@ def run(classes: UnequalClasses, *, seed: int = 0, rtol: float = 0.0, max_draws:
         raise InputError(
             f"method 'contour' is for two classes; got {len(classes.log_priors)}: use method='chernoff'"
         )
-    return Outcome(log_error(*_pair(classes), classes.log_priors))
-
-
-def _pair(classes: UnequalClasses) -> tuple[Float, Float, Float]:
-    """Ratios of precisions, squared gaps of the means, and how often each occurs."""
-    if isinstance(classes, DiagonalClasses):
-        gap = np.square(classes.means[1] - classes.means[0]) * classes.precisions[0]
-        ratio = classes.precisions[1] / classes.precisions[0]
-        radial = classes.radial_precisions[1] / classes.radial_precisions[0]
-        times = np.concatenate([np.ones(len(ratio)), classes.radii])
-        return np.concatenate([ratio, radial]), np.concatenate([gap, np.zeros(len(radial))]), times
-    assert isinstance(classes, FullClasses)
-    _, ratio, shift = classes.pair(0, 1)
-    return ratio, np.square(shift), np.ones(len(ratio))
+    return Outcome(log_error(*classes.terms(), classes.log_priors))
 
 
 def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> float:

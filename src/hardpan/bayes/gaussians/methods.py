@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardpan.bayes.gaussians import chernoff, contour, exact, hdr, importance, montecarlo
-from hardpan.bayes.gaussians.problem import SharedProblem, check_means, check_temperature, shared_problem
+from hardpan.bayes.gaussians.problem import SharedProblem, check_means, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
 from hardpan.bayes.gaussians.unequal import UnequalClasses, check_covs, unequal_classes
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, one_of, whole_number
 from hardpan.estimates import Estimate
 
 # From a problem and the options seed, rtol, max_draws to an Outcome: a new method is a file with run() and a line.
@@ -79,7 +79,7 @@ def gaussian(
         >>> e.method, round(e.value, 4)
         ('importance', 0.0321)
     """
-    temperature = check_temperature(temperature)
+    temperature = number("temperature", temperature, "(0, inf)")
     check_options(method, rtol, seed, max_draws)
     if covs is not None and cov is not None:
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
@@ -121,11 +121,7 @@ def solve(
 
 def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:
     """Check the options that every estimator takes."""
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if not 0 < rtol < 1:
-        raise InputError(f"rtol must lie between 0 and 1; got {rtol!r}")
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"seed must be a nonnegative integer; got {seed!r}")
-    if max_draws < 1:
-        raise InputError(f"max_draws must be positive; got {max_draws!r}")
+    one_of("method", method, METHODS)
+    number("rtol", rtol, "(0, 1)")
+    whole_number("seed", seed)
+    whole_number("max_draws", max_draws, 1)

@@ -78,17 +78,6 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
     return array / total
 
 
-def check_temperature(temperature: float) -> float:
-    """Give the temperature as a positive, finite float."""
-    try:
-        value = float(temperature)
-    except (TypeError, ValueError):
-        raise InputError(f"temperature must be a positive number; got {temperature!r}") from None
-    if not (np.isfinite(value) and value > 0):
-        raise InputError(f"temperature must be positive and finite; got {value:g}")
-    return value
-
-
 def real_array(name: str, value: ArrayLike) -> Float:
     """Give an argument as a finite float64 array, or say which argument is not one."""
     try:
@@ -101,6 +90,16 @@ def real_array(name: str, value: ArrayLike) -> Float:
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise InputError(f"{name} must be finite; got {array[where]} at index {list(where)}")
+    return array
+
+
+def check_cov(cov: ArrayLike | None, d: int) -> Float:
+    """Give one covariance for all classes as (), (d,) or (d, d) finite numbers, 1 by default."""
+    array = np.ones(()) if cov is None else real_array("cov", cov)
+    if array.shape not in ((), (d,), (d, d)):
+        raise InputError(
+            f"cov must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {array.shape}"
+        )
     return array
 
 
@@ -128,11 +127,7 @@ def positive(name: str, variances: Float) -> Float:
 def _whitened(means: NDArray[Any], cov: ArrayLike | None) -> Iterator[Float]:
     """Blocks (b, m) of whitened columns: the K centred means and their centre; of two classes the difference."""
     n_classes, d = means.shape
-    scale = np.ones(()) if cov is None else real_array("cov", cov)
-    if scale.shape not in ((), (d,), (d, d)):
-        raise InputError(
-            f"cov must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {scale.shape}"
-        )
+    scale = check_cov(cov, d)
     factor = cholesky("cov", scale) if scale.ndim == 2 else None
     deviations = np.broadcast_to(np.sqrt(positive("cov", scale)), d) if factor is None else np.empty(0)
     step = max(1, min(max(_BLOCK_ROWS * n_classes, 1024), _BLOCK_NUMBERS // n_classes)) if factor is None else d

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, isotonic_regression
 
 from hardpan.bayes.gaussians.methods import check_options, gaussian, solve
-from hardpan.bayes.gaussians.problem import SharedProblem, check_temperature, shared_problem
+from hardpan.bayes.gaussians.problem import SharedProblem, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS
 from hardpan.bayes.gaussians.unequal import unequal_classes
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -95,35 +96,22 @@ def gaussian_curve(
         >>> [round(float(v), 4) for v in curve.values]  # Φ(−1/τ)
         [0.0228, 0.1587, 0.3085]
     """
-    grid = [check_temperature(t) for t in temperatures]
+    grid = [number("temperature", t, "(0, inf)") for t in temperatures]
     if not grid:
         raise InputError("temperatures must not be empty; give at least one positive number")
     check_options(method, rtol, seed, max_draws)
+    options: dict[str, Any] = {"rtol": rtol, "seed": seed, "max_draws": max_draws}
     if covs is not None:
-        results = [
-            gaussian(
-                means,
-                cov,
-                priors,
-                covs=covs,
-                temperature=t,
-                method=method,
-                rtol=rtol,
-                seed=seed,
-                max_draws=max_draws,
-            )
-            for t in grid
-        ]
+        options["method"] = method
+        results = [gaussian(means, cov, priors, covs=covs, temperature=t, **options) for t in grid]
         return _curve(grid, results, means, seed)
     problem = shared_problem(means, cov, priors)
-    results = [solve(problem.at(t), method, rtol=rtol, seed=seed, max_draws=max_draws) for t in grid]
+    results = [solve(problem.at(t), method, **options) for t in grid]
     if len(results) == 1 or all(e.n == 0 for e in results):
         return _curve(grid, results, means, seed)
     order = np.argsort(grid, kind="stable")
     risen = _isotonic([results[i] for i in order])
-    back = np.empty(len(grid), dtype=int)
-    back[order] = np.arange(len(grid))
-    return _curve(grid, [risen[i] for i in back], means, seed)
+    return _curve(grid, [risen[i] for i in np.argsort(order)], means, seed)
 
 
 def _curve(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:

@@ -64,6 +64,14 @@ class DiagonalClasses:
         """Uniforms that one draw needs."""
         return len(self.radii)
 
+    def terms(self) -> tuple[Float, Float, Float]:
+        """Of the first two classes: ratios of precisions, squared gaps of the means, and how often each occurs."""
+        gap = np.square(self.means[1] - self.means[0]) * self.precisions[0]
+        ratio = self.precisions[1] / self.precisions[0]
+        radial = self.radial_precisions[1] / self.radial_precisions[0]
+        times = np.concatenate([np.ones(len(ratio)), self.radii])
+        return np.concatenate([ratio, radial]), np.concatenate([gap, np.zeros(len(radial))]), times
+
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
         """log of ∫ (π_k p_k)^{1−s} (π_j p_j)^s for each pair, shape (P,)."""
         ratio = self.precisions[j] / self.precisions[k]
@@ -125,6 +133,11 @@ class FullClasses:
             shift = linalg.solve_triangular(factor, self.means[j] - self.means[k], lower=True, check_finite=False)
             self._pairs[k, j] = (factor @ left, spread**-2.0, left.T @ shift)
         return self._pairs[k, j]
+
+    def terms(self) -> tuple[Float, Float, Float]:
+        """As of :class:`DiagonalClasses`."""
+        _, ratio, shift = self.pair(0, 1)
+        return ratio, np.square(shift), np.ones(len(ratio))
 
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
         """As of :class:`DiagonalClasses`."""
