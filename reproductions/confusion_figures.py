@@ -40,7 +40,7 @@ from hardpan.confusion.charts import distribution, error_by_band, joint
 from hardpan.confusion.charts import variants as variant_charts
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
 from hardpan.confusion.reading import evenly_spaced
-from hardpan.confusion.transfers import Transfer, compact
+from hardpan.confusion.transfers import Transfer
 from hardpan.estimates import Estimate
 from hardpan.report import charts, drawing
 from hardpan.report.sections import Chart
@@ -206,7 +206,10 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
         models={name: _about(model) for name, model in models.items()},
         train_bands=bands["train"],
         test_bands=bands["test"],
-        transfers=tuple(map(compact, pairs)),
+        # Without the histograms, which are in the figures.
+        transfers=tuple(
+            dataclasses.replace(pair, edges=np.zeros(0), counts=np.zeros((0, 0), dtype=np.int64)) for pair in pairs
+        ),
         targets=targets,
         ablation=ablation,
         ablation_scorer=longest.name,

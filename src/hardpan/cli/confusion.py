@@ -18,6 +18,8 @@ from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_std
 from hardpan.cli.data_options import GroupedDataFlags
 from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.confusion import summaries
+from hardpan.confusion.reading import select_epochs
+from hardpan.confusion.scoring import split_rows
 from hardpan.confusion.summaries import ConfusionConfig
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source, short_name
@@ -99,7 +101,7 @@ class Inputs(GroupedDataFlags):
             opened.check_classes()
         if config.seeds:
             opened = opened.select(seeds=config.seeds)
-        epochs = summaries.select_epochs(opened.epochs, config.epochs)
+        epochs = select_epochs(opened.epochs, config.epochs)
         opened = opened if epochs == opened.epochs else opened.select(epochs=epochs)
         return opened if self.subset is None else opened.select(confusion.load_subset(self.subset))
 
@@ -221,7 +223,7 @@ def transfer(
     with progress_on_stderr() as progress:
         for name, path in zip(_model_names(predictions, names), predictions, strict=True):
             result, source = inputs.scores(path, dataset, config, stderr=False, progress=progress)
-            rows = summaries.split_rows(result, config.split)
+            rows = split_rows(result, config.split)
             scores[name] = result.select(rows)
             if source is not None and source.labels is not None:
                 signals = confusion.signals(source, progress=_named(progress, "comparing"))

@@ -158,8 +158,8 @@ def _counts(epochs: int, fractions: Sequence[float]) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(fraction * epochs)) for fraction in fractions}))
 
 
-def _seed_counts(available: int, wanted: Sequence[int] | None) -> tuple[int, ...]:
-    sizes = tuple(sorted({1, available})) if wanted is None else tuple(sorted({int(size) for size in wanted}))
+def _seed_counts(available: int, seeds: Sequence[int] | None) -> tuple[int, ...]:
+    sizes = tuple(sorted({1, available})) if seeds is None else tuple(sorted({int(size) for size in seeds}))
     if not sizes or sizes[0] < 1 or sizes[-1] > available:
-        raise InputError(f"seeds must be numbers of seeds in 1..{available}; got {list(wanted or ())}")
+        raise InputError(f"seeds must be numbers of seeds in 1..{available}; got {list(seeds or ())}")
     return sizes

@@ -103,14 +103,14 @@ def bands(
     count = len(limits) - 1
     cells = np.bincount(band_of * (models + 1) + wrong, minlength=count * (models + 1)).reshape(count, models + 1)
     sums: Floats = np.bincount(band_of, weights=values, minlength=count).astype(np.float64)
-    found = []
+    rows = []
     for i in range(count):
         inside = int(cells[i].sum())
         error = mean_error(int(cells[i] @ np.arange(models + 1)), models, inside, confidence) if inside else None
         centre = float(sums[i] / inside) if inside else math.nan
-        found.append(Band(float(limits[i]), float(limits[i + 1]), inside, centre, error))
+        rows.append(Band(float(limits[i]), float(limits[i + 1]), inside, centre, error))
     return Bands(
-        bands=tuple(found),
+        bands=tuple(rows),
         rho=_band_correlation(cells, sums, confidence, seed),
         by_example=pearson(values, wrong / models, confidence=confidence, seed=seed),
         error=mean_error(int(wrong.sum()), models, n, confidence),
@@ -231,8 +231,7 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
         size = resampled.sum(axis=-1)
         used = size > 0
         error = np.divide(resampled @ np.arange(models + 1.0), models * size, out=np.zeros(size.shape), where=used)
-        columns = np.stack([np.broadcast_to(centre, error.shape), error], axis=-1)
-        x, y = columns[..., 0], columns[..., 1]
+        x, y = np.broadcast_to(centre, error.shape), error
         weight = used / used.sum(axis=-1, keepdims=True)
         means = [np.sum(weight * term, axis=-1) for term in (x, y, x * x, x * y, y * y)]
         return correlation_of_means(np.stack(means, axis=-1))
@@ -282,6 +281,7 @@ def target_errors(
     """
     if not correct:
         raise InputError("correct must name at least one target model")
-    found = {name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()}
-    ordered = sorted(found, key=lambda name: found[name].error.value)
-    return TargetErrors(scored_by, {name: found[name] for name in ordered})
+    targets = {
+        name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()
+    }
+    return TargetErrors(scored_by, dict(sorted(targets.items(), key=lambda item: item[1].error.value)))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import numbers
-from hardpan.confusion.ablation import Ablation, Variant
+from hardpan.confusion.ablation import Ablation
 from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
 from hardpan.report.galleries import gallery_chart, thumbnails
-from hardpan.report.sections import Chart
+from hardpan.report.sections import Chart, fields_of
 
 CELLS = 80
 MOST_CLASSES = 12
@@ -24,11 +24,13 @@ FEWEST_IN_BAND = 5  # the interval of fewer examples fills the chart
 UNIT = "confusion score (bits)"
 
 
-def distribution(groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "") -> Chart:
+def distribution(
+    groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "Distribution of confusion scores"
+) -> Chart:
     """Distribution of the scores of one or more groups of examples, counts on a logarithmic axis."""
     edges = round_edges(top, CELLS)
     counts = {name: np.histogram(values, edges)[0] for name, values in groups.items()}
-    return histograms(counts, edges, title or "Distribution of confusion scores")
+    return histograms(counts, edges, title)
 
 
 def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], title: str) -> Chart:
@@ -44,9 +46,7 @@ def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], t
     return Chart("distribution", title, rows, f"Histogram of scores. {words}.", {"x_title": UNIT, "log": True})
 
 
-def threshold(
-    values: NDArray[np.float64], wrong: NDArray[np.float64] | None, top: float, start: float, title: str = ""
-) -> Chart:
+def threshold(values: NDArray[np.float64], wrong: NDArray[np.float64] | None, top: float, start: float) -> Chart:
     """A histogram with a slider: number of examples and fraction of the errors above the threshold."""
     edges = round_edges(top, CELLS)
     cells = len(edges) - 1
@@ -64,25 +64,17 @@ def threshold(
     total_wrong = None if errors is None else float(errors.sum())
     words = f"Histogram of the scores of {len(values):,} examples; {_halves(counts, edges)}."
     options = {"x_title": UNIT, "start": start, "total": len(values), "wrong": total_wrong}
-    return Chart("threshold", title or "Scores above a threshold", tuple(rows), words, options)
+    return Chart("threshold", "Scores above a threshold", tuple(rows), words, options)
 
 
-def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = UNIT) -> Chart:
+def error_by_band(groups: Mapping[str, Bands], title: str = "Error by band of the score") -> Chart:
     """Error by band, one line per group; bands with fewer than 5 examples are in the table only, as a note says."""
     sizes = [band.examples for result in groups.values() for band in result.bands if band.error is not None]
     fewest = min(FEWEST_IN_BAND, max(sizes, default=0))
     absent = sum(size < fewest for size in sizes)
     rows = tuple(
-        {
-            "group": name,
-            "x": band.mean_score,
-            "low": band.low,
-            "high": band.high,
-            "value": band.error.value,
-            "error_low": band.error.low,
-            "error_high": band.error.high,
-            "count": band.examples,
-        }
+        {"group": name, "x": band.mean_score, "low": band.low, "high": band.high, "count": band.examples}
+        | fields_of(band.error, "value", "error_low", "error_high")
         for name, result in groups.items()
         for band in result.bands
         if band.error is not None and band.examples >= fewest
@@ -90,93 +82,80 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = U
     words = "; ".join(
         f"{name}: Pearson ρ over bands {numbers.plain(result.rho)}" for name, result in groups.items()
     )
-    options = {"x_title": x_title}
+    options = {"x_title": UNIT}
     if absent:
         options["note"] = f"{numbers.counted(absent, 'band')} with fewer than {fewest} examples not drawn."
-    return Chart("error_by_band", title or "Error by band of the score", rows, f"{words}.", options)
+    return Chart("error_by_band", title, rows, f"{words}.", options)
 
 
-def joint(found: Transfer) -> Chart:
+def joint(transfer: Transfer) -> Chart:
     """The two models' scores against one another."""
-    edges, rows = found.edges, []
-    for i, j in zip(*np.nonzero(found.counts), strict=True):
-        rows.append(
-            {
-                "x_low": round(float(edges[i]), 6),
-                "x_high": round(float(edges[i + 1]), 6),
-                "y_low": round(float(edges[j]), 6),
-                "y_high": round(float(edges[j + 1]), 6),
-                "count": int(found.counts[i, j]),
-            }
-        )
-    below = numbers.estimate(found.below) if found.below.n else "none"
-    words = (
-        f"Scores of {found.examples:,} examples by {found.first} and by {found.second}: Kendall τ "
-        f"{numbers.plain(found.tau)}; {below} lie below the diagonal."
-    )
-    options = {"x_title": f"score by {found.first} (bits)", "y_title": f"score by {found.second} (bits)"}
-    title = f"{found.second} against {found.first}: τ = {found.tau.value:.2f}"
-    return Chart("joint", title, tuple(rows), words, options | {"top": float(edges[-1])})
-
-
-def confused(found: ConfusedModels) -> Chart:
-    """Accuracy against mean confusion, one cross per model."""
+    edges = [round(float(edge), 6) for edge in transfer.edges]
     rows = tuple(
         {
-            "name": model.name,
-            "x": model.mean_confusion.value,
-            "x_low": model.mean_confusion.low,
-            "x_high": model.mean_confusion.high,
-            "y": model.accuracy.value,
-            "y_low": model.accuracy.low,
-            "y_high": model.accuracy.high,
+            "x_low": edges[i],
+            "x_high": edges[i + 1],
+            "y_low": edges[j],
+            "y_high": edges[j + 1],
+            "count": int(transfer.counts[i, j]),
         }
-        for model in found.models
+        for i, j in zip(*np.nonzero(transfer.counts), strict=True)
     )
-    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {numbers.plain(found.rho)}."
+    below = numbers.estimate(transfer.below) if transfer.below.n else "none"
+    words = (
+        f"Scores of {transfer.examples:,} examples by {transfer.first} and by {transfer.second}: Kendall τ "
+        f"{numbers.plain(transfer.tau)}; {below} lie below the diagonal."
+    )
+    options = {"x_title": f"score by {transfer.first} (bits)", "y_title": f"score by {transfer.second} (bits)"}
+    title = f"{transfer.second} against {transfer.first}: τ = {transfer.tau.value:.2f}"
+    return Chart("joint", title, rows, words, options | {"top": float(transfer.edges[-1])})
+
+
+def confused(result: ConfusedModels) -> Chart:
+    """Accuracy against mean confusion, one cross per model."""
+    rows = tuple(
+        {"name": model.name}
+        | fields_of(model.mean_confusion, "x", "x_low", "x_high")
+        | fields_of(model.accuracy, "y", "y_low", "y_high")
+        for model in result.models
+    )
+    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {numbers.plain(result.rho)}."
     options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy"}
     return Chart("confused", "Accuracy against mean confusion", rows, words, options)
 
 
-def predictors(found: Predictors) -> Chart:
+def predictors(result: Predictors) -> Chart:
     """AUROC of each difficulty score, with its interval."""
-    rows = tuple(
-        {
-            "name": row.name,
-            "value": row.auroc.value,
-            "low": row.auroc.low,
-            "high": row.auroc.high,
-            "role": "ceiling" if row.name == "confusion score" else "muted" if row.uses_labels else "floor",
-        }
-        for row in found.rows
+    roles = (
+        "ceiling" if row.name == "confusion score" else "muted" if row.uses_labels else "floor"
+        for row in result.rows
     )
-    first, last = found.rows[0], found.rows[-1]
+    rows = tuple(
+        {"name": row.name, "role": role, **fields_of(row.auroc)}
+        for row, role in zip(result.rows, roles, strict=True)
+    )
+    first, last = result.rows[0], result.rows[-1]
     words = f"AUROC from {first.name} ({first.auroc.value:.3f}) to {last.name} ({last.auroc.value:.3f})."
     title = "AUROC of each difficulty score for errors"
     return Chart("dots", title, rows, words, {"x_title": "AUROC for errors"})
 
 
-def variants(found: Ablation, seeds: int) -> tuple[Chart, ...]:
+def variants(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
     """Figures 5 and 6 for one number of seeds: distributions, and errors by band where there is a target."""
-    variants = [item for item in found.variants if item.seeds == seeds]
-    noun = f"{seeds} seed" + ("" if seeds == 1 else "s")
-    charts = [
-        histograms(
-            {_epochs(item): item.counts for item in variants}, found.edges, f"Distribution of scores, {noun}"
-        )
-    ]
-    targeted = {_epochs(item) + _rho(item.bands): item.bands for item in variants if item.bands}
+    variants = {
+        numbers.counted(len(item.epochs), "epoch"): item for item in ablation.variants if item.seeds == seeds
+    }
+    noun = numbers.counted(seeds, "seed")
+    counts = {epochs: item.counts for epochs, item in variants.items()}
+    charts = [histograms(counts, ablation.edges, f"Distribution of scores, {noun}")]
+    targeted = {epochs + _rho(item.bands): item.bands for epochs, item in variants.items() if item.bands}
     if targeted:
-        charts.append(error_by_band(targeted, f"Error of {found.target or 'the model'} by band, {noun}"))
+        charts.append(error_by_band(targeted, f"Error of {ablation.target or 'the model'} by band, {noun}"))
     return tuple(charts)
 
 
-def _epochs(item: Variant) -> str:
-    return f"{len(item.epochs)} epoch" + ("" if len(item.epochs) == 1 else "s")
-
-
-def _rho(found: Bands) -> str:
-    return f", ρ = {found.rho.value:.2f}" if np.isfinite(found.rho.value) else ""
+def _rho(bands: Bands) -> str:
+    return f", ρ = {bands.rho.value:.2f}" if np.isfinite(bands.rho.value) else ""
 
 
 def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
@@ -185,9 +164,7 @@ def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
     return f"{upper:,} of {total:,} examples in the upper half of the range"
 
 
-def groups_by_class(
-    scores: Scores, *, each: int = 8, easiest: bool = False, most_classes: int = MOST_CLASSES
-) -> dict[str, NDArray[np.int64]]:
+def groups_by_class(scores: Scores, *, each: int = 8, easiest: bool = False) -> dict[str, NDArray[np.int64]]:
     """Row numbers of the most (or least) confusing examples of each class, or of all without labels.
 
     Of many classes, those with the highest mean score are used.
@@ -203,10 +180,10 @@ def groups_by_class(
     if scores.labels is None:
         return {"all classes": order[: each * 4]}
     present = np.unique(scores.labels)
-    if len(present) > most_classes:
+    if len(present) > MOST_CLASSES:
         totals = np.bincount(scores.labels, weights=scores.values)
         means = totals[present] / np.bincount(scores.labels)[present]
-        present = np.sort(present[np.argsort(-means, kind="stable")[:most_classes]])
+        present = np.sort(present[np.argsort(-means, kind="stable")[:MOST_CLASSES]])
     labels = scores.labels[order]
     return {class_name(scores, int(label)): order[labels == label][:each] for label in present}
 
@@ -218,7 +195,6 @@ def gallery(
     dataset: Dataset,
     *,
     predicted: NDArray[np.int64] | None = None,
-    more: Mapping[str, Sequence[Any]] | None = None,
 ) -> Chart | None:
     """A gallery of examples; None if the dataset has no images.
 
@@ -228,17 +204,14 @@ def gallery(
         scores: their scores; labels and class names come from them.
         dataset: the images, joined by id.
         predicted: (N,) the ensemble's predictions.
-        more: further columns (N,) to show with an example.
     """
     if dataset.x.ndim not in (3, 4):
         return None
     rows = [(name, int(row)) for name, group in groups.items() for row in np.asarray(group, dtype=np.int64)]
     if not rows:
         return None
-    index = np.array([row for _, row in rows])
-    positions = rows_of(dataset.ids, scores.ids[index])
-    images = dataset.x[positions]
-    images = thumbnails(images, float(dataset.x.min()), float(dataset.x.max()))
+    positions = rows_of(dataset.ids, scores.ids[[row for _, row in rows]])
+    images = thumbnails(dataset.x[positions], float(dataset.x.min()), float(dataset.x.max()))
     tiles = []
     for (group, row), position in zip(rows, positions.tolist(), strict=True):
         story = {"id": str(scores.ids[row])}
@@ -253,7 +226,6 @@ def gallery(
             story["predicted"] = class_name(scores, int(predicted[row]))
         if scores.split is not None:
             story["split"] = str(scores.split[row])
-        story |= {name: str(column[row]) for name, column in (more or {}).items()}
         # The slider compares the number; a person reads the text, which has the standard error.
         tiles.append({"group": group, **story, "shown": text, "score": round(float(scores.values[row]), 4)})
     words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."

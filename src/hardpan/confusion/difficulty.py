@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.execution import Progress
 from hardpan.files import record
 
@@ -38,7 +38,7 @@ NEED_LABELS = ("AUM", "forgetting", "cartography confidence", "cartography varia
 
 
 @record
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Signals:
     """Difficulty scores, predictions and label probabilities of each example.
 
@@ -59,9 +59,9 @@ class Signals:
     ids: NDArray[np.str_]
     difficulties: Mapping[str, NDArray[np.float64]]
     predicted: NDArray[np.int64]
-    correct_seeds: NDArray[np.bool_] | None
-    correct_ensemble: NDArray[np.bool_] | None
-    label_probability: NDArray[np.float64] | None
+    correct_seeds: NDArray[np.bool_] | None = None
+    correct_ensemble: NDArray[np.bool_] | None = None
+    label_probability: NDArray[np.float64] | None = None
     other: NDArray[np.int64]
     other_probability: NDArray[np.float64]
     labels: NDArray[np.int64] | None
@@ -75,17 +75,17 @@ class Signals:
         """The same for some examples: a mask or row numbers."""
         index = np.asarray(rows)
         names = ("ids", "predicted", "correct_seeds", "correct_ensemble", "label_probability", "other", "labels")
-        cut: dict[str, Any] = {}
-        for name in (*names, "other_probability"):
-            column = getattr(self, name)
-            cut[name] = None if column is None else column[..., index]
+        columns: dict[str, Any] = {
+            name: column[..., index]
+            for name in (*names, "other_probability")
+            if (column := getattr(self, name)) is not None
+        }
         difficulties = {name: column[index] for name, column in self.difficulties.items()}
-        return dataclasses.replace(self, difficulties=difficulties, **cut)
+        return dataclasses.replace(self, difficulties=difficulties, **columns)
 
     def correct(self, of: str = "ensemble") -> NDArray[np.bool_]:
         """Right or wrong at the last epoch: of the "ensemble" (N,), or of all "seeds" (S, N)."""
-        if of not in ("ensemble", "seeds"):
-            raise InputError(f"of must be 'ensemble' or 'seeds'; got {of!r}")
+        one_of("of", of, ("ensemble", "seeds"))
         result = self.correct_seeds if of == "seeds" else self.correct_ensemble
         if result is None:
             raise InputError(UNLABELLED)
@@ -124,19 +124,13 @@ def signals(
     result = map_rows(source, functools.partial(_signals, labels=source.labels), progress=progress, copies=_COPIES)
     columns = {name: np.concatenate([item[name] for item in result], axis=-1) for name in result[0]}
     difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
-    known = source.labels is not None
     return Signals(
         ids=np.asarray(source.ids, dtype=np.str_),
         difficulties=difficulties,
-        predicted=columns["predicted"],
-        correct_seeds=columns["correct_seeds"] if known else None,
-        correct_ensemble=columns["correct_ensemble"] if known else None,
-        label_probability=columns["label_probability"] if known else None,
-        other=columns["other"],
-        other_probability=columns["other_probability"],
         labels=source.labels,
         seeds=source.seeds,
         epochs=source.epochs,
+        **columns,
     )
 
 
@@ -195,10 +189,10 @@ def _last(task: RowTask, probs: NDArray[Any], entropy: Floats) -> dict[str, NDAr
 def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
     """Largest probability (..., rows) of (..., rows, C) apart from one class per row; works in place of a copy."""
     rows = np.arange(len(classes))
-    kept = probs[..., rows, classes]
+    own = probs[..., rows, classes]
     probs[..., rows, classes] = 0.0
     result: Floats = probs.max(axis=-1).astype(np.float64)
-    probs[..., rows, classes] = kept
+    probs[..., rows, classes] = own
     return result
 
 

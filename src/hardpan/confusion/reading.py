@@ -56,11 +56,11 @@ def open_selected(
         columns = {"labels": check_labels(labels, len(result), result.n_classes)}
         result = View(result, columns=columns)
     if seeds is not None:
-        wanted = _whole_numbers("seeds", np.atleast_1d(np.asarray(seeds)), "numbers such as [0, 1, 2]")
-        result = result.select(seeds=wanted)
+        numbers = _whole_numbers("seeds", np.atleast_1d(np.asarray(seeds)), "numbers such as [0, 1, 2]")
+        result = result.select(seeds=numbers)
     result.last_epoch()
-    kept = select_epochs(result.epochs, epochs)
-    return result if kept == result.epochs else result.select(epochs=kept)
+    selected = select_epochs(result.epochs, epochs)
+    return result if selected == result.epochs else result.select(epochs=selected)
 
 
 def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np.int64]:
@@ -75,31 +75,31 @@ def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np
     return numbers.astype(np.int64)
 
 
-def select_epochs(available: Sequence[int], wanted: Epochs) -> tuple[int, ...]:
+def select_epochs(available: Sequence[int], epochs: Epochs) -> tuple[int, ...]:
     """Epochs to use: all, every k-th beginning with the first, or those listed; numbers may be text.
 
     Example:
         >>> select_epochs(range(10), 4), select_epochs(range(10), [9, 0]), select_epochs(range(10), "9,0")
         ((0, 4, 8), (9, 0), (9, 0))
     """
-    if isinstance(wanted, str):
-        if wanted == "all":
+    if isinstance(epochs, str):
+        if epochs == "all":
             return tuple(available)
         try:
-            numbers = tuple(int(number) for number in wanted.split(",") if number)
+            numbers = tuple(int(number) for number in epochs.split(",") if number)
         except ValueError:
             raise InputError(
-                f'epochs must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {wanted!r}'
+                f'epochs must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {epochs!r}'
             ) from None
-        return select_epochs(available, numbers if "," in wanted or not numbers else numbers[0])
-    if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
-        if not 1 <= wanted <= max(len(available), 1):
+        return select_epochs(available, numbers if "," in epochs or not numbers else numbers[0])
+    if isinstance(epochs, (int, np.integer)) and not isinstance(epochs, bool):
+        if not 1 <= epochs <= max(len(available), 1):
             raise InputError(
                 f"epochs must be 1 to {len(available)} if it is a number (every k-th epoch), or a list; got "
-                f"{wanted}"
+                f"{epochs}"
             )
-        return tuple(available)[:: int(wanted)]
-    listed = _whole_numbers("epochs", wanted, '"all", a whole number k for every k-th, or a list of numbers')
+        return tuple(available)[:: int(epochs)]
+    listed = _whole_numbers("epochs", epochs, '"all", a whole number k for every k-th, or a list of numbers')
     missing = [epoch for epoch in listed if epoch not in available]
     if missing or not listed or len(set(listed)) != len(listed):
         known = ", ".join(map(str, available)) if len(available) <= 12 else f"{available[0]} to {available[-1]}"
@@ -240,9 +240,9 @@ def _plain_array(predictions: Predictions) -> NDArray[Any] | None:
     array = base.array if isinstance(base, ArrayPredictions) else None
     if array is None:
         return None
-    for axis, (wanted, known) in enumerate(((predictions.seeds, base.seeds), (predictions.epochs, base.epochs))):
-        if wanted != known:
-            array = np.take(array, [known.index(number) for number in wanted], axis=axis)
+    for axis, (used, all_of) in enumerate(((predictions.seeds, base.seeds), (predictions.epochs, base.epochs))):
+        if used != all_of:
+            array = np.take(array, [all_of.index(number) for number in used], axis=axis)
     return array
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from scipy import special
 
 from hardpan import files
 from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import array_hash, record
@@ -98,10 +98,9 @@ class Scores:
         if scale == 1.0:
             return self
         names = ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves")
-        columns: dict[str, Any] = {}
-        for name in names:
-            column = getattr(self, name)
-            columns[name] = None if column is None else column * scale
+        columns: dict[str, Any] = {
+            name: column * scale for name in names if (column := getattr(self, name)) is not None
+        }
         return dataclasses.replace(self, base=2.0, **columns)
 
     def interval(self, confidence: float = 0.95, *, many_seeds: bool = False) -> tuple[Floats, Floats]:
@@ -138,11 +137,10 @@ class Scores:
         if callable(getattr(rows, "rows", None)):
             rows = np.sort(rows.rows(self.ids))
         index = np.asarray(rows)
-        cut: dict[str, Any] = {}
-        for name in _BY_EXAMPLE:
-            column = getattr(self, name)
-            cut[name] = None if column is None else column[..., index]
-        return dataclasses.replace(self, **cut)
+        columns: dict[str, Any] = {
+            name: column[..., index] for name in _BY_EXAMPLE if (column := getattr(self, name)) is not None
+        }
+        return dataclasses.replace(self, **columns)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``scores.csv``, and ``scores/scores.json`` with its arrays; returns the path of the JSON."""
@@ -235,16 +233,13 @@ def _scored(task: RowTask, *, stderr: bool) -> Mapping[str, Floats]:
     """The scores of some rows in bits, and what their standard errors need."""
     epochs, seeds = len(task.epochs), len(task.seeds)
     if not stderr:
-        total = np.zeros(len(task))
-        for t in range(epochs):
-            total += entropies(task, t)
-        return {"values": total / epochs}
+        return {"values": sum_in_order(entropies(task, t) for t in range(epochs)) / epochs}
     curve = np.stack([entropies(task, t) for t in range(epochs)])
     results = {"values": mean_in_order(curve)}
     if seeds > 1:
         rest = [[seed for seed in range(seeds) if seed != out] for out in range(seeds)]
         results["left_out"] = np.stack(
-            [mean_in_order(np.stack([entropies(task, t, kept) for t in range(epochs)])) for kept in rest]
+            [sum_in_order(entropies(task, t, some) for t in range(epochs)) / epochs for some in rest]
         )
         results["stderr_seeds"] = np.sqrt(jackknife_variance(results["left_out"]))
     if epochs > 1:
@@ -253,21 +248,22 @@ def _scored(task: RowTask, *, stderr: bool) -> Mapping[str, Floats]:
     return results
 
 
-def mean_in_order(values: Floats) -> Floats:
-    """The mean over the first axis, added one after another.
+def sum_in_order(rows: Iterable[Floats]) -> Floats:
+    """The sum of arrays of one shape, added one after another.
 
     NumPy chooses the order of a sum by the shape, so that the last bit would depend on the size of a block.
     """
-    total = np.zeros(values.shape[1:])
-    for row in values:
-        total += row
-    return total / len(values)
+    return functools.reduce(np.add, rows)
+
+
+def mean_in_order(rows: Floats) -> Floats:
+    """The mean over the first axis, added one after another."""
+    return sum_in_order(rows) / len(rows)
 
 
 def _unit(base: float) -> float:
     """What a bit is in logarithms to ``base``."""
-    if isinstance(base, bool) or not isinstance(base, (int, float)) or not (math.isfinite(base) and base > 1):
-        raise InputError(f"base must be a number above 1, such as 2 for bits; got {base!r}")
+    number("base", base, "(1, inf)")
     return 1.0 if base == 2 else math.log(2.0) / math.log(base)
 
 
@@ -284,15 +280,8 @@ def jackknife_variance(left_out: Floats) -> Floats:
         >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])).round(4))  # of the means without one of three
         1.3333
     """
-    count = len(left_out)
-    centre = np.zeros(left_out.shape[1:])
-    for row in left_out:
-        centre += row
-    centre /= count
-    spread = np.zeros(left_out.shape[1:])
-    for row in left_out:
-        spread += (row - centre) ** 2
-    return np.asarray((count - 1) / count * spread)
+    count, centre = len(left_out), mean_in_order(left_out)
+    return np.asarray((count - 1) / count * sum_in_order((row - centre) ** 2 for row in left_out))
 
 
 def block_length(epochs: int) -> int:
@@ -325,18 +314,10 @@ def block_variance(curve: Floats) -> Floats:
         >>> float(block_variance(np.array([0.0, 1.0])))  # blocks of one: the ordinary bootstrap
         0.125
     """
-    epochs = len(curve)
+    epochs, centre = len(curve), mean_in_order(curve)
     length = block_length(epochs)
-    centre = np.zeros(curve.shape[1:])
-    for row in curve:
-        centre += row
-    centre /= epochs
-    spread = np.zeros(curve.shape[1:])
-    for first in range(epochs):
-        block = np.zeros(curve.shape[1:])
-        for step in range(length):
-            block += curve[(first + step) % epochs]
-        spread += (block / length - centre) ** 2
+    blocks = (curve[np.arange(first, first + length) % epochs] for first in range(epochs))
+    spread = sum_in_order((mean_in_order(block) - centre) ** 2 for block in blocks)
     return np.asarray(spread * length / epochs**2)
 
 
@@ -433,18 +414,18 @@ def _accumulated(path: str) -> Scores | None:
     from hardpan.predictions.scores import open_scores
 
     try:
-        kept = open_scores(path)
+        stored = open_scores(path)
     except InputError:  # predictions, or no store at all: refused where they are opened
         return None
     return Scores(
-        ids=kept.ids,
-        values=kept.values,
-        labels=kept.labels,
-        split=kept.split,
-        class_names=kept.class_names,
-        n_classes=kept.n_classes,
-        seeds=tuple(range(kept.seeds)),
-        epochs=kept.epochs,
+        ids=stored.ids,
+        values=stored.values,
+        labels=stored.labels,
+        split=stored.split,
+        class_names=stored.class_names,
+        n_classes=stored.n_classes,
+        seeds=tuple(range(stored.seeds)),
+        epochs=stored.epochs,
         source=path,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
 from hardpan.confusion.reading import check_labels
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, whole_number
 from hardpan.files import array_hash, record
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 @record
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Subset:
     """The ids of some examples, and how they were selected: the manifest that commands take as ``--subset``, or
     after the data, as ``DATA@FILE.json``.
@@ -48,18 +48,18 @@ class Subset:
 
     ids: NDArray[np.str_]
     ids_sha256: str
-    scores_sha256: str
+    scores_sha256: str = ""
     rule: str
     value: float
-    threshold: float
-    balanced: bool
-    easiest: bool
+    threshold: float = 0.0
+    balanced: bool = False
+    easiest: bool = False
     examples: int
-    per_class: Mapping[str, int]
-    seeds: tuple[int, ...]
-    epochs: tuple[int, ...]
-    base: float
-    source: str
+    per_class: Mapping[str, int] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+    base: float = 2.0
+    source: str = ""
     version: int = VERSION
 
     def __len__(self) -> int:
@@ -163,9 +163,7 @@ def subset(
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{rule} must be a number; got {value!r}")
     if rule == "fraction":
-        if not 0.0 < value <= 1.0:
-            raise InputError(f"fraction must be in 0 < f ≤ 1, such as 0.1 for the hardest tenth; got {value!r}")
-        rule, value = "quantile", 1.0 - float(value)
+        rule, value = "quantile", 1.0 - number("fraction", value, "(0, 1]")
     classes = scores.labels if labels is None else check_labels(labels, len(scores), scores.n_classes)
     if balanced and classes is None:
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
@@ -173,25 +171,25 @@ def subset(
     hardness = -scores.values if easiest else scores.values
     order = np.lexsort((scores.ids, -hardness))
     pools = [order] if not balanced or classes is None else _by_class(order, classes, rule)
-    kept = np.concatenate([pool[: _size(hardness[pool], rule, value, easiest, len(pools))] for pool in pools])
-    if not len(kept):
+    rows = np.concatenate([pool[: _size(hardness[pool], rule, value, easiest, len(pools))] for pool in pools])
+    if not len(rows):
         raise InputError(
             f"no score is {'at most' if easiest else 'at least'} {value:g}; scores lie in "
             f"{scores.values.min():.4g} to {scores.values.max():.4g}"
         )
-    kept = kept[np.lexsort((scores.ids[kept], -hardness[kept]))]
-    ids = scores.ids[kept]
+    rows = rows[np.lexsort((scores.ids[rows], -hardness[rows]))]
+    ids = scores.ids[rows]
     return Subset(
         ids=ids,
         ids_sha256=_ids_hash(ids),
         scores_sha256=scores.sha256,
         rule=rule,
         value=float(value),
-        threshold=float(scores.values[kept[-1]]),
+        threshold=float(scores.values[rows[-1]]),
         balanced=balanced,
         easiest=easiest,
         examples=len(scores),
-        per_class={} if classes is None else _counts(classes[kept], scores),
+        per_class={} if classes is None else _counts(classes[rows], scores),
         seeds=scores.seeds,
         epochs=scores.epochs,
         base=scores.base,
@@ -217,17 +215,9 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
     return Subset(
         ids=names,
         ids_sha256=_ids_hash(names),
-        scores_sha256="",
         rule="by hand",
         value=float(len(names)),
-        threshold=0.0,
-        balanced=False,
-        easiest=False,
         examples=int(examples),
-        per_class={},
-        seeds=(),
-        epochs=(),
-        base=2.0,
         source=source,
     )
 
@@ -253,15 +243,11 @@ def _size(hardness: NDArray[np.float64], rule: str, value: float, easiest: bool,
     """How many of a pool, sorted most confusing first, are taken."""
     n = len(hardness)
     if rule == "threshold":
-        if not np.isfinite(value):
-            raise InputError(f"threshold must be a finite number; got {value!r}")
+        number("threshold", value, "(-inf, inf)")
         return int(np.count_nonzero(hardness >= (-value if easiest else value)))
     if rule == "quantile":
-        if not 0.0 <= value < 1.0:
-            raise InputError(f"quantile must lie in 0 ≤ q < 1, such as 0.9 for the hardest tenth; got {value!r}")
-        return max(1, round((1.0 - value) * n))
-    if isinstance(value, bool) or value != int(value) or value < 1:
-        raise InputError(f"count must be a whole number of at least 1; got {value!r}")
+        return max(1, round((1.0 - number("quantile", value, "[0, 1)")) * n))
+    whole_number("count", value, 1)
     if value % pools:
         raise InputError(f"count must divide by the {pools} classes for a balanced subset; got {value:g}")
     if value // pools > n:

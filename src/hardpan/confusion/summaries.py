@@ -19,36 +19,17 @@ from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors
 from hardpan.confusion.difficulty import Signals, signals
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
 from hardpan.confusion.label_noise import LabelIssues, label_issues
-from hardpan.confusion.reading import select_epochs
 from hardpan.confusion.scoring import Scores, Stability, split_rows, stability
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.transfers import Transfer, common_rows, transfer
 from hardpan.data.dataset import Dataset
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
-
-__all__ = [
-    "AblationReport",
-    "BandsReport",
-    "ComparisonReport",
-    "ConfusionConfig",
-    "ScoreReport",
-    "SubsetReport",
-    "TransferReport",
-    "ablation_of",
-    "bands_by_split",
-    "compare_scores",
-    "is_manifest",
-    "select_epochs",
-    "split_rows",
-    "summarize",
-    "transfer_between",
-]
 
 HARDEST = 20
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -85,8 +66,7 @@ class ConfusionConfig:
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
-        if self.of not in ("seeds", "ensemble"):
-            raise InputError(f"of must be seeds or ensemble; got {self.of!r}")
+        one_of("of", self.of, ("seeds", "ensemble"))
 
 
 @record
@@ -178,14 +158,14 @@ def summarize(
     if signals is not None and not np.array_equal(signals.ids, scores.ids):
         raise InputError("signals and scores must be of the same examples in the same order")
     rows = split_rows(scores, config.split)
-    part = scores.select(rows)
-    values = part.values
+    own = scores.select(rows)
+    values = own.values
     order = np.argsort(-values, kind="stable")[:HARDEST]
     result, missed, issues = None, None, None
     if signals is not None and signals.labels is not None:
         here = signals.select(rows)
         right = here.correct("seeds")
-        result = bands(part.in_bits(), right, confidence=config.confidence)
+        result = bands(own.in_bits(), right, confidence=config.confidence)
         missed = stats.share(int((~right.any(axis=0)).sum()), len(rows), config.confidence)
         issues = dataclasses.replace(
             label_issues(here, confidence=config.confidence), class_names=scores.class_names, source=scores.source
@@ -193,16 +173,16 @@ def summarize(
     return ScoreReport(
         source=scores.source,
         split=config.split,
-        examples=len(part),
-        with_train=part.split is not None and bool((part.split == "train").any()),
+        examples=len(own),
+        with_train=own.split is not None and bool((own.split == "train").any()),
         seeds=scores.seeds,
         epochs=scores.epochs,
         base=scores.base,
         largest=scores.largest,
         mean=stats.mean(values, config.confidence, least=0.0),
         quantiles={f"{level:g}": float(np.quantile(values, level)) for level in QUANTILES},
-        hardest=tuple((str(part.ids[row]), float(values[row])) for row in order),
-        stability=None if part.stderr is None else stability(part.in_bits()),
+        hardest=tuple((str(own.ids[row]), float(values[row])) for row in order),
+        stability=None if own.stderr is None else stability(own.in_bits()),
         bands=result,
         no_seed_right=missed,
         label_issues=None if issues is None else issues.count,
@@ -338,17 +318,19 @@ def ablation_of(
         progress: called with a step and the fraction done.
     """
     config = config or ConfusionConfig()
-    aimed = predictions if target is None else target
-    if target is not None and target.labels is None:
-        raise InputError(f"target {target.where}: has no labels, so that its errors are unknown; give --data too")
-    right = None
-    if aimed.labels is not None:
-        aligned = aimed if target is None else aimed.align(predictions.ids, check=False)
+    aligned = predictions
+    if target is not None:
+        if target.labels is None:
+            raise InputError(
+                f"target {target.where}: has no labels, so that its errors are unknown; give --data too"
+            )
+        aligned = target.align(predictions.ids, check=False)
         if len(aligned) != len(predictions):
             lacking = len(predictions) - len(aligned)
-            raise InputError(f"target {aimed.where}: lacks {lacking:,} of the {len(predictions):,} examples")
-        right = signals(aligned).correct(config.of)
-        right = right if rows is None else right[..., np.asarray(rows)]
+            raise InputError(f"target {target.where}: lacks {lacking:,} of the {len(predictions):,} examples")
+    right = None if aligned.labels is None else signals(aligned).correct(config.of)
+    if right is not None and rows is not None:
+        right = right[..., np.asarray(rows)]
     result = ablate(
         predictions, fractions=fractions, seeds=seeds, rows=rows, correct=right, target=name, progress=progress
     )

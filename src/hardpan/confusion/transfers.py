@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +32,7 @@ class Transfer:
         tau: Kendall's τ-b.
         rho: Pearson's ρ.
         below: fraction of examples, among those that differ, that confuse the second model less: below the
-        diagonal.
+            diagonal.
         examples: number of examples that both have scored.
         edges: (k+1,) limits of the histogram's cells, on both axes.
         counts: (k, k) examples by cell; first index the first model's score.
@@ -138,8 +137,3 @@ def common_rows(
         raise InputError(f"{names[0]} and {names[1]}: share no example id; score both on the same dataset")
     order = np.argsort(a, kind="stable")
     return a[order].astype(np.int64), b[order].astype(np.int64)
-
-
-def compact(item: Transfer) -> Transfer:
-    """The same without the histogram, for printing."""
-    return dataclasses.replace(item, edges=np.zeros(0), counts=np.zeros((0, 0), dtype=np.int64))
