@@ -84,22 +84,22 @@ def test_same_seed_same_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
         ({"original": np.zeros(5)}, "original"),
-        ({"new": np.zeros((50, 3))}, "one size"),
-        ({"original": np.full((50, 4), np.nan)}, "must be finite"),
-        ({"original_labels": np.zeros(50)}, "labels of both sets"),
-        ({"original_labels": np.zeros(50), "new_labels": np.ones(50)}, "no class in common"),
-        ({"original_labels": np.zeros(3), "new_labels": np.ones(50)}, "original_labels must be"),
-        ({"classifier": "tree"}, "classifier must be"),
-        ({"held_out": 1.0}, "held_out must lie"),
-        ({"test": "t"}, "test must be"),
-        ({"permutations": 0}, "permutations must be"),
+        ({"new": np.zeros((50, 3))}, "original and new"),
+        ({"original": np.full((50, 4), np.nan)}, "original"),
+        ({"original_labels": np.zeros(50)}, "labels"),
+        ({"original_labels": np.zeros(50), "new_labels": np.ones(50)}, "original and new"),
+        ({"original_labels": np.zeros(3), "new_labels": np.ones(50)}, "original_labels"),
+        ({"classifier": "tree"}, "classifier"),
+        ({"held_out": 1.0}, "held_out"),
+        ({"test": "t"}, "test"),
+        ({"permutations": 0}, "permutations"),
         ({"original": np.zeros((4, 4))}, "too small to split"),
     ],
 )
-def test_bad_input_is_refused(arguments: dict[str, object], message: str) -> None:
-    given: dict[str, object] = {"original": normal(0, 50), "new": normal(1, 50)} | arguments
-    with pytest.raises(InputError, match=message):
-        discriminate(**given)  # type: ignore[arg-type]
+def test_bad_input_is_refused(arguments: dict[str, object], argument: str) -> None:
+    options: dict[str, object] = {"original": normal(0, 50), "new": normal(1, 50)} | arguments
+    with pytest.raises(InputError, match=argument):
+        discriminate(**options)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardpan import files
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -323,9 +323,7 @@ def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, resamples: int = 10_
     if not _has_dates(sets):
         raise InputError("gap by date needs at least 3 models with dates that differ")
     known = np.isfinite(dates)
-    x = dates[known] - dates[known].mean()
-    y = sets.gaps[known]
-    y = y - y.mean()
+    x, y = dates[known] - dates[known].mean(), sets.gaps[known] - sets.gaps[known].mean()
 
     def slope(means: Floats) -> Floats:
         spread = means[:, 2] - means[:, 0] ** 2
@@ -504,8 +502,7 @@ def pairs(
         ('model-1', True)
     """
     sets = two_sets(original, new)
-    if test_set not in ("original", "new"):
-        raise InputError(f"test_set must be 'original' or 'new'; got {test_set!r}")
+    one_of("test_set", test_set, ("original", "new"))
     side: Side = getattr(sets, test_set)
     if side.scores is None or not side.binary:
         raise InputError("pairs needs right or wrong example by example; got counts or fractional scores")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
@@ -52,8 +52,8 @@ def difficulty_from_line(u: ArrayLike, v: ArrayLike, sigma: float, mu: float = 0
         >>> round(float(mu), 12), round(float(sigma), 12)
         (0.5, 1.2)
     """
-    if not (np.isfinite(sigma) and sigma >= 0 and np.isfinite(mu)):
-        raise InputError(f"sigma must be a number of at least 0 and mu a number; got sigma={sigma!r}, mu={mu!r}")
+    number("sigma", sigma, "[0, inf)")
+    number("mu", mu, "(-inf, inf)")
     slope, offset = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
     if (slope <= 0).any():
         raise InputError(f"u must be above 0 in the difficulty model; got {slope[slope <= 0].flat[0]:g}")
@@ -65,8 +65,7 @@ def difficulty_from_line(u: ArrayLike, v: ArrayLike, sigma: float, mu: float = 0
 
 def line_from_difficulty(mu: float, sigma: float, new_mu: float, new_sigma: float) -> tuple[float, float]:
     """(u, v) of the probit line between sets with difficulties N(mu, sigma²) and N(new_mu, new_sigma²)."""
-    if sigma < 0 or new_sigma < 0:
-        raise InputError(f"sigma must be at least 0; got {min(sigma, new_sigma):g}")
+    number("sigma", min(sigma, new_sigma), "[0, inf)")
     width = float(np.sqrt(new_sigma**2 + 1.0))
     return float(np.sqrt(sigma**2 + 1.0)) / width, (mu - new_mu) / width
 
@@ -160,10 +159,10 @@ def simulate_counts(
     """
     rng = np.random.default_rng([seed, 2])
     expected = expected_accuracies(skills, mu=mu, sigma=sigma)
-    drawn = [rng.binomial(examples[side], expected[side]) for side in range(2)]
+    correct = [rng.binomial(examples[side], expected[side]) for side in range(2)]
     totals = np.broadcast_to(np.array(examples), (len(expected[0]), 2))
     return Outcomes(
-        np.stack(drawn, axis=1) / totals,
+        np.stack(correct, axis=1) / totals,
         _names(len(expected[0])),
         np.array(["original", "new"]),
         totals=totals.astype(np.int64),

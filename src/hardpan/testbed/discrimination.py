@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -96,12 +96,9 @@ def discriminate(
     a, b = _features(original, "original"), _features(new, "new")
     if a.shape[1] != b.shape[1]:
         raise InputError(f"original and new must have features of one size; got {a.shape[1]} and {b.shape[1]}")
-    if not 0 < held_out < 1:
-        raise InputError(f"held_out must lie between 0 and 1; got {held_out}; 0.2 is usual")
-    if test not in ("split", "permutation"):
-        raise InputError(f"test must be 'split' or 'permutation'; got {test!r}")
-    if permutations < 1:
-        raise InputError(f"permutations must be at least 1; got {permutations}")
+    number("held_out", held_out, "(0, 1)")
+    one_of("test", test, ("split", "permutation"))
+    whole_number("permutations", permutations, 1)
     strata_a, strata_b = _strata(original_labels, len(a), "original"), _strata(new_labels, len(b), "new")
     if (original_labels is None) != (new_labels is None):
         raise InputError("give labels of both sets, or of none")
@@ -142,36 +139,26 @@ class _Split:
 
 
 def _split(a: NDArray[Any], b: NDArray[Any], held_out: float, rng: np.random.Generator) -> _Split:
-    rows: dict[str, list[NDArray[np.int64]]] = {"a": [], "b": []}
-    judged: list[NDArray[np.bool_]] = []
-    classes: list[NDArray[Any]] = []
-    wanted = 0.0
+    """As many examples of each set, class by class, with the fraction ``held_out`` of each class judged on."""
+    by_class: list[tuple[NDArray[Any], ...]] = []
+    due = 0.0
     for value in np.intersect1d(a, b):
         here, there = rng.permutation(np.flatnonzero(a == value)), rng.permutation(np.flatnonzero(b == value))
         size = min(len(here), len(there))
-        # The parts that rounding leaves over are carried to the next class, so that small classes count too.
-        wanted += held_out * size
-        count = min(round(wanted), size)
-        wanted -= count
-        rows["a"].append(here[:size])
-        rows["b"].append(there[:size])
-        judged.append(np.arange(size) < count)
-        classes.append(np.full(size, value))
-    if not judged:
+        # What rounding leaves over is carried to the next class, so that small classes count too.
+        due += held_out * size
+        count = min(round(due), size)
+        due -= count
+        by_class.append((here[:size], there[:size], np.arange(size) < count, np.full(size, value)))
+    if not by_class:
         raise InputError("original and new have no class in common; check that they use one set of labels")
-    half = np.concatenate(judged)
-    if half.sum() < 5 or (~half).sum() < 5:
+    rows_a, rows_b, judged, classes = (np.concatenate(columns) for columns in zip(*by_class, strict=True))
+    if judged.sum() < 5 or (~judged).sum() < 5:
         raise InputError(
-            f"balanced sets of {len(half)} examples each are too small to split; give at least 25 of each"
+            f"balanced sets of {len(judged)} examples each are too small to split; give at least 25 of each"
         )
-    size = len(half)
-    return _Split(
-        np.concatenate(rows["a"]),
-        np.concatenate(rows["b"]),
-        np.repeat(np.array([0, 1]), size),
-        np.tile(np.concatenate(classes), 2),
-        np.tile(half, 2),
-    )
+    which = np.repeat(np.array([0, 1]), len(judged))
+    return _Split(rows_a, rows_b, which, np.tile(classes, 2), np.tile(judged, 2))
 
 
 def _permuted(classify: Classifier, x: Floats, split: _Split, right: int, permutations: int, seed: int) -> float:
@@ -214,9 +201,9 @@ def _logistic(x: Floats, which: NDArray[np.int64], judged: Floats) -> NDArray[An
 def _lda(x: Floats, which: NDArray[np.int64], judged: Floats) -> NDArray[Any]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-    kept = x.std(axis=0) > 0
-    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x[:, kept], which)
-    return cast("NDArray[Any]", model.predict(judged[:, kept]))
+    varies = x.std(axis=0) > 0
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x[:, varies], which)
+    return cast("NDArray[Any]", model.predict(judged[:, varies]))
 
 
 def _features(values: ArrayLike, name: str) -> Floats:

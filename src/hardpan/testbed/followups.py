@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
@@ -191,12 +191,7 @@ def by_label(outcomes: Any, labels: ArrayLike, confidence: float = 0.95, *, by: 
     """
     models, answers = _answers(outcomes)
     names, codes = np.unique(_labels("labels", labels, answers.shape[1]).astype(np.str_), return_inverse=True)
-    rows = tuple(
-        Slice(model, str(name), _share(row[codes == code], confidence))
-        for model, row in zip(models, answers, strict=True)
-        for code, name in enumerate(names)
-    )
-    return Breakdown(by, rows)
+    return Breakdown(by, _slices(models, answers, codes, names.tolist(), confidence))
 
 
 def by_frequency(
@@ -223,8 +218,7 @@ def by_attribute(
     """Accuracy of every model by quantile bin of an attribute such as brightness; see :func:`image_attributes`."""
     models, answers = _answers(outcomes)
     values = _numbers("attribute", attribute, answers.shape[1])
-    if bins < 1:
-        raise InputError(f"bins must be at least 1; got {bins}")
+    whole_number("bins", bins, 1)
     edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)))
     if len(edges) == 1:
         edges = np.array([edges[0], edges[0]])
@@ -280,20 +274,24 @@ def image_attributes(images: ArrayLike | Sequence[ArrayLike]) -> dict[str, NDArr
 
 
 def _by_bin(
-    models: Sequence[str],
-    answers: Booleans,
-    values: NDArray[np.float64],
-    edges: tuple[float, ...],
-    confidence: float,
+    models: Sequence[str], answers: Booleans, values: NDArray[np.float64], edges: Sequence[float], confidence: float
 ) -> tuple[Slice, ...]:
     last = len(edges) - 2
     bin_of = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, last)
     names = [f"[{edges[i]:g}, {edges[i + 1]:g}{']' if i == last else ')'}" for i in range(last + 1)]
+    return _slices(models, answers, bin_of, names, confidence)
+
+
+def _slices(
+    models: Sequence[str], answers: Booleans, codes: NDArray[np.int64], names: Sequence[str], confidence: float
+) -> tuple[Slice, ...]:
+    """Accuracies by model and group, ``codes`` being the groups' numbers; groups without examples are left out."""
+    groups = [(str(name), codes == code) for code, name in enumerate(names)]
     return tuple(
-        Slice(model, names[i], _share(row[bin_of == i], confidence))
+        Slice(model, name, _share(row[members], confidence))
         for model, row in zip(models, answers, strict=True)
-        for i in range(last + 1)
-        if (bin_of == i).any()
+        for name, members in groups
+        if members.any()
     )
 
 
@@ -430,8 +428,8 @@ def contact_sheet(images: ArrayLike, columns: int = 10, scale: int = 1) -> NDArr
         pixels = pixels[:, :, :, None]
     if pixels.ndim != 4 or pixels.shape[3] not in (1, 3) or pixels.size == 0:
         raise InputError(f"images must be (n, H, W), (n, H, W, 1) or (n, H, W, 3); got shape {np.shape(images)}")
-    if columns < 1 or scale < 1:
-        raise InputError(f"columns and scale must be at least 1; got {columns} and {scale}")
+    whole_number("columns", columns, 1)
+    whole_number("scale", scale, 1)
     if pixels.dtype != np.uint8:
         if not np.isfinite(pixels).all() or pixels.min() < 0 or pixels.max() > 1:
             raise InputError("images must be uint8, or floats in 0..1")

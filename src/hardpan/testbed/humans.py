@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import tables
-from hardpan.errors import InputError
+from hardpan.errors import InputError, number, one_of
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -65,12 +65,11 @@ def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
     matrix = right_or_wrong("right", right)
     if matrix.ndim != 2 or matrix.size == 0:
         raise InputError(f"right must be (models, examples); got shape {matrix.shape}")
-    if not 0.0 < fraction <= 1.0:
-        raise InputError(f"fraction must lie above 0 and up to 1; got {fraction!r}")
+    number("fraction", fraction, "(0, 1]")
     by_models = matrix.sum(axis=0)
     order = np.argsort(by_models, kind="stable")
-    wanted = int(np.ceil(fraction * len(order) - 1e-9))
-    edge = by_models[order[wanted - 1]]
+    size = int(np.ceil(fraction * len(order) - 1e-9))
+    edge = by_models[order[size - 1]]
     return np.asarray(order[: np.searchsorted(by_models[order], edge, side="right")], dtype=np.int64)
 
 
@@ -152,11 +151,9 @@ def human_table(responses: Any, *, only: Hardest | None = None, confidence: floa
 
 
 def _columns(responses: Any) -> list[Columns]:
-    if isinstance(responses, (str, Path)):
-        return [tables.read_columns(responses)]
-    if isinstance(responses, Sequence) and responses and all(isinstance(item, (str, Path)) for item in responses):
-        return [tables.read_columns(item) for item in responses]
-    return [tables.read_columns(responses)]
+    several = isinstance(responses, Sequence) and all(isinstance(item, (str, Path)) for item in responses)
+    sources = responses if several and responses and not isinstance(responses, str) else [responses]
+    return [tables.read_columns(item) for item in sources]
 
 
 def _counts(parts: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, str], tuple[int, int]]:
@@ -167,23 +164,22 @@ def _counts(parts: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, s
                 raise InputError(f"responses: column {name!r} is missing; the columns are {', '.join(columns)}")
         correct, total = _answers(columns)
         if only is not None:
-            kept = _kept(columns, only)
-            total = [size if keep else 0 for size, keep in zip(total, kept, strict=True)]
-            correct = [right if keep else 0 for right, keep in zip(correct, kept, strict=True)]
+            hard = _is_hard(columns, only)
+            total = [size * inside for size, inside in zip(total, hard, strict=True)]
+            correct = [right * inside for right, inside in zip(correct, hard, strict=True)]
         for person, side, right, size in zip(columns["participant"], columns["set"], correct, total, strict=True):
-            if str(side) not in ("original", "new"):
-                raise InputError(f"responses: set must be 'original' or 'new'; got {side!r}")
+            one_of("responses: set", str(side), ("original", "new"))
             so_far = counts.get((str(person), str(side)), (0, 0))
             counts[str(person), str(side)] = (so_far[0] + right, so_far[1] + size)
     return counts
 
 
-def _kept(columns: Columns, only: Hardest) -> list[bool]:
+def _is_hard(columns: Columns, only: Hardest) -> list[bool]:
     if "example" not in columns:
         raise InputError("responses: column 'example' (row number in its set) is needed to keep the hardest only")
-    wanted = {"original": set(only.original.tolist()), "new": set(only.new.tolist())}
+    rows = {"original": set(only.original.tolist()), "new": set(only.new.tolist())}
     examples = [int(float(value)) for value in columns["example"]]
-    return [row in wanted.get(str(side), ()) for row, side in zip(examples, columns["set"], strict=True)]
+    return [row in rows.get(str(side), ()) for row, side in zip(examples, columns["set"], strict=True)]
 
 
 def _answers(columns: Columns) -> tuple[list[int], list[int]]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
@@ -31,11 +31,11 @@ from hardpan.stats.lines import (
     to_scale,
 )
 from hardpan.stats.resampling import (
+    INTERVALS,
     Floats,
     IntervalKind,
     bca_interval,
-    check_interval,
-    check_resamples,
+    normal_draws,
     percentile_interval,
     standard_error,
 )
@@ -199,10 +199,9 @@ def _fit(
     interval: IntervalKind,
 ) -> tuple[LineFit, ...]:
     kinds, level = [check_scale(scale) for scale in scales], check_confidence(confidence)
-    check_resamples(bootstrap)
-    check_interval(interval)
-    if resample not in RESAMPLES:
-        raise InputError(f"resample must be one of {', '.join(RESAMPLES)}; got {resample!r}")
+    whole_number("bootstrap", bootstrap, 2)
+    one_of("interval", interval, INTERVALS)
+    one_of("resample", resample, RESAMPLES)
     if resample != "models" and interval == "bca":
         raise InputError("interval 'bca' is defined for resample='models' only; use 'percentile'")
     if x[0].shape[0] < 3:
@@ -275,10 +274,8 @@ def _over_examples(
     turn = (yc - 2.0 * slope * xc) / corrected
     by_x = np.stack([turn, -slope / m - x.mean() * turn])
     covariance = sets.original.combined(by_x * steep_x) + sets.new.combined(by_y * steep_y)
-    rng = np.random.default_rng([seed, 7])
-    values, vectors = np.linalg.eigh(covariance)
-    noise_draws = rng.standard_normal((bootstrap, 2)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    draws = noise_draws + (np.array([slope, offset]) if models is None else models)
+    draws = normal_draws(covariance, bootstrap, np.random.default_rng([seed, 7]))
+    draws += np.array([slope, offset]) if models is None else models
     if counts:
         method = f"least squares; {BOUND}"
         # Draws cover the possible corrections, 1 to 1/left, evenly.

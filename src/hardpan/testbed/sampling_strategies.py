@@ -108,9 +108,9 @@ def strategies(
             Strategy(
                 name,
                 float(stated[name]) if name in stated else None,
-                {metric: _negated(mean_gap(part, confidence)) for metric, part in taken.items()},
-                {metric: over_models(-part.gaps, confidence, seed) for metric, part in taken.items()},
-                {metric: len(part) for metric, part in taken.items()},
+                {metric: _negated(mean_gap(pair, confidence)) for metric, pair in taken.items()},
+                {metric: over_models(-pair.gaps, confidence, seed) for metric, pair in taken.items()},
+                {metric: len(pair) for metric, pair in taken.items()},
             )
         )
     span = {metric: float(np.ptp([row.change[metric].value for row in rows])) for metric in sets}

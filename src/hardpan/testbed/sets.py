@@ -537,7 +537,7 @@ def decimal_year(value: Any) -> float:
         return float("nan")
     match = _DATE.match(text)
     if match:
-        year, month, day = (int(part or 1) for part in match.groups())
+        year, month, day = (int(digits or 1) for digits in match.groups())
         if 1 <= month <= 12 and 1 <= day <= 31:
             return year + (_DAYS_BEFORE[month - 1] + day - 1) / 365.0
     try:

@@ -343,10 +343,10 @@ def _climb(
     low[-1], high[-1] = _SPREADS
 
     def negative(offset: Floats) -> tuple[float, Floats]:
-        wanted = start + unwhiten @ offset
-        vector = np.clip(wanted, low, high)
+        unbounded = start + unwhiten @ offset
+        vector = np.clip(unbounded, low, high)
         value, gradient = _value_and_gradient(patterns, vector, nodes)
-        gradient[wanted != vector] = 0.0  # beyond a limit the function is flat
+        gradient[unbounded != vector] = 0.0  # beyond a limit the function is flat
         return -value, -(unwhiten.T @ gradient)
 
     result = minimize(
@@ -373,5 +373,5 @@ def _hessian(patterns: _Patterns, vector: Floats, nodes: _Nodes) -> Floats:
 def _inverse(information: Floats) -> Floats:
     values, vectors = np.linalg.eigh(information)
     # A direction without information (a spread at its bound) gets a wide error, not a negative one.
-    kept = np.maximum(values, max(float(values[-1]) * 1e-12, 1e-8))
-    return np.asarray((vectors / kept) @ vectors.T)
+    bounded = np.maximum(values, max(float(values[-1]) * 1e-12, 1e-8))
+    return np.asarray((vectors / bounded) @ vectors.T)
