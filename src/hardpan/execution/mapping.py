@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.execution import clusters, tasks
 from hardpan.execution.tasks import Job, TaskResults
 
@@ -82,8 +82,7 @@ def parallel(backend: str = "", *, workers: int | None = None, address: str = ""
         >>> bool(np.array_equal(there, hardpan.confusion.scores(probs).values))
         True
     """
-    if backend not in ("", *BACKENDS):
-        raise InputError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+    one_of("backend", backend, ("", *BACKENDS))
     if workers is not None:
         workers = whole_number("workers", workers, 1)
     if not isinstance(address, str):
