@@ -350,3 +350,12 @@ def test_scores_as_the_text_of_booleans_are_read(tmp_path: Path) -> None:
     """The harness writes NumPy's booleans as text."""
     path = write_lm_eval(tmp_path / "m", "quiz", [_scored(doc, exact_match=str(doc < 3)) for doc in range(4)])
     assert Outcomes.open(path).scores.tolist() == [[1, 1, 1, 0]]
+
+
+def test_documents_that_changed_between_logs_are_other_items_and_stated(tmp_path: Path) -> None:
+    for version in ("old", "new"):
+        rows = [choice_row(doc, [-1.0, -2.0], 0, text=f"{version if doc else 'same'} {doc}") for doc in range(3)]
+        write_lm_eval(tmp_path / version, "quiz", rows)
+    outcomes = Outcomes.open(tmp_path)
+    assert (outcomes.n_items, int(np.isfinite(outcomes.scores).all(axis=0).sum())) == (5, 1)
+    assert any("quiz (2 documents)" in note for note in outcomes.notes)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
+from hardpan.numbers import counted
 from hardpan.outcomes.cells import Cells, number, shorten, stated
 from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
 from hardpan.safe_files import few, read_json
@@ -123,6 +124,7 @@ class _Summary:
     metrics: set[str] = field(default_factory=set)
     filters: set[str] = field(default_factory=set)
     choices: dict[int, tuple[list[str], list[str]]] = field(default_factory=dict)  # texts and short names by item
+    changed: dict[str, int] = field(default_factory=dict)  # documents with the number of another one, by task
     mixed: list[str] = field(default_factory=list)
     agree: int = 0
     differ: list[str] = field(default_factory=list)
@@ -150,6 +152,9 @@ class _Summary:
 
     def checks(self) -> list[str]:
         notes = []
+        if self.changed:
+            tasks = few([f"{task} ({counted(count, 'document')})" for task, count in self.changed.items()], 3)
+            notes.append(f"Other content under the same doc_id (doc_hash differs), read as other items: {tasks}.")
         if self.mixed:
             notes.append(f"Models that lack the task's metric or filter are read otherwise: {few(self.mixed, 3)}.")
         if self.agree:
@@ -255,7 +260,7 @@ def _read_rows(
             summary.choose(run, metric, name)
             summary.metrics.update(_numeric_metrics(row))
             run.index = cells.model_of_log(run.model, run.folder, run.task)
-        item = _item(row, cells, run.task, first_id, options)
+        item = _item(row, cells, run.task, first_id, options, summary)
         score = _score(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
         _add(row, score, item, cells, run, metric, log.path, line, summary)
@@ -298,7 +303,9 @@ def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highes
     raise _NoMetricError(where, names, highest)
 
 
-def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options) -> int:
+def _item(
+    row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options, summary: _Summary
+) -> int:
     doc_id, digest = row["doc_id"], row.get("doc_hash")
     number_of = doc_id if isinstance(doc_id, (int, str)) else str(doc_id)
     by_id, count = (task, "id", number_of), cells.n_items
@@ -309,6 +316,8 @@ def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, A
         known = cells.known_item((task, digest))
         if known is None and cells.known_item((by_id, "hashed")) is None:
             known = cells.known_item(by_id)  # a log without hashes has it; with a hash it would be another document
+        elif known is None:
+            summary.changed[task] = summary.changed.get(task, 0) + 1
         item = cells.item((task, digest), label) if known is None else known
         cells.same_item((task, digest), item)
         cells.same_item(by_id, item)
