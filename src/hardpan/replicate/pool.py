@@ -198,8 +198,20 @@ def add_candidates(
     report = AddedCandidates(
         len(offered), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
     )
-    if counts["added"]:
-        _log(project, path, report, seen, class_name, keyword)
+    if report.added:
+        pictures_hash = {"pictures": hash_rows(seen)}
+        record_step(
+            project,
+            "add",
+            inputs={"table": file_hash(path)} | pictures_hash if path.is_file() else pictures_hash,
+            parameters={"source": path.name, "class": class_name, "keyword": keyword},
+            outputs={
+                "added": report.added,
+                "repeated": report.repeated,
+                "in_original": report.in_original,
+                "broken": list(report.broken[:1000]),
+            },
+        )
     return report
 
 
@@ -317,26 +329,3 @@ def _row(
         "width": shape[1],
         "details": {"name": item.name} | dict(item.details),
     }
-
-
-def _log(
-    project: ProjectFolder,
-    path: Path,
-    report: AddedCandidates,
-    seen: list[tuple[str, str]],
-    class_name: str,
-    keyword: str,
-) -> None:
-    source = {"table": file_hash(path)} if path.is_file() else {}
-    record_step(
-        project,
-        "add",
-        inputs={**source, "pictures": hash_rows(seen)},
-        parameters={"source": path.name, "class": class_name, "keyword": keyword},
-        outputs={
-            "added": report.added,
-            "repeated": report.repeated,
-            "in_original": report.in_original,
-            "broken": list(report.broken[:1000]),
-        },
-    )

@@ -32,7 +32,7 @@ from hardpan.replicate import (
     votes,
 )
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass
-from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.replicate.steps import hash_originals, record_step
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.people import Invited, Person
@@ -83,10 +83,11 @@ class Project(ProjectFolder):
         pixels = as_pictures(dataset)
         if dataset.labels is None:
             raise InputError(f"{dataset.name} has no labels; the original set needs them")
+        split = [] if dataset.split is None else dataset.split.tolist()
         config = ProjectConfig(
             name=files.clean_text(name) or f"{dataset.name}-new",
             original=dataset.source or dataset.name,
-            original_hash=_hash(dataset, pixels),
+            original_hash=hash_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
             classes=_target_classes(classes, dataset),
             shape=tuple(int(size) for size in pixels.shape[1:]),
             **settings,
@@ -352,9 +353,3 @@ def _check(config: ProjectConfig) -> None:
         raise InputError(f"lease_seconds must be a finite number above 0; got {config.lease_seconds!r}")
     if len(config.classes) < 2:
         raise InputError("a project needs at least two classes: negative controls come from another one")
-
-
-def _hash(dataset: Dataset, pixels: NDArray[np.uint8]) -> str:
-    labels = dataset.labels if dataset.labels is not None else np.zeros(0)
-    split = [] if dataset.split is None else dataset.split.tolist()
-    return hash_rows([files.array_hash(pixels), labels.tolist(), dataset.ids.tolist(), split])

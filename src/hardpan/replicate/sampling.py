@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats, tables
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -137,19 +137,13 @@ UNKNOWN_VOTES = np.iinfo(np.int64).max
 
 
 def _numbers(name: str, values: Sequence[Any], what: str) -> list[float]:
-    try:
-        return [float(value) for value in values]
-    except (TypeError, ValueError):
-        first = next(value for value in values if not _is_number(value))
-        raise InputError(f"{what}: {name} must be numbers; got {first!r}") from None
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
+    results = []
+    for value in values:
+        try:
+            results.append(float(value))
+        except (TypeError, ValueError):
+            raise InputError(f"{what}: {name} must be numbers; got {value!r}") from None
+    return results
 
 
 def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]:
@@ -317,13 +311,13 @@ def sample(
     bin_quotas: dict[str, tuple[int, ...]] = {}
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
-        groups = _groups(name, per_class, quotas)
-        for subclass, size in groups:
+        for subclass, size in _groups(name, per_class, quotas):
             rows = free & (table.classes == name)
             if quotas is not None:
                 rows &= table.subclasses == subclass
-            need = _need(strategy, size, shares.get(name, ()))
+            need = {-1: size}
             if strategy == "matched":
+                need = dict(enumerate(largest_remainder(shares[name], size).tolist()))
                 so_far = bin_quotas.get(name, (0,) * len(BINS))
                 bin_quotas[name] = tuple(so_far[b] + need[b] for b in range(len(BINS)))
             new_images, short = _draw(table, np.flatnonzero(rows), strategy, need, threshold, rng)
@@ -394,12 +388,6 @@ def sample_again(
         average_frequency=average_frequency([image.frequency for image in images]),
         shortfalls=current.shortfalls + tuple(missing),
     )
-
-
-def _need(strategy: str, size: int, share: tuple[int, ...]) -> dict[int, int] | Any:
-    if strategy != "matched":
-        return {-1: size}
-    return dict(enumerate(largest_remainder(share, size).tolist()))
 
 
 def _draw(
@@ -480,15 +468,13 @@ def _instead(item: SampledImage, subclass: str) -> SampledImage:
     if not subclass:
         return item
     reason = "; ".join(text for text in (item.fill, f"in place of sub-class {subclass}") if text)
-    return SampledImage(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, reason)
+    return replace(item, fill=reason)
 
 
 def _check(strategy: str, per_class: int, threshold: float, min_votes: int) -> None:
     if strategy not in STRATEGIES:
         raise InputError(f"strategy must be one of {', '.join(STRATEGIES)}; got {strategy!r}")
-    if isinstance(per_class, bool) or per_class != int(per_class) or per_class < 1:
-        raise InputError(f"per_class must be a whole number of at least 1; got {per_class!r}")
+    whole_number("per_class", per_class, 1)
     if not 0.0 <= threshold <= 1.0:
         raise InputError(f"threshold must lie between 0 and 1; got {threshold!r}")
-    if min_votes < 0:
-        raise InputError(f"min_votes must be at least 0; got {min_votes!r}")
+    whole_number("min_votes", min_votes, 0)

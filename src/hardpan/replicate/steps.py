@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import hardpan
 from hardpan import files
 from hardpan.errors import InputError
@@ -100,6 +103,11 @@ def hash_rows(rows: Iterable[Any]) -> str:
     for row in rows:
         digest.update(json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
     return digest.hexdigest()
+
+
+def hash_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
+    """Sha256 over the original data; ``split`` counts where an example has one."""
+    return hash_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
 
 
 def _files(root: Path) -> list[Path]:

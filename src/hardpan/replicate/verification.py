@@ -16,7 +16,7 @@ from hardpan.replicate.assembly import Lineage, arrays
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.pool import picture_id
 from hardpan.replicate.samples import current_sample, sample_problems
-from hardpan.replicate.steps import hash_rows, read_steps
+from hardpan.replicate.steps import hash_originals, hash_rows, read_steps
 from hardpan.replicate.subclasses import keyword_quotas
 from hardpan.replicate.tasks import control_originals, hash_plan, original_uses, plan_tasks
 from hardpan.report.base import Report
@@ -68,14 +68,8 @@ def _originals(project: ProjectFolder) -> list[str]:
 
     rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
     pixels = np.asarray(project.original_pixels)
-    split = [row.split for row in rows]
-    digest = hash_rows(
-        [
-            files.array_hash(pixels),
-            [row.class_index for row in rows],
-            [row.id for row in rows],
-            split if any(split) else [],
-        ]
+    digest = hash_originals(
+        pixels, [row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]
     )
     return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
 
