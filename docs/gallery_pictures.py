@@ -6,6 +6,7 @@ are in FOLDER already are not made again. Those of the annotation pages come fro
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,16 @@ def shoot_pages(folder: Path, target: Path) -> None:
             )
 
 
+def shoot_notebook(target: Path) -> None:
+    """What docs/tutorials/notebook.ipynb shows for its first report."""
+    book = json.loads((PICTURES.parent / "tutorials" / "notebook.ipynb").read_text(encoding="utf-8"))
+    outputs = [output.get("data", {}) for cell in book["cells"] for output in cell.get("outputs", ())]
+    shown = next(data["text/html"] for data in outputs if "text/html" in data)
+    with window(1000, 390) as opened:
+        opened.set_content(f'<body style="margin: 1rem; font-family: sans-serif">{"".join(shown)}</body>')
+        take(opened, target / "notebook.png")
+
+
 def shoot_explorer(folder: Path, target: Path) -> None:
     """Serve the explorer over the audit and show the most confusing examples."""
     application = create_app(examples.read(folder / "audits" / "digits"), title="Examples of digits")
@@ -100,3 +111,4 @@ if __name__ == "__main__":
         make(place)
         shoot_pages(place, PICTURES)
         shoot_explorer(place, PICTURES)
+        shoot_notebook(PICTURES)

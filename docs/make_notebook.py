@@ -27,7 +27,6 @@ CELLS = (
         'dataset. Without networks (`ensemble="none"`) it takes a few seconds.',
     ),
     ("code", 'report = hp.audit(digits, ensemble="none", flow="none")\nreport'),
-    ("code", "report.headline"),
     ("code", "[(problem.kind, problem.severity, problem.title) for problem in report.problems]"),
     ("markdown", "`report.save(folder)` writes the whole page, with everything in it, as one HTML file."),
     (
@@ -52,6 +51,15 @@ CELLS = (
     ),
     ("code", "error.low < error.value < error.high"),
 )
+
+
+# Where the page shows a picture of what a notebook shows; docs/gallery_pictures.py takes it.
+SHOWN = {
+    'report = hp.audit(digits, ensemble="none", flow="none")\nreport': (
+        "![The first screen of the audit in a notebook: headline, problems, errors of classifiers]"
+        "(../images/notebook.png)"
+    )
+}
 
 
 def run(source: str, names: dict[str, Any]) -> tuple[str, Any]:
@@ -93,6 +101,8 @@ def main() -> None:
             page.append(f"```python\n{source}\n```")
             text = printed + ("" if value is None else getattr(value, "headline", repr(value)))
             page.append(f"```text\n{text}\n```")
+            if source in SHOWN:
+                page.append(SHOWN[source])
         else:
             page.append(source)
         cells.append(cell)

@@ -152,7 +152,9 @@ def main(target: Path) -> None:
     """Serve the demo and take every picture."""
     target.mkdir(parents=True, exist_ok=True)
     chromium = next(
-        found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
+        if (found := shutil.which(name))
     )
     with tempfile.TemporaryDirectory() as folder:
         project = prepare(Path(folder) / "new-digits")

@@ -22,13 +22,13 @@ WIDTH, HEIGHT = 1280, 900
 MOST_BYTES = 95_000
 MARGIN = 14
 # Parts of a page, one below the other; each is the box around everything that its selectors find.
-README_PARTS = ("header",)
+README_PARTS = ("header", "main > section:first-of-type > h2, main > section:first-of-type > div > .gallery")
 
 
 @contextmanager
 def window(width: int = WIDTH, height: int = HEIGHT) -> Iterator[Any]:
     """A light browser window."""
-    names = ("chromium", "chromium-browser", "google-chrome")
+    names = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
     chromium = next((path for name in names if (path := shutil.which(name))), None)
     if chromium is None:
         sys.exit("no Chromium found; install one")
