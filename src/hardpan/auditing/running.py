@@ -308,7 +308,7 @@ def _run(
     if hard is not None:
         measures |= hard.measures
         evidence.columns |= hard.columns
-        parts.append(sections.hard_section(hard, measures.get("best_error")))
+        parts.append(sections.hard_section(hard, floor))
     drop = fresh.find(evidence) if (config.testbed or config.new_test) and evidence.inputs is not None else None
     if drop is not None:
         measures["drop"] = drop.drop

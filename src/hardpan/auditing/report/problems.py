@@ -95,8 +95,8 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         closer = f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked"
         return (
             closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
-            f"{details['n']:,} test examples, if models err independently; a paired test may see less. To show a "
-            f"difference of a tenth of the error takes about {numbers.round_up(details['needed'])}.",
+            f"{details['n']:,} test examples, if models err independently; a paired test may separate closer ones. "
+            f"To show a difference of a tenth of the error takes about {numbers.round_up(details['needed'])}.",
         )
     if problem.kind == "index-feature" and details.get("dropped"):
         return (

@@ -16,12 +16,12 @@ from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.labels import Suspects
 from hardpan.auditing.problems import Problem
 from hardpan.bayes.floors import report as floors
+from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
 from hardpan.confusion.charts import error_by_band
 from hardpan.confusion.report import METHOD as HARD_METHOD
 from hardpan.confusion.report import score_section
-from hardpan.estimates import Estimate
 from hardpan.report.figures import confusion_matrix, dial, reliability_chart
 from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Section, Table
@@ -42,8 +42,8 @@ FRESH_METHOD = (
 )
 
 
-def hard_section(hard: Hardness, best: Estimate | None) -> Section:
-    """The most confusing examples, and the errors of the models on them; ``best``: lowest error of any model."""
+def hard_section(hard: Hardness, floor: Floor | None) -> Section:
+    """The most confusing examples, and errors of the models on them; a warning where the floor has better ones."""
     recorded, tenth = hard.model.predictions, hard.measures.get("tail_share")
     section = score_section(dataclasses.replace(hard.summary, issues=None))  # labels have a section of their own
     title = "The most confusing examples"
@@ -55,9 +55,11 @@ def hard_section(hard: Hardness, best: Estimate | None) -> Section:
         "An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
         f"labels are not used. Scores are from {hard.model.name} ({source}; {size})."
     )
-    warnings, bands = list(section.warnings), hard.summary.bands
-    if bands is not None and best is not None and bands.error.low > USABLE * best.high:
-        errs, least = numbers.estimate(bands.error), numbers.estimate(best)
+    warnings = list(section.warnings)
+    errors = {} if floor is None else {e.name: e.estimate for e in floor.entries if e.role == "classifier"}
+    own, best = errors.get(hard.model.name), None if floor is None else floor.best
+    if own is not None and best is not None and own.low > USABLE * best.estimate.high:
+        errs, least = numbers.estimate(own), numbers.estimate(best.estimate)
         warnings.append(
             f"{floors.capital(hard.model.name)} errs on {errs}, the best model on {least}: confusion of a weak "
             "model says little about the examples."
