@@ -18,7 +18,7 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
-__all__ = ["HardpanError", "InputError", "MissingExtra", "number", "one_of", "whole_number"]
+__all__ = ["HardpanError", "InputError", "MissingExtra", "one_of", "real_number", "whole_number"]
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -64,13 +64,13 @@ def whole_number(name: str, value: Any, least: int = 0, most: int | None = None)
     return whole
 
 
-def number(name: str, value: Any, interval: str) -> float:
+def real_number(name: str, value: Any, interval: str) -> float:
     """An argument that must be a number in an interval, such as "[0, 1)" or "(0, inf)"; True is none.
 
     Example:
-        >>> number("warmup", 0.2, "[0, 1)")
+        >>> real_number("warmup", 0.2, "[0, 1)")
         0.2
-        >>> number("warmup", 1.0, "[0, 1)")
+        >>> real_number("warmup", 1.0, "[0, 1)")
         Traceback (most recent call last):
             ...
         hardpan.errors.InputError: warmup must be a number of at least 0 and below 1; got 1.0

@@ -47,7 +47,7 @@ def test_a_benchmark_is_made_and_classifiers_are_judged_on_it(flow, tmp_path):
     told = run("flow", "judge", folder, tmp_path / "uniform.npy", "--by-order", "--out", tmp_path / "page")
     assert re.search(r"\d points \(\d+–\d+\) could be gained", " ".join(told.split()))
     page = (tmp_path / "page" / "index.html").read_text()
-    assert "Reliability against the true posterior" in page
+    assert "true probability of its label" in page
 
 
 def test_rows_without_ids_are_judged_by_order_only_where_that_is_said(flow, tmp_path, capsys):

@@ -86,24 +86,13 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
                 missing = f"{what}_{split}" if split else what
                 raise InputError(f"{where}{missing} is missing (there are {few(sorted(keys))}); {expected}")
     return _from_parts(
-        [
-            (split, arrays_of["x"], arrays_of.get("y"))
-            for split, arrays_of in sorted(parts.items(), key=_split_order)
-        ],
+        [(split, parts[split]["x"], parts[split].get("y")) for split in ("", *SPLITS) if split in parts],
         ids=other.get("ids"),
         split=other.get("split"),
-        class_names=options.pop("class_names", None) or _names(other.get("class_names")),
+        class_names=options.pop("class_names", None) or other.get("class_names"),
         feature_names=None if other.get("feature_names") is None else np.asarray(other["feature_names"]).tolist(),
         **options,
     )
-
-
-def _split_order(item: tuple[str, Any]) -> int:
-    return SPLITS.index(item[0]) if item[0] else 0
-
-
-def _names(names: Any) -> Any:
-    return None if names is None else np.asarray(names)
 
 
 def array_meaning(key: str) -> tuple[str, str] | None:

@@ -28,6 +28,21 @@ from hardpan.files import lock, unlock, write_bytes, write_text
 LATEST, BEFORE = "checkpoint.json", "checkpoint-before.json"
 
 
+def join_tensors(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Tensors of several owners in one mapping, each name behind the prefix of its owner.
+
+    Example:
+        >>> list(join_tensors({"model/": {"w": Tensor([1.0])}, "schedule/": {"step": Tensor([0.0])}}))
+        ['model/w', 'schedule/step']
+    """
+    return {prefix + name: item for prefix, items in groups.items() for name, item in items.items()}
+
+
+def tensors_of(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of one owner, as they were before :func:`join_tensors`."""
+    return {name.removeprefix(prefix): item for name, item in tensors.items() if name.startswith(prefix)}
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What a run needs to resume: named tensors on the CPU, and a state of plain JSON values."""

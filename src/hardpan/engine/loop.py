@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from hardpan.engine.checkpoints import load_checkpoint, save_checkpoint
+from hardpan.engine.checkpoints import join_tensors, load_checkpoint, save_checkpoint, tensors_of
 from hardpan.engine.distributed import barrier, is_main, mean_values
 from hardpan.errors import InputError
 from hardpan.execution import Progress
@@ -162,7 +162,7 @@ def _judge(task: Task, config: LoopConfig, history: History, values: Mapping[str
 
 def _save(task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History) -> None:
     if is_main():
-        tensors = task.tensors() | {BEST + name: item for name, item in history.best_weights.items()}
+        tensors = task.tensors() | join_tensors({BEST: history.best_weights})
         state = {
             "history": history.epochs,
             "best_epoch": history.best_epoch,
@@ -185,7 +185,7 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
                 f"{current.get(name)!r} was requested; use the same settings to resume it, or another folder"
             )
     task.load_tensors({name: item for name, item in result.tensors.items() if not name.startswith(BEST)})
-    best = {name.removeprefix(BEST): item for name, item in result.tensors.items() if name.startswith(BEST)}
+    best = tensors_of(BEST, result.tensors)
     epochs = [dict(values) for values in result.state["history"]]
     return History(epochs, result.state["best_epoch"], best, result.state["stopped"], len(epochs))
 

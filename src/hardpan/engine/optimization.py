@@ -10,18 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, number, one_of, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 
 OPTIMIZERS = ("sgd", "adamw", "adam")
 
 
 def build_optimizer(
-    name: str,
-    parameters: Iterable[nn.Parameter],
-    *,
-    rate: Tensor,
-    weight_decay: float = 0.0,
-    momentum: float = 0.9,
+    name: str, parameters: Iterable[nn.Parameter], *, rate: Tensor, weight_decay: float = 0.0, momentum: float = 0.9
 ) -> torch.optim.Optimizer:
     """Make an optimiser whose rate is a tensor on the device; fused, and on a GPU fit for a captured graph.
 
@@ -110,7 +105,7 @@ def rate_table(kind: str, *, rate: float, steps: int, warmup: int = 0, final: fl
         [0.5, 1.0, 0.8535534143447876, 0.5, 0.1464466154575348]
     """
     one_of("schedule", kind, SCHEDULES)
-    number("learning rate", rate, "(0, inf)")
+    real_number("learning rate", rate, "(0, inf)")
     whole_number("steps", steps, 1)
     warmup = min(whole_number("warmup", warmup), steps - 1)
     step = torch.arange(steps, dtype=torch.float64)
@@ -171,7 +166,7 @@ class WeightAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
-        number("decay", decay, "(0, 1)")
+        real_number("decay", decay, "(0, 1)")
         self._live = {name: value.detach() for name, value in model.state_dict(keep_vars=True).items()}
         self.values = {name: value.clone() for name, value in self._live.items()}
         self.decay = decay

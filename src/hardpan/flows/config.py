@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from hardpan.errors import number, one_of, whole_number
+from hardpan.errors import one_of, real_number, whole_number
 from hardpan.files import record
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -127,7 +127,7 @@ class FlowConfig:
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         for name, interval in _INTERVALS.items():
             if name != "reach" or self.reach != 0:
-                object.__setattr__(self, name, number(name, getattr(self, name), interval))
+                object.__setattr__(self, name, real_number(name, getattr(self, name), interval))
         for name, allowed in _CHOICES.items():
             one_of(name, getattr(self, name), allowed)
 
@@ -177,7 +177,7 @@ class SynthesizeConfig:
 
     def __post_init__(self) -> None:
         if self.bayes_error is not None:
-            number("bayes_error", self.bayes_error, "(0, 1)")
+            real_number("bayes_error", self.bayes_error, "(0, 1)")
         whole_number("n", self.n, 20)
-        number("test_share", self.test_share, "(0, 1)")
+        real_number("test_share", self.test_share, "(0, 1)")
         one_of("format", self.format, FORMATS)

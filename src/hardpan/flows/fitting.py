@@ -21,6 +21,7 @@ import hardpan
 from hardpan import bayes, engine
 from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import devices, distributed, optimization, randomness
+from hardpan.engine.checkpoints import join_tensors, tensors_of
 from hardpan.errors import HardpanError, InputError
 from hardpan.execution import Progress
 from hardpan.files import array_hash
@@ -209,27 +210,22 @@ class FlowTask:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        results = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        results |= {
-            f"optimizer.{name}": value for name, value in optimization.optimizer_tensors(self.optimizer).items()
-        }
-        results |= {f"schedule.{name}": value for name, value in self.schedule.tensors().items()}
-        if self.average is not None:
-            results |= {f"average.{name}": value for name, value in self.average.tensors().items()}
-        return results
+        return join_tensors(
+            {
+                "network.": self.network.state_dict(),
+                "optimizer.": optimization.optimizer_tensors(self.optimizer),
+                "schedule.": self.schedule.tensors(),
+                "average.": self.average.tensors() if self.average is not None else {},
+            }
+        )
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
-
-        def section(prefix: str) -> dict[str, Tensor]:
-            start = prefix + "."
-            return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
-
-        self.network.load_state_dict(section("network"))
-        optimization.load_optimizer(self.optimizer, section("optimizer"))
-        self.schedule.load_tensors(section("schedule"))
+        self.network.load_state_dict(tensors_of("network.", tensors))
+        optimization.load_optimizer(self.optimizer, tensors_of("optimizer.", tensors))
+        self.schedule.load_tensors(tensors_of("schedule.", tensors))
         if self.average is not None:
-            self.average.load_tensors(section("average"))
+            self.average.load_tensors(tensors_of("average.", tensors))
 
     def weights(self) -> dict[str, Tensor]:
         """The averaged weights, which are what is kept."""

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from hardpan import bayes, files, stats
 from hardpan.bayes.gaussians.temperature import Curve
-from hardpan.errors import InputError, number, one_of, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows import zoo
@@ -185,7 +185,7 @@ class Flow:
     @torch.no_grad()
     def log_joint(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """log π_k p_k(x) in nats for every class, (N, K)."""
-        number("temperature", temperature, "(0, inf)")
+        real_number("temperature", temperature, "(0, inf)")
         parts = []
         for ready, log_q in self._blocks(x, seed):
             latents = self.network.latents(ready)
@@ -206,7 +206,7 @@ class Flow:
     @torch.no_grad()
     def posterior(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """p(y | x) of the flow's own distribution at a temperature, (N, K): softmax of the joint log-densities."""
-        number("temperature", temperature, "(0, inf)")
+        real_number("temperature", temperature, "(0, inf)")
         base = self.network.base
         parts = [
             _softmax(base.log_class(self.network.top(ready), temperature)) for ready, _ in self._blocks(x, seed)
@@ -257,7 +257,7 @@ class Flow:
 
         Rows i·1024 to (i + 1)·1024 come from ``default_rng([seed, i])``: a longer draw begins like a shorter one.
         """
-        number("temperature", temperature, "(0, inf)")
+        real_number("temperature", temperature, "(0, inf)")
         whole_number("n", n)
         whole_number("seed", seed)
         xs, ys, posteriors = [], [], []

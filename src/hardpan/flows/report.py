@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan import files, numbers
@@ -70,7 +70,7 @@ def _fitted(result: FlowRecord) -> View:
     )
     columns = {name: [row.get(name) for row in floors] for name in (floors[0] if floors else ())}
     shown = (section,) if chart is not None or tables or warning else ()
-    made = Provenance(citations=(_PAPER,), seed=result.config.seed, versions=files.versions_of("numpy", "torch"))
+    made = _provenance(result.config.seed)
     return View(f"Flow of {data}", headline, shown, tiles=tuple(tiles), provenance=made, columns=columns)
 
 
@@ -95,12 +95,7 @@ def _benchmark(result: Benchmark) -> View:
     headline = (
         f"Synthetic benchmark from {result.flow} with a Bayes error of {numbers.percent(result.bayes_error.value)}."
     )
-    made = Provenance(
-        citations=(_PAPER,),
-        seed=result.config.seed,
-        versions=files.versions_of("numpy", "torch"),
-        hashes={"Flow, sha256": result.flow_sha256, **result.files},
-    )
+    made = _provenance(result.config.seed, {"Flow, sha256": result.flow_sha256, **result.files})
     columns = {"id": result.ids, "label": result.labels, "split": result.split}
     return View("Synthetic benchmark", headline, tiles=tuple(tiles), provenance=made, columns=columns)
 
@@ -188,12 +183,7 @@ def _samples(result: FlowSamples) -> View:
         tables=(Table("", ("temperature", "Bayes error"), tuple(pairs)),),
         key="samples",
     )
-    made = Provenance(
-        citations=(_PAPER,),
-        seed=result.seed,
-        versions=files.versions_of("numpy", "torch"),
-        hashes={"Flow, sha256": result.flow_sha256},
-    )
+    made = _provenance(result.seed, {"Flow, sha256": result.flow_sha256})
     headline = f"On these samples no classifier can have an expected error below {ends[0]}"
     headline += f", or below {ends[-1]}." if len(ends) > 1 else "."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
@@ -206,6 +196,11 @@ def _samples(result: FlowSamples) -> View:
         hero=(*galleries, curve, *(() if along is None else (along,))),
         size=numbers.counted(len(result.class_names), "class", "classes"),
     )
+
+
+def _provenance(seed: int, hashes: Mapping[str, str] | None = None) -> Provenance:
+    versions = files.versions_of("numpy", "torch")
+    return Provenance(citations=(_PAPER,), seed=seed, versions=versions, hashes=hashes or {})
 
 
 def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:

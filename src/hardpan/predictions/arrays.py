@@ -139,18 +139,21 @@ def array_predictions(
     array = _plain(where, probs)
     if outputs in ("auto", "probabilities") and _is_one_hot(array):
         array = array.astype(np.float32)
+    kind = "unnormalized" if normalize else "probabilities"
     if array.dtype.kind in "iubUO" or outputs == "labels":
-        return _hard(where, array, models, columns, seeds, config)
-    array = four_axes(where, array, named=models is not None)
-    n_seeds, n_epochs, n, classes = array.shape
-    if classes < 2:
-        raise InputError(
-            f"{where} must have at least 2 classes along the last axis; got shape {array.shape}: of one "
-            "probability p per example give numpy.column_stack([1 - p, p])"
-        )
+        array, classes, names = _class_numbers(where, array, columns)
+        kind, columns, epochs = "labels", columns | {"class_names": names}, None
+    else:
+        array = four_axes(where, array, named=models is not None)
+        classes = array.shape[3]
+        if classes < 2:
+            raise InputError(
+                f"{where} must have at least 2 classes along the last axis; got shape {array.shape}: of one "
+                "probability p per example give numpy.column_stack([1 - p, p])"
+            )
+    n_seeds, n_epochs, n = array.shape[:3]
     checked = checked_columns(where, n, classes, **columns)
-    kind: str = "unnormalized"
-    if not normalize:
+    if kind == "probabilities":
         kind = detect(where, np.asarray(array[0, 0, :_SAMPLE]), outputs)
     return ArrayPredictions(
         where,
@@ -193,15 +196,10 @@ def _plain(where: str, probs: Any) -> NDArray[Any]:
     return array
 
 
-def _hard(
-    where: str,
-    array: NDArray[Any],
-    models: Sequence[str] | None,
-    columns: dict[str, Any],
-    seeds: Sequence[int] | None,
-    config: Mapping[str, Any] | None,
-) -> ArrayPredictions:
-    """Hard predictions: class numbers or names, (examples,) or (models, examples)."""
+def _class_numbers(
+    where: str, array: NDArray[Any], columns: dict[str, Any]
+) -> tuple[NDArray[np.int64], int, tuple[str, ...]]:
+    """Class numbers (models, 1, examples) of hard predictions, how many classes there are, and their names."""
     if array.ndim not in (1, 2) or 0 in array.shape:
         raise InputError(
             f"{where}: hard predictions must be (examples,) or (models, examples); got {array.dtype} of shape "
@@ -221,19 +219,7 @@ def _hard(
     classes = len(names) or max(highest + 1, 2)
     if highest >= classes:
         raise InputError(f"{where}: predictions and labels must be within 0..{classes - 1}; got {highest}")
-    numbers = np.atleast_2d(numbers).astype(np.int64)[:, None]
-    checked = checked_columns(where, numbers.shape[2], classes, **{**columns, "class_names": names})
-    return ArrayPredictions(
-        where,
-        numbers,
-        "labels",
-        checked,
-        n_classes=classes,
-        seeds=checked_numbers(f"{where}: seeds", seeds, len(numbers)),
-        epochs=(0,),
-        models=_model_names(where, models, len(numbers)),
-        config=config,
-    )
+    return np.atleast_2d(numbers).astype(np.int64)[:, None], classes, names
 
 
 def _model_names(where: str, models: Sequence[str] | None, n: int) -> tuple[str, ...]:

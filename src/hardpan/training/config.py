@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hardpan.errors import InputError, number, one_of, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.files import record
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
@@ -100,7 +100,7 @@ class TrainConfig:
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         for name, interval in _INTERVALS.items():
             if getattr(self, name) is not None or name not in _BY_ARCHITECTURE:
-                object.__setattr__(self, name, number(name, getattr(self, name), interval))
+                object.__setattr__(self, name, real_number(name, getattr(self, name), interval))
         for name, allowed in _CHOICES.items():
             one_of(name, getattr(self, name), allowed)
         if not isinstance(self.model, str) or not self.models:

@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from hardpan import engine
 from hardpan.engine import devices, distributed, optimization, randomness
+from hardpan.engine.checkpoints import join_tensors, tensors_of
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training import classifiers
@@ -158,29 +159,24 @@ class ClassifierTask:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        parts: dict[str, Mapping[str, Tensor]] = {
-            "model": self.model.state_dict(),
-            "optimizer": optimization.optimizer_tensors(self._optimizer),
-            "schedule": self._schedule.tensors(),
-            "goal": self._goal.tensors(),
-            "average": self.average.tensors() if self.average is not None else {},
-        }
-        return {f"{owner}/{name}": item for owner, items in parts.items() for name, item in items.items()}
+        return join_tensors(
+            {
+                "model/": self.model.state_dict(),
+                "optimizer/": optimization.optimizer_tensors(self._optimizer),
+                "schedule/": self._schedule.tensors(),
+                "goal/": self._goal.tensors(),
+                "average/": self.average.tensors() if self.average is not None else {},
+            }
+        )
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
-
-        def own(name: str) -> dict[str, Tensor]:
-            return {
-                key.removeprefix(f"{name}/"): item for key, item in tensors.items() if key.startswith(f"{name}/")
-            }
-
-        self.model.load_state_dict(own("model"))
-        optimization.load_optimizer(self._optimizer, own("optimizer"))
-        self._schedule.load_tensors(own("schedule"))
-        self._goal.load_tensors(own("goal"))
+        self.model.load_state_dict(tensors_of("model/", tensors))
+        optimization.load_optimizer(self._optimizer, tensors_of("optimizer/", tensors))
+        self._schedule.load_tensors(tensors_of("schedule/", tensors))
+        self._goal.load_tensors(tensors_of("goal/", tensors))
         if self.average is not None:
-            self.average.load_tensors(own("average"))
+            self.average.load_tensors(tensors_of("average/", tensors))
 
     def weights(self) -> dict[str, Tensor]:
         """The weights that predict: the model's, or their running mean."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from hardpan import engine
 from hardpan.engine import distributed
+from hardpan.engine.checkpoints import join_tensors, tensors_of
 from hardpan.execution import Progress
 from hardpan.files import write_bytes
 from hardpan.training.config import TrainConfig
@@ -194,9 +195,7 @@ class LockstepTask:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs, of all seeds: they resume from the same epoch."""
-        tensors = {
-            f"{turn}/{name}": item for turn, task in enumerate(self.tasks) for name, item in task.tensors().items()
-        }
+        tensors = join_tensors({f"{turn}/": task.tensors() for turn, task in enumerate(self.tasks)})
         histories = json.dumps(self.histories).encode()
         return tensors | {
             _HISTORIES: torch.tensor(list(histories), dtype=torch.uint8),
@@ -206,8 +205,7 @@ class LockstepTask:
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
         for turn, task in enumerate(self.tasks):
-            own = f"{turn}/"
-            task.load_tensors({name.removeprefix(own): t for name, t in tensors.items() if name.startswith(own)})
+            task.load_tensors(tensors_of(f"{turn}/", tensors))
         self.histories = json.loads(bytes(tensors[_HISTORIES].tolist()))
         self.correct = tensors[_CORRECT].numpy().astype(bool)
 

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from hardpan.engine import distributed
-from hardpan.errors import InputError, number, one_of, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.training.config import TrainConfig
 
 Rows = NDArray[np.int64]
@@ -247,7 +247,7 @@ def build(
         if known[option] == "flag" and not isinstance(value, bool):
             raise InputError(f"{option} of {name} must be True or False; got {value!r}")
         if known[option] != "flag":
-            number(f"{option} of {name}", value, known[option])
+            real_number(f"{option} of {name}", value, known[option])
     n = whole_number("n_rows", n_rows, 1)
     everything = partial(shuffled, n)
     if name == "erm":

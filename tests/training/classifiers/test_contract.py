@@ -232,7 +232,7 @@ def test_random_patches_do_not_see_brightness():
             "vgg16",
             CIFAR,
             {"dropout": 2.0},
-            "dropout of vgg16 is a factor on its probabilities and must lie in [0, 2)",
+            "dropout must",
         ),
         ("mlp", CIFAR, {"dropout": 1.0}, "dropout must"),
         ("mlp", CIFAR, {"width": 0}, "width must"),

@@ -58,13 +58,6 @@ def require_image(name: str, shape: Shape, smallest: int = 1, largest: int = 1 <
         )
 
 
-def checked_dropout(name: str, value: float) -> float:
-    """A dropout probability in [0, 1)."""
-    if not 0.0 <= value < 1.0:
-        raise InputError(f"{name} must lie in [0, 1); got {value}")
-    return float(value)
-
-
 def wants_small_stem(name: str, stem: str, shape: Shape) -> bool:
     """Whether to begin with one convolution of stride 1 (``stem="small"``) or as for ImageNet; "auto" decides."""
     if stem not in ("auto", "small", "imagenet"):

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, whole_number
-from hardpan.training.classifiers.layers import ConvNormAct, MeanOverImage, Shape, checked_dropout, require_image
+from hardpan.errors import real_number, whole_number
+from hardpan.training.classifiers.layers import ConvNormAct, MeanOverImage, Shape, require_image
 
 PATCH = 6  # side of the random patches, as Coates, Lee and Ng (2011) have it for 32-pixel images
 
@@ -22,7 +22,7 @@ def mlp(shape: Shape, n_classes: int, *, width: int = 500, depth: int = 1, dropo
     """Dense layers with rectifiers: ``depth`` hidden ones of ``width`` units."""
     whole_number("width", width, 1)
     whole_number("depth", depth, 1)
-    checked_dropout("dropout", dropout)
+    real_number("dropout", dropout, "[0, 1)")
     layers: list[nn.Module] = [nn.Flatten()]
     inputs = shape.numbers
     for _ in range(depth):
@@ -36,7 +36,7 @@ def convnet(shape: Shape, n_classes: int, *, width: int = 32, dropout: float = 0
     """Three stages of convolutions of 1, 2 and 4 × ``width`` channels, average over the image, one dense layer."""
     require_image("convnet", shape, 4)
     whole_number("width", width, 1)
-    checked_dropout("dropout", dropout)
+    real_number("dropout", dropout, "[0, 1)")
     return nn.Sequential(
         ConvNormAct(shape.channels, width),
         ConvNormAct(width, width),
@@ -150,7 +150,7 @@ def alexnet(shape: Shape, n_classes: int, *, dropout: float = 0.5, width: int = 
     """
     require_image("alexnet", shape, 8, 96)
     whole_number("width", width, 1)
-    checked_dropout("dropout", dropout)
+    real_number("dropout", dropout, "[0, 1)")
 
     def pooling() -> nn.Module:
         return nn.MaxPool2d(3, 2, 1)
@@ -194,10 +194,7 @@ def vgg(shape: Shape, n_classes: int, *, layers: int, dropout: float = 1.0, widt
     """
     require_image(f"vgg{layers}", shape, 4)
     whole_number("width", width, 1)
-    if not 0.0 <= dropout < 2.0:
-        raise InputError(
-            f"dropout of vgg{layers} is a factor on its probabilities and must lie in [0, 2); got {dropout}"
-        )
+    real_number("dropout", dropout, "[0, 2)")
     plan: list[nn.Module] = []
     inputs = shape.channels
     for count, full, chance in zip(VGG_BLOCKS[layers], _VGG_WIDTHS, _VGG_DROPOUT, strict=True):

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, real_number, whole_number
 from hardpan.training.classifiers.layers import (
     ConvNormAct,
     MeanOverImage,
     Shape,
-    checked_dropout,
     convolution,
     require_image,
     wants_small_stem,
@@ -121,7 +120,7 @@ def wide_resnet(shape: Shape, n_classes: int, *, depth: int, widening: int, drop
     if depth < 10 or (depth - 4) % 6:
         raise InputError(f"{name}: the depth must be 6n + 4, such as 10, 16, 22, 28, 40; got {depth}")
     whole_number("widening", widening, 1)
-    checked_dropout("dropout", dropout)
+    real_number("dropout", dropout, "[0, 1)")
     require_image(name, shape, 4)
     plan: list[nn.Module] = [convolution(shape.channels, 16)]
     inputs = 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, whole_number
-from hardpan.training.classifiers.layers import SMALL_IMAGE, Shape, checked_dropout, require_image
+from hardpan.errors import InputError, real_number, whole_number
+from hardpan.training.classifiers.layers import SMALL_IMAGE, Shape, require_image
 
 SIZES = {"tiny": (192, 3), "small": (384, 6)}  # width, heads
 _DEVIATION = 0.02
@@ -95,7 +95,7 @@ def transformer(
     require_image(name, shape)
     patch = whole_number("patch", (4 if shape.side <= SMALL_IMAGE else 16) if patch is None else patch, 1)
     whole_number("depth", depth, 1)
-    checked_dropout("dropout", dropout)
+    real_number("dropout", dropout, "[0, 1)")
     if shape.height % patch or shape.width % patch:
         raise InputError(
             f"{name} cuts images into patches of {patch} × {patch} pixels, and input_shape is {shape}; "
