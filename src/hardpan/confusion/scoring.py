@@ -17,7 +17,7 @@ from scipy import special
 
 from hardpan import files
 from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
-from hardpan.errors import InputError, number
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import array_hash, record
@@ -263,7 +263,7 @@ def mean_in_order(rows: Floats) -> Floats:
 
 def _unit(base: float) -> float:
     """What a bit is in logarithms to ``base``."""
-    number("base", base, "(1, inf)")
+    real_number("base", base, "(1, inf)")
     return 1.0 if base == 2 else math.log(2.0) / math.log(base)
 
 

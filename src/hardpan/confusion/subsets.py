@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
 from hardpan.confusion.reading import check_labels
-from hardpan.errors import InputError, number, whole_number
+from hardpan.errors import InputError, real_number, whole_number
 from hardpan.files import array_hash, record
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def subset(
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{rule} must be a number; got {value!r}")
     if rule == "fraction":
-        rule, value = "quantile", 1.0 - number("fraction", value, "(0, 1]")
+        rule, value = "quantile", 1.0 - real_number("fraction", value, "(0, 1]")
     classes = scores.labels if labels is None else check_labels(labels, len(scores), scores.n_classes)
     if balanced and classes is None:
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
@@ -243,10 +243,10 @@ def _size(hardness: NDArray[np.float64], rule: str, value: float, easiest: bool,
     """How many of a pool, sorted most confusing first, are taken."""
     n = len(hardness)
     if rule == "threshold":
-        number("threshold", value, "(-inf, inf)")
+        real_number("threshold", value, "(-inf, inf)")
         return int(np.count_nonzero(hardness >= (-value if easiest else value)))
     if rule == "quantile":
-        return max(1, round((1.0 - number("quantile", value, "[0, 1)")) * n))
+        return max(1, round((1.0 - real_number("quantile", value, "[0, 1)")) * n))
     whole_number("count", value, 1)
     if value % pools:
         raise InputError(f"count must divide by the {pools} classes for a balanced subset; got {value:g}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError, number, one_of
+from hardpan.errors import InputError, one_of, real_number
 from hardpan.execution.compiling import compiled
 from hardpan.neighbors.exact import in_threads
 
@@ -93,7 +93,7 @@ def _checked(images: NDArray[Any], name: str, window: str) -> NDArray[Any]:
 
 def _range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
     if data_range is not None:
-        return number("data_range", data_range, "(0, inf)")
+        return real_number("data_range", data_range, "(0, inf)")
     if x.dtype == np.uint8 and y.dtype == np.uint8:
         return 255.0
     raise InputError(f"data_range must be given for images of {x.dtype}, such as 1.0 for values from 0 to 1")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError, number
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 
 
@@ -159,7 +159,7 @@ def normal_quantile(confidence: float) -> float:
 
 def check_confidence(confidence: float) -> float:
     """A confidence level as a float; refused unless it lies between 0 and 1."""
-    return number("confidence", confidence, "(0, 1)")
+    return real_number("confidence", confidence, "(0, 1)")
 
 
 def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:

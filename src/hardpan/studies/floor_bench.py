@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.bayes.floors.spanning_tree import minimal_spanning_tree
-from hardpan.errors import InputError, number, whole_number
+from hardpan.errors import InputError, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -201,9 +201,9 @@ def _check(config: FloorBenchConfig) -> None:
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
             raise InputError(f"{name} must name at least one, and none twice; got {', '.join(map(str, values))!r}")
-    number("confidence", config.confidence, "(0, 1)")
+    real_number("confidence", config.confidence, "(0, 1)")
     for floor in config.floors:
-        number("floors", floor, "(0, 0.5)")
+        real_number("floors", floor, "(0, 0.5)")
     for n in config.sizes:
         whole_number("sizes", n, FEWEST, MOST)
     whole_number("runs", config.runs, 1)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from hardpan.errors import InputError, number
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
@@ -52,8 +52,8 @@ def difficulty_from_line(u: ArrayLike, v: ArrayLike, sigma: float, mu: float = 0
         >>> round(float(mu), 12), round(float(sigma), 12)
         (0.5, 1.2)
     """
-    number("sigma", sigma, "[0, inf)")
-    number("mu", mu, "(-inf, inf)")
+    real_number("sigma", sigma, "[0, inf)")
+    real_number("mu", mu, "(-inf, inf)")
     slope, offset = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
     if (slope <= 0).any():
         raise InputError(f"u must be above 0 in the difficulty model; got {slope[slope <= 0].flat[0]:g}")
@@ -65,7 +65,7 @@ def difficulty_from_line(u: ArrayLike, v: ArrayLike, sigma: float, mu: float = 0
 
 def line_from_difficulty(mu: float, sigma: float, new_mu: float, new_sigma: float) -> tuple[float, float]:
     """(u, v) of the probit line between sets with difficulties N(mu, sigma²) and N(new_mu, new_sigma²)."""
-    number("sigma", min(sigma, new_sigma), "[0, inf)")
+    real_number("sigma", min(sigma, new_sigma), "[0, inf)")
     width = float(np.sqrt(new_sigma**2 + 1.0))
     return float(np.sqrt(sigma**2 + 1.0)) / width, (mu - new_mu) / width
 

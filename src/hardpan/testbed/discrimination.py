@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from hardpan.errors import InputError, number, one_of, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -96,7 +96,7 @@ def discriminate(
     a, b = _features(original, "original"), _features(new, "new")
     if a.shape[1] != b.shape[1]:
         raise InputError(f"original and new must have features of one size; got {a.shape[1]} and {b.shape[1]}")
-    number("held_out", held_out, "(0, 1)")
+    real_number("held_out", held_out, "(0, 1)")
     one_of("test", test, ("split", "permutation"))
     whole_number("permutations", permutations, 1)
     strata_a, strata_b = _strata(original_labels, len(a), "original"), _strata(new_labels, len(b), "new")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import tables
-from hardpan.errors import InputError, number, one_of
+from hardpan.errors import InputError, one_of, real_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -65,7 +65,7 @@ def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
     matrix = right_or_wrong("right", right)
     if matrix.ndim != 2 or matrix.size == 0:
         raise InputError(f"right must be (models, examples); got shape {matrix.shape}")
-    number("fraction", fraction, "(0, 1]")
+    real_number("fraction", fraction, "(0, 1]")
     by_models = matrix.sum(axis=0)
     order = np.argsort(by_models, kind="stable")
     size = int(np.ceil(fraction * len(order) - 1e-9))

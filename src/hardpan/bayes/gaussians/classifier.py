@@ -17,7 +17,7 @@ from hardpan.bayes.gaussians.problem import (
     real_array,
 )
 from hardpan.bayes.gaussians.unequal import check_covs
-from hardpan.errors import InputError, number
+from hardpan.errors import InputError, real_number
 
 
 def posterior(
@@ -77,7 +77,7 @@ def _log_joints(
         raise InputError(f"x must have shape (n, {d}) to match means; got shape {rows.shape}")
     if cov is not None and covs is not None:
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
-    tau = number("temperature", temperature, "(0, inf)")
+    tau = real_number("temperature", temperature, "(0, inf)")
     with np.errstate(divide="ignore"):
         log_priors = np.log(check_priors(priors, n_classes))
     if covs is None:

@@ -13,7 +13,7 @@ from hardpan.bayes.gaussians.importance import PairProposal, control_slope
 from hardpan.bayes.gaussians.methods import check_options
 from hardpan.bayes.gaussians.problem import Float, Index, SharedProblem, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome, Replicates, interval_factor, replicate
-from hardpan.errors import InputError, number
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -79,7 +79,7 @@ def gaussian_detail(
         >>> round(detail.slope.value, 6)  # φ(1) · 1
         0.241971
     """
-    tau = number("temperature", temperature, "(0, inf)")
+    tau = real_number("temperature", temperature, "(0, inf)")
     check_options("importance", rtol, seed, max_draws)
     problem = shared_problem(means, cov, priors).at(tau)
     n_classes = len(problem.log_priors)

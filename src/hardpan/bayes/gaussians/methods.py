@@ -12,7 +12,7 @@ from hardpan.bayes.gaussians import chernoff, contour, exact, hdr, importance, m
 from hardpan.bayes.gaussians.problem import SharedProblem, check_means, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
 from hardpan.bayes.gaussians.unequal import UnequalClasses, check_covs, unequal_classes
-from hardpan.errors import InputError, number, one_of, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.estimates import Estimate
 
 # From a problem and the options seed, rtol, max_draws to an Outcome: a new method is a file with run() and a line.
@@ -79,7 +79,7 @@ def gaussian(
         >>> e.method, round(e.value, 4)
         ('importance', 0.0321)
     """
-    temperature = number("temperature", temperature, "(0, inf)")
+    temperature = real_number("temperature", temperature, "(0, inf)")
     check_options(method, rtol, seed, max_draws)
     if covs is not None and cov is not None:
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
@@ -122,6 +122,6 @@ def solve(
 def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:
     """Check the options that every estimator takes."""
     one_of("method", method, METHODS)
-    number("rtol", rtol, "(0, 1)")
+    real_number("rtol", rtol, "(0, 1)")
     whole_number("seed", seed)
     whole_number("max_draws", max_draws, 1)

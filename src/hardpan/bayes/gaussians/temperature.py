@@ -15,7 +15,7 @@ from hardpan.bayes.gaussians.methods import check_options, gaussian, solve
 from hardpan.bayes.gaussians.problem import SharedProblem, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS
 from hardpan.bayes.gaussians.unequal import unequal_classes
-from hardpan.errors import InputError, number
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -96,7 +96,7 @@ def gaussian_curve(
         >>> [round(float(v), 4) for v in curve.values]  # Φ(−1/τ)
         [0.0228, 0.1587, 0.3085]
     """
-    grid = [number("temperature", t, "(0, inf)") for t in temperatures]
+    grid = [real_number("temperature", t, "(0, inf)") for t in temperatures]
     if not grid:
         raise InputError("temperatures must not be empty; give at least one positive number")
     check_options(method, rtol, seed, max_draws)
