@@ -101,3 +101,11 @@ def test_what_is_missing_is_named():
     outcomes = Outcomes.from_arrays(np.eye(2), answers=[["A", "B"], ["B", "A"]], key=["A", "A"])
     with pytest.raises(InputError, match="new_keys"):
         correct_keys(outcomes, {"no such item": "A"})
+
+
+def test_an_item_that_few_models_answered_is_not_counted_and_follows_its_ties():
+    answers = [["", "B"]] * 4 + [["B", "B"]]
+    scores = np.where(np.array(answers) == "", np.nan, 0.0)
+    suspects = suspect_keys(Outcomes.from_arrays(scores, answers=answers, key=["A", "A"]))
+    assert (suspects.margin.tolist(), suspects.models.tolist(), suspects.suspicious) == ([1, 1], [5, 1], 1)
+    assert suspects.position.tolist() == [1, 1]

@@ -33,7 +33,7 @@ class SuspectKeys(Report):
         suggested: (N,) the most frequent other answer; "" where nobody gives another one.
         margin: (N,) share of models on ``suggested`` minus share on the key, −1 to 1.
         models: (N,) how many models answered.
-        position: (N,) rank of suspicion; equal margins share the best rank.
+        position: (N,) rank of suspicion; equal margins share the best rank, those with most answers first.
         answered: how many items were examined.
         unanswered: how many items have no key or no answer.
         effective_models: how many independent models the answers are worth, M²/1ᵀR1 with R the correlations of the
@@ -63,8 +63,8 @@ class SuspectKeys(Report):
 
     @property
     def suspicious(self) -> int:
-        """How many items have more models on another answer than on the key."""
-        return int((self.margin > 0).sum())
+        """How many items have more models on another answer than on the key, of those that 4 or more answered."""
+        return int(((self.margin > 0) & (self.models >= FEWEST_MODELS)).sum())
 
     def __repr__(self) -> str:
         return f"SuspectKeys({self.answered:,} items, {self.suspicious:,} with more models on another answer)"
@@ -153,7 +153,8 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         raise InputError("outcomes: no item has both a key and an answer; check the columns of answers and key")
     index = np.array([row[0] for row in rows])
     margin = np.array([row[2] for row in rows]).round(12)
-    order = np.lexsort((index, -margin))
+    answers_given = np.array([row[3] for row in rows], dtype=np.int64)
+    order = np.lexsort((index, -answers_given, -margin))
     sorted_margin = margin[order]
     sheet = order[: max(int((margin > 0).sum()), min(SHEET, len(order)))]
     position = 1 + np.searchsorted(-sorted_margin, -sorted_margin, side="left")
@@ -162,7 +163,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         key=key[index[order]],
         suggested=np.array([rows[i][1] for i in order], dtype=np.str_),
         margin=sorted_margin,
-        models=np.array([rows[i][3] for i in order], dtype=np.int64),
+        models=answers_given[order],
         position=position.astype(np.int64),
         answered=len(rows),
         unanswered=n - len(rows),

@@ -220,7 +220,7 @@ def rank(
         repeats=outcomes.n_repeats,
         between_variance=between[order],
         within_variance=within[order],
-        smallest_difference=_smallest(pairs.tests, order[:TOP], follow, level),
+        smallest_difference=_smallest(pairs.tests, order, follow, level),
         lead=lead,
         items_needed=needed,
         separated=pairs.count_separated(order),
@@ -486,10 +486,13 @@ def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:
     return np.array(tiers, dtype=np.int64)
 
 
-def _smallest(tests: PairTests, top: NDArray[np.int64], groups: Groups | None, level: float) -> float:
-    errors = tests.stderr[np.ix_(top, top)][np.triu_indices(len(top), 1)]
-    errors = errors[np.isfinite(errors) & (errors > 0)]
-    if not errors.size:
+def _smallest(tests: PairTests, order: Ints, groups: Groups | None, level: float) -> float:
+    for count in (TOP, 100, len(order)):  # more models where the best have equal scores
+        errors = tests.stderr[np.ix_(order[:count], order[:count])][np.triu_indices(len(order[:count]), 1)]
+        errors = errors[np.isfinite(errors) & (errors > 0)]
+        if errors.size:
+            break
+    else:
         return float("nan")
     if groups is None:
         factor = normal_quantile(level) + float(special.ndtri(POWER))

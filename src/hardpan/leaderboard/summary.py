@@ -118,6 +118,8 @@ def summarize(
             keys = suspect_keys(used)
         except InputError:  # answers and keys on different items
             keys = None
+        if keys is not None and keys.models.max() < FEWEST_MODELS:
+            keys = None
     tell("shortening the test", 0.9)
     count = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
     short = None
