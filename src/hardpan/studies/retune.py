@@ -187,7 +187,24 @@ def search_settings(
         runs = [Run(Everything(), configured(config.train, item), config.seed) for item in settings]
         return run_all(runs, data, new, config.seed, out=out, progress=progress)
 
-    return _study(sets, start, *_search(grid, train, config), config)
+    grid, results, added, at_bound = _search(grid, train, config)
+    settings = _settings(grid, results, start, config)
+    return RetuneStudy(
+        settings=settings,
+        start=next(item for item in settings if item.values == start),
+        best=settings[0],
+        fair_gain=_fair_gain(sets, grid, results, results[tuple(start.values())].correct["new"], config),
+        better=sum(item.p_holm < 1 - config.confidence and item.gain.value > 0 for item in settings),
+        grid=grid,
+        extended=tuple(added),
+        at_edge=tuple(edges(grid, settings[0].values)),
+        at_bound=tuple(at_bound),
+        data=sets.name,
+        new=sets.new_name,
+        n_train=len(sets.train),
+        control=sets.control,
+        config=config,
+    )
 
 
 def _grid_of(config: RetuneConfig) -> tuple[Mapping[str, tuple[float, ...]], tuple[str, ...]]:
@@ -255,23 +272,16 @@ def _best(grid: Grid, results: _Results, choose: str, rows: NDArray[np.int64] | 
     return max(sorted(results), key=rank)
 
 
-def _study(
-    sets: Sets,
-    start: dict[str, float],
-    grid: Grid,
-    results: _Results,
-    added: _NamedValues,
-    at_bound: _NamedValues,
-    config: RetuneConfig,
-) -> RetuneStudy:
+def _settings(
+    grid: Grid, results: _Results, start: Mapping[str, float], config: RetuneConfig
+) -> tuple[Setting, ...]:
+    """Every combination compared with the starting point, the best on the chosen set first."""
     base = results[tuple(start.values())].correct["new"]
-    best_values = _best(grid, results, config.choose)
-    order = sorted(
-        results, key=lambda values: (values != best_values, -int(results[values].correct[config.choose].sum()))
-    )
+    best = _best(grid, results, config.choose)
+    order = sorted(results, key=lambda values: (values != best, -int(results[values].correct[config.choose].sum())))
     only = [(int((r & ~base).sum()), int((base & ~r).sum())) for r in (results[v].correct["new"] for v in order)]
     corrected = holm(mcnemar([item[0] for item in only], [item[1] for item in only]))
-    settings = tuple(
+    return tuple(
         Setting(
             dict(zip(grid, values, strict=True)),
             accuracy(results[values].correct["original"], config.confidence),
@@ -281,23 +291,6 @@ def _study(
             results[values].diverged,
         )
         for values, p in zip(order, corrected, strict=True)
-    )
-    better = sum(item.p_holm < 1 - config.confidence and item.gain.value > 0 for item in settings)
-    return RetuneStudy(
-        settings,
-        next(item for item in settings if item.values == start),
-        settings[0],
-        _fair_gain(sets, grid, results, base, config),
-        better,
-        grid,
-        tuple(added),
-        tuple(edges(grid, settings[0].values)),
-        tuple(at_bound),
-        sets.name,
-        sets.new_name,
-        len(sets.train),
-        sets.control,
-        config,
     )
 
 

@@ -97,11 +97,6 @@ def read_sets(data: Source, new: Source | None = None, seed: int = 0) -> Sets:
     return _sets(data, new, seed)
 
 
-@lru_cache(maxsize=2)  # a worker that gets many runs of one study reads its data once
-def _cached_sets(data: str, new: str | None, seed: int) -> Sets:
-    return _sets(data, new, seed)
-
-
 def _sets(data: Source, new: Source | None, seed: int) -> Sets:
     old = Dataset.open(data)
     labels = old.require_labels()
@@ -120,6 +115,9 @@ def _sets(data: Source, new: Source | None, seed: int) -> Sets:
     marks = "".join(array_hash(array) for array in arrays).encode()
     fingerprint = array_hash(np.frombuffer(marks, dtype=np.uint8))
     return Sets(train, original, fresh, old.n_classes, old.name, new_name, new is None, fingerprint)
+
+
+_cached_sets = lru_cache(maxsize=2)(_sets)  # a worker that gets many runs of one study reads its data once
 
 
 def balanced_parts(labels: NDArray[np.int64], parts: int, seed: int, draw: int = 0) -> list[Rows]:
