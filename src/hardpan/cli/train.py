@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,6 @@ import typer
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DataFlags
 from hardpan.cli.options import Flags, parallel_options
-from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
@@ -63,7 +61,8 @@ def train(
     if groups is not None and not groups.exists():
         dataset = reading.open(data, groups=str(groups))
         group_numbers = np.unique(dataset.metadata["group"], return_inverse=True)[1]
-    with _progress(distributed.launched_as_main()) as progress:
+    # The main process of a run of several reports for all.
+    with progress_on_stderr() if distributed.launched_as_main() else nullcontext() as progress:
         made = training.train(
             dataset,
             config,
@@ -75,12 +74,3 @@ def train(
         )
     if distributed.launched_as_main():
         emit_report(made, json=as_json)
-
-
-@contextmanager
-def _progress(is_main: bool) -> Iterator[Progress | None]:
-    if not is_main:  # the main process of the same run reports for all
-        yield None
-        return
-    with progress_on_stderr() as progress:
-        yield progress

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError, whole_number
+from hardpan.numbers import counted
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import LARGEST, Outputs, detect, softmax
 from hardpan.predictions.scores import Accumulated, Lockstep, entropy_bits
@@ -313,10 +314,12 @@ class Recorder:
 
     def __repr__(self) -> str:
         if isinstance(self._into, Lockstep):
-            done = [f"{_counted(len(self._into.book.epochs))} of {self._seeds} seeds together"]
+            done = [f"{counted(len(self._into.book.epochs), 'epoch')} of {self._seeds} seeds together"]
         else:
             runs = self._store.seeds
-            done = [f"seed {seed}: {_counted(len(self._store.epochs_of(seed)))}" for seed in runs] or ["nothing"]
+            done = [f"seed {seed}: {counted(len(self._store.epochs_of(seed)), 'epoch')}" for seed in runs] or [
+                "nothing"
+            ]
         size = f"examples={len(self._store)}, classes={self._store.n_classes}"
         return f"Recorder({self._store.where!r}, {size}, outputs={self.outputs!r}, committed={', '.join(done)!r})"
 
@@ -492,10 +495,6 @@ class Recorder:
             self._under_way.popleft()
             self._into.check_whole(batch.seed, but=batch.epoch)
             self._into.add(batch.seed, batch.epoch, batch.outputs.wait(), batch.rows.wait())
-
-
-def _counted(epochs: int) -> str:
-    return f"{epochs} epoch{'' if epochs == 1 else 's'}"
 
 
 def _check_config(where: str, there: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hardpan.numbers import counted
 from hardpan.report.base import View
 from hardpan.report.sections import Section, Table
 from hardpan.training.running import Trained
@@ -25,7 +26,6 @@ def view(result: Trained) -> View:
     tables = [_runs(result)]
     if any(run.group_accuracy for run in result.runs):
         tables.append(_groups(result))
-    count = len(result.runs)
     runs = Section("Runs", tables=tuple(tables), key="runs")
     files = Section("Files", (*where, *following), key="files")
     columns = {
@@ -43,7 +43,7 @@ def view(result: Trained) -> View:
         "store": [run.store for run in result.runs],
     }
     names = ", ".join(dict.fromkeys(run.model for run in result.runs))
-    headline = f"Trained {count} model{'' if count == 1 else 's'}: {names}."
+    headline = f"Trained {counted(len(result.runs), 'model')}: {names}."
     return View("Training", headline, (runs, files), columns=columns)
 
 

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 
 import hardpan
 from hardpan import engine
 from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError
 from hardpan.files import as_path, file_hash, write_bytes, write_text
 from hardpan.training import classifiers
 from hardpan.training.examples import Normalization, check_size, examples_on, shaped
@@ -165,23 +168,14 @@ def save_weights(model: nn.Module, path: str | Path) -> None:
         >>> all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters()))
         True
     """
-    try:
-        from safetensors.torch import save
-    except ImportError as error:
-        raise MissingExtra("safetensors", "torch") from error
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_bytes(Path(path), save(tensors))
+    write_bytes(Path(path), tensors_to_bytes(tensors))
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Put the weights of a safetensors file into a model of the same build."""
     try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-    except ImportError as error:
-        raise MissingExtra("safetensors", "torch") from error
-    try:
-        tensors = load(Path(path).read_bytes())
+        tensors = tensors_from_bytes(Path(path).read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except SafetensorError as error:
