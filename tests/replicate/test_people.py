@@ -96,6 +96,8 @@ def test_a_revoked_link_ends_the_access_of_all_who_came_by_it(make_project):
     known = stored_people.enter(project, invited.link, external_id="a").id
     leases.next_task(project, known)
     other = stored_people.enter(project, project.invite().link).id
+    with pytest.raises(InputError, match="invitation"):
+        project.revoke(invited.link)  # its id is meant: to change nothing in silence would leave the link open
     project.revoke(invited.id)
     with pytest.raises(NotAdmitted):
         stored_people.enter(project, invited.link, external_id="a")
@@ -155,8 +157,9 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24
     assert project.import_votes(tmp_path / "votes.csv") == (12, 0)  # what the file marks as excluded stays out
-    with pytest.raises(InputError, match="worker"):
-        project.block("nobody")
+    for change in (project.block, project.unblock):
+        with pytest.raises(InputError, match="worker"):
+            change("nobody")
 
 
 def test_a_sample_replays_with_the_exclusions_of_its_day(make_project):

@@ -142,7 +142,9 @@ def revoke(project: ProjectFolder, invitation: str) -> None:
     """End an invitation and the sessions of those who entered by it."""
     with project.database.write() as connection:
         now = project.clock()
-        connection.execute(update(Invitation).where(Invitation.id == invitation).values(revoked_at=now))
+        changed = connection.execute(update(Invitation).where(Invitation.id == invitation).values(revoked_at=now))
+        if not changed.rowcount:
+            raise InputError(f"invitation {invitation[:40]!r} is not in this project; give the id of one")
         _return_tasks(connection, now, select(Worker.id).where(Worker.invitation_id == invitation))
         log(connection, now, "owner", "revoked", invitation=invitation)
 
@@ -151,15 +153,10 @@ def block(project: ProjectFolder, worker_id: str, *, exclude_votes: bool = False
     """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
     with project.database.write() as connection:
         now = project.clock()
-        row = connection.execute(
-            select(Worker.blocked_at, Worker.excluded_at).where(Worker.id == worker_id)
-        ).first()
-        if row is None:
-            raise InputError(f"worker {worker_id[:40]!r} is not in this project; the workers are in workers.csv")
-        values = {"blocked_at": row.blocked_at or now}
+        values = {"blocked_at": func.coalesce(Worker.blocked_at, now)}
         if exclude_votes:
-            values["excluded_at"] = row.excluded_at or now
-        connection.execute(update(Worker).where(Worker.id == worker_id).values(**values))
+            values["excluded_at"] = func.coalesce(Worker.excluded_at, now)
+        _change_worker(connection, worker_id, values)
         _return_tasks(connection, now, select(Worker.id).where(Worker.id == worker_id))
         log(connection, now, "owner", "blocked", worker=worker_id, votes_excluded=exclude_votes)
 
@@ -168,8 +165,13 @@ def unblock(project: ProjectFolder, worker_id: str) -> None:
     """Give a blocked worker access again, and count the votes again."""
     with project.database.write() as connection:
         now = project.clock()
-        connection.execute(update(Worker).where(Worker.id == worker_id).values(blocked_at=None, excluded_at=None))
+        _change_worker(connection, worker_id, {"blocked_at": None, "excluded_at": None})
         log(connection, now, "owner", "unblocked", worker=worker_id)
+
+
+def _change_worker(connection: Connection, worker_id: str, values: dict[str, Any]) -> None:
+    if not connection.execute(update(Worker).where(Worker.id == worker_id).values(values)).rowcount:
+        raise InputError(f"worker {worker_id[:40]!r} is not in this project; the workers are in workers.csv")
 
 
 def excluded_workers(project: ProjectFolder) -> frozenset[str]:

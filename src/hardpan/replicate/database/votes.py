@@ -69,7 +69,7 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         if unknown is not None:
             raise InputError(f"votes: image {unknown!r} is not in this project; add the images first")
         names = {imported_name(platform, row["worker"]) for row in rows}
-        for name in names:
+        for name in (platform, *names):
             check_text("votes: the name of a worker or platform", name)
         known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
         fresh = [
