@@ -1,12 +1,13 @@
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from hardpan import Dataset, Predictions, auditing, files, stats
-from hardpan.auditing import training
+from hardpan.auditing import networks, training
 from hardpan.auditing.improvement import learning_curve, levelling_law, of_the_best, power_law
 from hardpan.auditing.report import view
 from hardpan.auditing.running import seconds
@@ -20,7 +21,7 @@ BARE = {"ensemble": "none", "flow": "none"}
 def digits(tmp_path_factory):
     """Digits with networks of two epochs and the bundled flow, and its folder."""
     folder = tmp_path_factory.mktemp("audit")
-    return auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=60.0, out=folder), folder
+    return auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=240.0, out=folder), folder
 
 
 def test_the_audit_of_digits_has_everything(digits):
@@ -136,7 +137,7 @@ def test_the_report_is_read_back_with_stable_keys(digits):
 def test_what_was_trained_is_read_back_by_the_same_audit(digits):
     report, folder = digits
     saved = {path: path.read_bytes() for path in (folder / "work").rglob("*.npz")}
-    again = auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=60.0, out=folder)
+    again = auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=240.0, out=folder)
     assert {path: path.read_bytes() for path in (folder / "work").rglob("*.npz")} == saved
     assert again.measures["best_error"] == report.measures["best_error"]
 
@@ -250,6 +251,22 @@ def test_the_error_budget_is_about_the_best_model_of_the_headline():
     parts = report.budget
     assert (parts.model, parts.total.value) == (report.floor.best.name, report.floor.best.estimate.value)
     assert parts.labels.value + parts.agreed.value + parts.rest.value == pytest.approx(parts.total.value)
+
+
+@pytest.mark.parametrize(("load", "threads"), [(0.0, 2), (1000.0, 1)])
+def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load), raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with networks.threads_for_load(fixed=True):
+            assert torch.get_num_threads() == 2
+        with networks.threads_for_load(fixed=False):
+            assert torch.get_num_threads() == threads
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_steps_are_left_out_where_earlier_ones_took_far_too_long(monkeypatch):

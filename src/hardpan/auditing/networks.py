@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.bayes.floors.classifiers import machine_is_busy
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.errors import InputError
 
@@ -162,47 +165,48 @@ def train_network(
     probs: list[NDArray[np.float32]] = []
     step, best, since, best_state, done = 0, math.inf, 0, None, False
     begin, predicting = time.monotonic(), 0.0  # seconds that predicting the rows will take
-    while not done:
-        order = rng.permutation(train)
-        network.train()
-        for number in range(steps):
-            left = 0.0 if epochs else max(seconds - predicting, seconds / 2)
-            fraction = _fraction(step, steps * most, start, left)
-            if fraction >= 1:
-                done = True
-                break
-            for group in optimiser.param_groups:
-                group["lr"] = RATE * _schedule(fraction)
-            batch = order[number * BATCH : (number + 1) * BATCH]
-            if len(batch) < 2:
-                continue
-            inputs = _augmented(x[batch], data, rng)
-            loss = functional.cross_entropy(network(inputs), labels[torch.from_numpy(batch).to(where)])
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            step += 1
-            due = min(moments - 1, int(fraction * moments))
-            if not probs:
-                predicting = FORWARD * (time.monotonic() - begin) / step * len(rows) / BATCH
-            if len(probs) < due and (epochs or moments * predicting <= MOMENT_SHARE * seconds):
-                now = time.monotonic()
-                probs += [_predicted(network, x, rows, data.n_classes)] * (due - len(probs))
-                predicting = time.monotonic() - now
-                network.train()
-        fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
-        if len(validation) and fraction > 0.5:
-            value = _loss(network, x, labels, validation[:VALIDATED])
-            if value < best:
-                best, since = value, 0
-                best_state = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-            else:
-                since += 1
-            done = done or (since >= PATIENCE and not epochs)
-        done = done or fraction >= 1
-    if best_state is not None:
-        network.load_state_dict(best_state)
-    final = _predicted(network, x, rows, data.n_classes)
+    with threads_for_load(fixed=bool(epochs)):
+        while not done:
+            order = rng.permutation(train)
+            network.train()
+            for number in range(steps):
+                left = 0.0 if epochs else max(seconds - predicting, seconds / 2)
+                fraction = _fraction(step, steps * most, start, left)
+                if fraction >= 1:
+                    done = True
+                    break
+                for group in optimiser.param_groups:
+                    group["lr"] = RATE * _schedule(fraction)
+                batch = order[number * BATCH : (number + 1) * BATCH]
+                if len(batch) < 2:
+                    continue
+                inputs = _augmented(x[batch], data, rng)
+                loss = functional.cross_entropy(network(inputs), labels[torch.from_numpy(batch).to(where)])
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+                step += 1
+                due = min(moments - 1, int(fraction * moments))
+                if not probs:
+                    predicting = FORWARD * (time.monotonic() - begin) / step * len(rows) / BATCH
+                if len(probs) < due and (epochs or moments * predicting <= MOMENT_SHARE * seconds):
+                    now = time.monotonic()
+                    probs += [_predicted(network, x, rows, data.n_classes)] * (due - len(probs))
+                    predicting = time.monotonic() - now
+                    network.train()
+            fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
+            if len(validation) and fraction > 0.5:
+                value = _loss(network, x, labels, validation[:VALIDATED])
+                if value < best:
+                    best, since = value, 0
+                    best_state = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+                else:
+                    since += 1
+                done = done or (since >= PATIENCE and not epochs)
+            done = done or fraction >= 1
+        if best_state is not None:
+            network.load_state_dict(best_state)
+        final = _predicted(network, x, rows, data.n_classes)
     probs = [*probs, *([final] * (moments - len(probs)))]
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     return TrainedNetwork(np.stack(probs), step / steps, state)
@@ -269,6 +273,20 @@ def _device(name: str) -> Any:
         return torch.device(name)
     except RuntimeError as error:
         raise InputError(f"device must be auto, cpu, cuda or cuda:N; got {name!r}") from error
+
+
+@contextmanager
+def threads_for_load(*, fixed: bool) -> Iterator[None]:
+    """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    if not fixed and machine_is_busy():
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _fraction(step: int, steps: int, start: float, seconds: float) -> float:

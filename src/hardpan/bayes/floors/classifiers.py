@@ -7,6 +7,7 @@ examples decide when to stop and how much to regularise; test examples are only 
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -15,10 +16,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from hardpan.bayes.floors.inputs import Floats, Labels
 
 ROUND = 20  # trees per class between two looks at the validation error
+BUSY = 1.5  # processes per core from which one thread is used: networks are ten times as fast at five of them
 PATIENCE = 3  # looks without improvement
 MOST_TREES = 600
 MOST_BOOSTED = 2e7  # training rows × features up to which boosted trees are fitted to all of them
@@ -186,12 +189,18 @@ def fit_classifier(
     """
     start = time.monotonic()
     tuned_on = validation if len(validation) else train
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(limits=1 if machine_is_busy() else None):
         warnings.simplefilter("ignore")  # scikit-learn warns of few iterations and of many classes
         predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
         probs = predict(np.concatenate([rows, tuned_on]))
     wrong = probs[len(rows) :].argmax(axis=1) != table.labels[tuned_on]
     return Fitted(name, probs[: len(rows)], settings, time.monotonic() - start, float(wrong.mean()))
+
+
+def machine_is_busy() -> bool:
+    """Whether other processes use the cores: threads of one computation would wait for one another."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return load > BUSY * (os.cpu_count() or 1)
 
 
 def _some(table: Table, rows: Labels, most: int, seed: int) -> Labels:
