@@ -13,6 +13,7 @@ from hardpan.files import versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.report.common import (
+    CHART_ROWS,
     ROWS,
     input_sections,
     short_name,
@@ -220,7 +221,7 @@ def information_chart(result: ItemFit) -> Chart:
     peak = float(grid[int(curve.argmax())])
     words = f"Information is highest at skill {peak:.1f}; the best model has skill {skill[0]:.1f}."
     options = {
-        "x_title": "skill (ticks: the ten best models)",
+        "x_title": f"skill (ticks: the {'ten best ' if len(skill) > 10 else ''}models)",
         "y_title": "information",
         "rug": [round(float(value), 3) for value in skill[:10]],
         "percent": False,
@@ -355,7 +356,21 @@ def _(result: CorrectedKeys) -> View:
     change = 100 * np.abs(result.score_after - result.score_before)
     headline = (
         f"{numbers.counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
-        f"{change.max():.1f} points, {moved} of {len(result.models):,} models change rank, {tiers} change tier."
+        f"{change.max():.1f} points, "
+    )
+    if moved or tiers:
+        headline += f"{moved:,} of {len(result.models):,} models change rank, {tiers:,} change tier."
+    else:
+        headline += "no model changes its rank or tier."
+    chart = Chart(
+        "slope",
+        "Ranks before and after",
+        tuple(
+            {"name": name, "original": int(result.rank_before[i]), "new": int(result.rank_after[i])}
+            for i, name in enumerate(result.models[:CHART_ROWS])
+        ),
+        headline,
+        {"left": "before", "right": "after"},
     )
     rows = tuple(
         (
@@ -375,7 +390,13 @@ def _(result: CorrectedKeys) -> View:
         ("item", "old key", "new key"),
         tuple(zip(result.items, result.old_key, result.new_key, strict=True)),
     )
-    section = Section("Scores with the corrected keys", tables=(Table("Models", head, rows),), folded=(keys,))
+    section = Section(
+        "Scores with the corrected keys",
+        ("Only items whose key changed are scored again: 1 where an answer equals the new key, else 0.",),
+        charts=(chart,),
+        tables=(Table("Models", head, rows),),
+        folded=(keys,),
+    )
     return View(
         title="Corrected keys",
         headline=headline,

@@ -105,8 +105,8 @@ def ranking_headline(result: Ranking) -> str:
     if tied == 1:
         lead = numbers.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
         if m == 2:
-            start = f"{result.models[0]} is ahead of {result.models[1]} ({confidence} confidence"
-            start += f"; by {lead})" if lead else ")"
+            start = f"{result.models[0]} is ahead of {result.models[1]}"
+            start += f" by {lead}, {confidence} confidence" if lead else f" ({confidence} confidence)"
         else:
             start = f"{result.models[0]} is ahead of all {m - 1:,} other models ({confidence} confidence"
             start += f"; {lead} before {result.models[1]})" if lead else ")"
