@@ -115,7 +115,8 @@ class Outcomes:
         Read are: logs of lm-evaluation-harness (``samples_*.jsonl``), Inspect (``.eval``, ``.json``), HELM (run
         folders) and Every Eval Ever (JSONL); long and wide tables (CSV, TSV, JSON, JSONL, Parquet, data frames);
         matrices (npy, npz, arrays); predicted classes with labels; counts (``model, correct, total``, and timm's
-        results). What was chosen, dropped or not parsed is in ``notes``.
+        results). What was chosen, dropped or not parsed is in ``notes``. Several logs of one model and task are
+        repeats where they are in one folder, and several models, named by folder, where they are not.
 
         Args:
             source: a file, a folder, a list of them, a frame, rows, columns, or an array.
