@@ -40,13 +40,18 @@ class DataCurve:
     errors: tuple[Estimate, ...]
     exponent: Estimate
     at_double: Estimate
-    gain: Estimate
+    gain: Estimate | None = None  # audits of earlier versions lack it
 
     @property
     def promises(self) -> bool:
         """Whether twice the data are predicted to bring an error below any that was measured here."""
         still_falling = self.errors[-1].value < self.errors[-2].value
-        return still_falling and self.exponent.low > 0 and self.gain.low > 0
+        return still_falling and self.exponent.low > 0 and self.gain is not None and self.gain.low > 0
+
+    @property
+    def lowest(self) -> float:
+        """The lowest error that was measured here."""
+        return self.errors[-1].value if self.gain is None else self.gain.value + self.at_double.value
 
 
 @record

@@ -166,7 +166,7 @@ def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
 
 def _learning_section(curve: DataCurve) -> Section:
     double = numbers.estimate(curve.at_double)
-    now, lowest = floors.value_words(curve.errors[-1]), curve.gain.value + curve.at_double.value
+    now, lowest, n = floors.value_words(curve.errors[-1]), curve.lowest, curve.at_double.n
     fitted = (
         f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
         f"them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
@@ -178,14 +178,14 @@ def _learning_section(curve: DataCurve) -> Section:
             f"Extrapolated to twice the training examples: {double}. The interval covers a law that falls to 0 and "
             "one that levels off, and the sampling of the test set; the true curve may be neither."
         )
-    elif lowest <= 0:
+    elif lowest * n < 0.5:  # no error, up to rounding
         title = "More data could not lower the error on this test set: the best model makes no error"
-        said = f"To measure what more data bring takes more test examples than these {curve.gain.n:,}."
+        said = f"To measure what more data bring takes more test examples than these {n:,}."
     else:
         title = "These data do not show that more of them would help"
         said = (
             f"Extrapolated to twice the training examples the error is {double}, which is not measurably below the "
-            f"lowest error here, {numbers.percent(lowest, curve.at_double.stderr)}. With {curve.gain.n:,} test "
+            f"lowest error here, {numbers.percent(lowest, curve.at_double.stderr)}. With {n:,} test "
             "examples a gain may go unseen."
         )
     table = Table(
