@@ -16,16 +16,18 @@ _NOWHERE = np.zeros(1)  # a draw without condition goes in no direction
 def run(problem: SharedProblem | UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
     """The error itself."""
     if isinstance(problem, SharedProblem):
-        proposal, n_uniform, n_normal = PairProposal(problem), 0, problem.coordinates.shape[1]
-    else:
-        proposal, n_uniform, n_normal = None, problem.n_uniform, problem.n_normal
+        proposal = PairProposal(problem)
+        n_uniform, n_normal = 0, proposal.n_normal
 
-    def log_joints(labels: Index, uniforms: Float, normals: Float) -> Float:
-        """Of all classes (n, K), at a draw from each class of ``labels`` (n,)."""
-        if isinstance(problem, SharedProblem):
-            assert proposal is not None
+        def log_joints(labels: Index, uniforms: Float, normals: Float) -> Float:
+            """Of all classes (n, K), at a draw from each class of ``labels`` (n,)."""
             return proposal.log_joints(labels, labels, _NOWHERE, normals)
-        return problem.log_joints(problem.draw(labels, labels, np.zeros(len(labels)), uniforms, normals))
+    else:
+        classes = problem
+        n_uniform, n_normal = classes.n_uniform, classes.n_normal
+
+        def log_joints(labels: Index, uniforms: Float, normals: Float) -> Float:
+            return classes.log_joints(classes.draw(labels, labels, np.zeros(len(labels)), uniforms, normals))
 
     cdf = np.cumsum(np.exp(problem.log_priors))
     cdf /= cdf[-1]
