@@ -91,7 +91,7 @@ def failing(monkeypatch, error):
 @pytest.mark.parametrize(
     ("error", "code", "sentence"),
     [
-        (InputError("x must"), 2, "hardpan: x must be finite; got NaN\n"),
+        (InputError("x must be finite; got NaN"), 2, "hardpan: x must be finite; got NaN\n"),
         (MissingExtra("torch", "flows"), 2, "hardpan: torch is not installed; run: pip install 'hardpan[flows]'\n"),
         (KeyboardInterrupt(), 130, "hardpan: interrupted; run the same command again to resume\n"),
     ],
