@@ -1,11 +1,13 @@
 """Who may enter, until when, and whose votes count; over both databases."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from hardpan.errors import InputError
-from hardpan.replicate.database import leases, votes
+from hardpan.replicate.database import decisions, experiment, leases, votes
 from hardpan.replicate.database import people as stored_people
-from hardpan.replicate.database.images import tasks_wanted
+from hardpan.replicate.database.images import stored_images, tasks_wanted
 from hardpan.replicate.database.people import NotAdmitted
 from hardpan.replicate.database.votes import counted_votes
 
@@ -43,6 +45,34 @@ def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
     assert leases.next_task(project, a) is not None
     (state,) = project.invitations()
     assert (state.used, state.entered) == (2, 13)
+
+
+def test_a_shared_link_of_every_role_is_used_up_by_those_who_answer_first(make_project):
+    project = make_project()
+    new = [row.id for row in stored_images(project, "candidate")][:4]
+    experiment.start_experiment(project, [], new)
+    actions = {
+        "participant": lambda who, k: experiment.answer_question(project, who, 1 + k, 0),
+        "selector": lambda who, k: decisions.decide(project, "first-selection", new[k], "select", by=who),
+    }
+    for role, act in actions.items():
+        link = project.invite(role=role, uses=2).link
+        first, second, third = (stored_people.enter(project, link).id for _ in range(3))
+        assert act(first, 0)
+        assert act(second, 1)
+        with pytest.raises(NotAdmitted):  # entered in time, but two others have taken part
+            act(third, 2)
+        assert act(first, 3)
+        assert [item.used for item in project.invitations()][-1] == 2
+
+
+def test_the_first_request_of_one_person_may_come_from_several_tabs_at_once(make_project):
+    project = make_project()
+    for _ in range(4):
+        who = stored_people.enter(project, project.invite().link).id
+        with ThreadPoolExecutor(4) as pool:
+            tokens = [item.token for item in pool.map(lambda _: leases.next_task(project, who), range(4))]  # noqa: B023
+        assert len(set(tokens)) <= 2
 
 
 def test_one_person_in_many_browsers_fills_a_link_for_minutes_not_for_good(make_project, clock):

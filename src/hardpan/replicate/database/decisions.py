@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Chosen, Decision, Image, Pair, Quota
+from hardpan.replicate.database.people import check_use
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import SampledImage
 
@@ -113,6 +114,7 @@ def decide(
                 select(Decision.id).where(Decision.submission_key == submission_key)
             ):
                 return False
+            check_use(connection, by, now)
             row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "note": note, "at": now}
             connection.execute(insert(Decision), row | {"submission_key": submission_key or None})
             log(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)

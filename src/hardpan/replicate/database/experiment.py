@@ -11,6 +11,7 @@ from sqlalchemy import func, insert, select
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
 from hardpan.replicate.database.models import Answer, Image, Question, Worker
+from hardpan.replicate.database.people import check_use
 from hardpan.replicate.folder import ProjectFolder
 
 
@@ -86,6 +87,7 @@ def answer_question(project: ProjectFolder, worker_id: str, question: int, class
             select(Answer.id).where(Answer.question_id == question, Answer.worker_id == worker_id)
         ):
             return False
+        check_use(connection, worker_id, now)
         row = {"question_id": question, "worker_id": worker_id, "class_index": class_index, "at": now}
         connection.execute(insert(Answer), row)
         log(connection, now, worker_id, "answered", question=question)

@@ -16,6 +16,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    not_,
     or_,
     select,
     update,
@@ -29,6 +30,7 @@ from hardpan.replicate.folder import ProjectFolder
 ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
 OWNER_LEFT = "owner-left"
+USED_UP = "this link has been used by as many people as it was made for; ask for a new one"
 MOST_USES = 1_000_000_000
 FIRST_ANSWER_SECONDS = 300.0  # a newcomer who has not answered by then no longer occupies a use of a shared link
 
@@ -243,17 +245,32 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
                     raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
                 return _person(known)
         if taking_part(connection, name, now) >= invitation.uses:
-            raise NotAdmitted("this link has been used by as many people as it was made for; ask for a new one")
+            raise NotAdmitted(USED_UP)
         worker = new_name()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
         external = external or ("" if invitation.uses == 1 else f"#{worker}")
         return _new_worker(connection, now, worker, name, external, invitation.role)
 
 
-def taking_part(connection: Connection, invitation: str, now: float) -> int:
-    """How many people of an invitation have answered, or took a task in the last :data:`FIRST_ANSWER_SECONDS`."""
-    query = select(func.count()).select_from(Worker).where(Worker.invitation_id == invitation, _takes_part(now))
-    return int(connection.scalar(query) or 0)
+def taking_part(connection: Connection, invitation: str, now: float, *, besides: str = "") -> int:
+    """How many people of an invitation have answered, or took a task in the last :data:`FIRST_ANSWER_SECONDS`.
+
+    ``besides`` one who asks for the first time, perhaps in two tabs at the same moment.
+    """
+    people = (Worker.invitation_id == invitation, Worker.id != besides, _takes_part(now))
+    return int(connection.scalar(select(func.count()).select_from(Worker).where(*people)) or 0)
+
+
+def check_use(connection: Connection, worker_id: str, now: float) -> None:
+    """Raise :class:`NotAdmitted` where others have used up the link of a person who has not taken part yet."""
+    newcomer = select(Worker.invitation_id).where(Worker.id == worker_id, not_(_takes_part(now)))
+    name = connection.scalar(newcomer)
+    if name is None:  # has taken part, or came by no link: the owner, a worker of imported votes
+        return
+    # Newcomers of a link begin one at a time.
+    uses = connection.scalar(select(Invitation.uses).where(Invitation.id == name).with_for_update())
+    if uses is not None and taking_part(connection, name, now, besides=worker_id) >= uses:
+        raise NotAdmitted(USED_UP)
 
 
 def worker(project: ProjectFolder, worker_id: str) -> Person | None:
