@@ -11,7 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
-from hardpan.leaderboard import rank, ranking, summarize
+from hardpan.leaderboard import compare, rank, ranking, summarize
 from hardpan.leaderboard.sampling import Groups, all_pairs, bootstrap_t
 
 COLUMNS = [
@@ -377,3 +377,19 @@ def test_the_headline_claims_no_tie_between_models_that_are_separated():
     assert "few" in board.headline
     tied = rank(Outcomes.from_arrays(scores[1:3, :12]))
     assert tied.separated_at_top == 0
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_equal_scores_on_few_items_are_no_certainty(value):
+    """All n items alike: Clopper–Pearson's limits at 0 and 1, and an interval around other values."""
+    scores = np.full((2, 20, 2), value)
+    scores[1, 0, 0] = 1 - value if value != 0.5 else 1.0  # no array of one value
+    board = rank(Outcomes.from_arrays(scores))
+    row = board.models.index("model-0")
+    width = 1 - 0.025 ** (1 / 20)
+    assert (board.low[row], board.high[row]) == pytest.approx((value * (1 - width), value * (1 - width) + width))
+    clustered = rank(Outcomes.from_arrays(scores, groups=np.arange(20) // 4), cluster=True)
+    row = clustered.models.index("model-0")
+    assert clustered.high[row] - clustered.low[row] == pytest.approx(1 - 0.025 ** (1 / 5))
+    same = compare(Outcomes.from_arrays(np.full((2, 20), 0.3)), 0, 1).difference
+    assert (same.low, same.high) == pytest.approx((-width, width))

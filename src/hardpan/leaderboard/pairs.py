@@ -14,10 +14,12 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.leaderboard.sampling import (
     FEW_ITEMS,
+    FLAT,
     Floats,
     as_outcomes,
     bootstrap_t,
     clustered_stderr,
+    constant_limits,
     group_counts,
     groups_of,
     jackknife_stderr,
@@ -103,7 +105,7 @@ def compare(
     SE² = Σ_i (d_i − d̄)²/(n(n−1)); with ``cluster`` the same over groups of items, G/(G−1) Σ_g (Σ_{i∈g}(d_i −
     d̄))²/n², and an interval from Student's t with G − 1 degrees of freedom and the delete-a-group jackknife.
     Right and wrong: McNemar's exact test, and Tango's score interval, widened so that it excludes 0 only where the
-    test does. Fractions: bootstrap-t below 300 items, normal from there on.
+    test does. Fractions: Student's t, below 300 items joined with bootstrap-t.
 
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
@@ -149,7 +151,8 @@ def compare(
         error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
         method = f"t with {degrees} degrees of freedom, delete-a-group jackknife by {groups.name}"
         made = normal(value, error, n, level, least=-1.0, most=1.0, method=method, df=degrees)
-        interval = Estimate(value, clustered, made.low, made.high, level, method, n)
+        ends = (made.low, made.high) if error > FLAT else constant_limits(value, groups.count, level, -1.0)
+        interval = Estimate(value, clustered, float(ends[0]), float(ends[1]), level, method, n)
         p = float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
         factor = float(special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER))
         least, needed = factor * error, _needed(n, factor * error, value)
@@ -198,15 +201,21 @@ def _exact(d: Floats, level: float) -> tuple[Estimate, float]:
 
 
 def _fractions(d: Floats, level: float, seed: int) -> tuple[Estimate, float]:
+    """Student's t, for few items joined with bootstrap-t: one errs for skewed differences, one for rare ones."""
     n = len(d)
     value, stderr = float(d.mean()), float(d.std(ddof=1) / np.sqrt(n))
-    if n < FEW_ITEMS and stderr > 0:
-        lows, highs, p = bootstrap_t(d[None], level, seed=seed)
-        ends = np.clip([lows[0], highs[0]], -1.0, 1.0)
-        method = "bootstrap-t over the items"
-        return Estimate(value, stderr, float(ends[0]), float(ends[1]), level, method, n, seed), float(p[0])
-    made = normal(value, stderr, n, level, least=-1.0, most=1.0, method="normal interval of the paired difference")
-    return made, float(2 * special.ndtr(-abs(value) / stderr)) if stderr > 0 else 1.0
+    if stderr <= FLAT:
+        low, high = (float(end) for end in constant_limits(value, n, level, -1.0))
+        return Estimate(value, stderr, low, high, level, "the same difference on all items", n), 1.0
+    method = f"t with {n - 1} degrees of freedom"
+    made = normal(value, stderr, n, level, least=-1.0, most=1.0, method=method, df=n - 1)
+    p = float(2 * special.stdtr(n - 1, -abs(value) / stderr))
+    if n >= FEW_ITEMS:
+        return made, p
+    lows, highs, resampled = bootstrap_t(d[None], level, seed=seed)
+    low, high = (float(end) for end in np.clip([min(made.low, lows[0]), max(made.high, highs[0])], -1.0, 1.0))
+    method = f"{method}, with bootstrap-t over the items"
+    return Estimate(value, stderr, low, high, level, method, n, seed), max(p, float(resampled[0]))
 
 
 def tango(ahead: int, behind: int, n: int, confidence: float = 0.95) -> tuple[float, float]:

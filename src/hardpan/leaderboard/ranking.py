@@ -17,6 +17,7 @@ from hardpan.leaderboard.pairs import POWER, compare
 from hardpan.leaderboard.sampling import (
     FEW_EVENTS,
     FEW_ITEMS,
+    FLAT,
     Floats,
     Groups,
     PairTests,
@@ -25,6 +26,7 @@ from hardpan.leaderboard.sampling import (
     bootstrap_t,
     clustered_stderr,
     column_blocks,
+    constant_limits,
     group_counts,
     groups_of,
     is_binary,
@@ -449,7 +451,10 @@ def _limits(
         # Only the groups that a model has items of tell how it varies between groups.
         own = (np.isfinite(scores).astype(np.float64) @ groups.indicator() > 0).sum(axis=1)
         reach = np.where(own > 1, special.stdtrit(np.maximum(own - 1, 1), 0.5 + level / 2) * effect.jackknife, 1.0)
-        return np.clip(effect.score - reach, 0.0, 1.0), np.clip(effect.score + reach, 0.0, 1.0)
+        low, high = effect.score - reach, effect.score + reach
+        flat = constant_limits(effect.score, own, level)
+        low, high = np.where(reach > FLAT, low, flat[0]), np.where(reach > FLAT, high, flat[1])
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     degrees = np.maximum(counts - 1, 1)
     quantile = np.where(counts < FEW_ITEMS, special.stdtrit(degrees, 0.5 + level / 2), normal_quantile(level))
     low, high = effect.score - quantile * effect.stderr, effect.score + quantile * effect.stderr
@@ -466,10 +471,11 @@ def _limits(
         share = counts[few] / n
         mapped = [share * end + (1 - share) * special.expit(offset + slope * special.logit(end)) for end in ends]
         low[few], high[few] = np.minimum(low[few], mapped[0]), np.maximum(high[few], mapped[1])
-    if not binary and n < FEW_ITEMS and whole.any():
-        varied = whole & (effect.stderr > 0)
-        if varied.any():
+    if not binary and whole.any():
+        varied, flat = whole & (effect.stderr > FLAT), whole & (effect.stderr <= FLAT)
+        if n < FEW_ITEMS and varied.any():
             low[varied], high[varied], _ = bootstrap_t(scores[varied], level, seed=seed)
+        low[flat], high[flat] = constant_limits(effect.score[flat], n, level)
     return np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
 
 

@@ -22,6 +22,7 @@ FEW_ITEMS = 300  # below, intervals are exact or by bootstrap-t, not normal
 FEW_EVENTS = 15  # likewise where fewer answers than this are right, or wrong
 FEW_GROUPS = 20
 LARGE_GROUP = 0.1
+FLAT = 1e-12  # a standard error below this is rounding: all values are equal
 _COLUMNS = 4096
 _ROUNDING = 1e-10
 
@@ -176,6 +177,18 @@ def proportion_limits(right: Floats, total: Floats, confidence: float) -> tuple[
     exact = clopper_pearson(right, total, confidence)
     few = (total < FEW_ITEMS) | (np.minimum(right, total - right) < FEW_EVENTS)
     return np.where(few, exact[0], share - reach), np.where(few, exact[1], share + reach)
+
+
+def constant_limits(
+    value: Floats | float, units: Floats | float, confidence: float, least: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Limits of a mean between ``least`` and 1 where all of the units have the same value.
+
+    At most 1 − ((1 − confidence)/2)^(1/units) of all units may have another one: Clopper–Pearson for 0 and 1.
+    """
+    other = 1 - ((1 - confidence) / 2) ** (1 / np.maximum(np.asarray(units, dtype=np.float64), 1.0))
+    rest = np.asarray(value) * (1 - other)
+    return rest + least * other, rest + other
 
 
 @dataclass(frozen=True, slots=True, eq=False)
