@@ -276,13 +276,15 @@ def _device(name: str) -> Any:
 
 
 @contextmanager
-def threads_for_load(*, fixed: bool) -> Iterator[None]:
+def threads_for_load(*, fixed: bool = False) -> Iterator[None]:
     """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
+    if fixed or not machine_is_busy():
+        yield
+        return
     import torch
 
     before = torch.get_num_threads()
-    if not fixed and machine_is_busy():
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

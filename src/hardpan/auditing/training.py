@@ -410,10 +410,11 @@ def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     if not fits(flow, dataset):
         return None
     some = evidence.split.test[:32]
-    flow.posterior(dataset.x[some[:4]])
-    start = time.monotonic()
-    flow.posterior(dataset.x[some])
-    per_row = (time.monotonic() - start) / len(some)
+    with networks.threads_for_load():
+        flow.posterior(dataset.x[some[:4]])
+        start = time.monotonic()
+        flow.posterior(dataset.x[some])
+        per_row = (time.monotonic() - start) / len(some)
     most = int(BUNDLED_SHARE * config.budget / max(per_row, 1e-6) / FLOW_PASSES)
     if len(dataset) <= most:
         return flow, dataset.name, None
@@ -423,6 +424,7 @@ def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     return flow, dataset.name, most
 
 
+@networks.threads_for_load()
 def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
     """The dial, samples and likelihood of a flow."""
     from hardpan import flows
@@ -444,6 +446,7 @@ def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> F
     return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, tuple(gallery), sha256)
 
 
+@networks.threads_for_load()
 def evaluate_flow(evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress) -> FlowEvidence:
     """A passed or bundled flow's evidence for the floor."""
     return flow_evidence(
