@@ -1,4 +1,4 @@
-"""The append-only log: one signed JSON line an entry, each naming the hash of the one before.
+"""The append-only log: one signed JSON line per entry, each naming the hash of the one before.
 
 An entry counts when its whole line is on disk; the head file follows, and only then is the answer given. So a
 process killed at any moment leaves one of three states, and the next one under the lock mends each: an unfinished

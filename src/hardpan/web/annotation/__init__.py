@@ -1,4 +1,4 @@
-"""The app of ``hardpan replicate serve``: one module a page, one list of routes."""
+"""The app of ``hardpan replicate serve``: one module per page, one list of routes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One annotator: the number that a crowd platform gave, how they do on the controls, tasks, seconds a task."""
+    """One annotator: the number that a crowd platform gave, how they do on the controls, tasks, seconds per task."""
 
     name: str
     quality: WorkerQuality
