@@ -543,7 +543,7 @@ def _needs_labels(row: Predictor) -> str:
 def _short_table(predictors: Predictors) -> Table:
     """Values without intervals, except that of AUROC, to fit a terminal."""
     return table_of(
-        "Difficulty scores as predictors of errors; the JSON and the page have an interval for every number",
+        "Difficulty scores as predictors of errors",
         predictors.rows,
         {
             "score": "name",
