@@ -60,7 +60,7 @@ class Every:
 
     def __post_init__(self) -> None:
         if self.number < 0:
-            raise InputError(f"number must")
+            raise InputError(f"number must be at least 0; got {self.number}")
 
 
 def command(*words: str, flags: Flags) -> Every:
@@ -115,10 +115,10 @@ def test_an_error_of_a_config_names_the_option():
     with pytest.raises(InputError, match=r"^--count must"):
         command("--count", "-1", flags=FLAGS)
     for message, expected in {
-        "learning_rate must": "--rate must",
+        "learning_rate must be above 0; got -1": "--rate must be above 0; got -1",
         "learning_rate: is no number": "--rate: is no number",
         "cov and learning_rate must not both be given": "cov and --rate must not both be given",
-        "learning_rates must": "learning_rates must",
+        "learning_rates must be numbers": "learning_rates must be numbers",
         "learning_rate.npy: no such file": "learning_rate.npy: no such file",
     }.items():
         assert named_by_option(message, {"learning_rate": "--rate"}) == expected
