@@ -42,7 +42,7 @@ def media_type(content: bytes) -> str:
 
 
 def difference(first: bytes, second: bytes) -> bytes:
-    """Where two PNGs differ, as PNG: |a − b| per channel, black where they agree; the second takes the first's size.
+    """Where two PNGs differ, as PNG: |a − b| per channel, black where equal; the second takes the first's size.
 
     Example:
         >>> streams = [io.BytesIO(), io.BytesIO()]

@@ -20,7 +20,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One annotator: the number that a crowd platform gave, how they do on the controls, tasks, seconds per task."""
+    """One annotator: the crowd platform's number, answers on the controls, tasks, seconds per task."""
 
     name: str
     quality: WorkerQuality
