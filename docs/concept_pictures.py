@@ -42,11 +42,11 @@ def bayes() -> None:
         for a, p, q in zip(x, first, second, strict=True)
     ]
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("x:Q", title="what is seen of an example", axis=alt.Axis(labels=False, ticks=False))
+        x=alt.X("x:Q", title="a feature of the example", axis=alt.Axis(labels=False, ticks=False))
     )
     y = alt.Axis(labels=False, ticks=False)
     layers = [
-        base.mark_area(color=LIGHT.refuted, opacity=0.45).encode(y=alt.Y("least:Q", title="how often", axis=y)),
+        base.mark_area(color=LIGHT.refuted, opacity=0.45).encode(y=alt.Y("least:Q", title="density", axis=y)),
         base.mark_line(color=LIGHT.floor, strokeWidth=2.5).encode(y="first:Q"),
         base.mark_line(color=LIGHT.ceiling, strokeWidth=2.5).encode(y="second:Q"),
     ]
