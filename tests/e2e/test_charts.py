@@ -39,7 +39,8 @@ def page(browser, tmp_path_factory):
     opened.on("console", lambda message: opened.complaints.append(message.text))
     opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
     opened.goto(path.as_uri())
-    opened.wait_for_function(f"document.querySelectorAll('.live svg .mark-group').length >= {len(KINDS)}")
+    opened.wait_for_function("[...document.querySelectorAll('figure')].every((f) => f.querySelector('.live svg'))")
+    opened.wait_for_timeout(100)  # charts are linked to one another right after they are drawn
     yield opened
     context.close()
     assert opened.complaints == []
