@@ -29,7 +29,7 @@ def _answer(result: Answer) -> View:
         else f"Submission {result.submissions:,}: {verdict}"
     )
     error = (
-        f"Leaderboard error {100 * result.error:g} % ± {100 * result.bound:.1f} points "
+        f"Leaderboard error {100 * result.error:.4g} % ± {100 * result.bound:.1f} points "
         f"({100 * (1 - result.delta):g} % confidence)."
     )
     section = Section("Answer", (error, f"Head {result.head}"))
@@ -39,7 +39,7 @@ def _answer(result: Answer) -> View:
 
 @view.register
 def _status(result: Status) -> View:
-    best = f"{100 * result.error:g} % ({result.best})" if result.submissions else "no submissions yet"
+    best = f"{100 * result.error:.4g} % ({result.best})" if result.submissions else "no submissions yet"
     opened = f"opened {numbers.counted(result.openings, 'time')}" if result.openings else "never opened"
     limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,} in the worst case"
     limit += f" (bound at most {100 * min(result.bound_limit, 1):.1f} points)"
@@ -50,7 +50,7 @@ def _status(result: Status) -> View:
         ("bound on its error", f"{100 * result.bound:.1f} points ({100 * (1 - result.delta):g} % confidence)"),
         ("bound of Blum and Hardt", f"{100 * result.published_bound:.1f} points"),
         ("submission limit", "none" if result.unsafe else limit),
-        ("examples", f"{result.examples:,}, step {result.step:g}"),
+        ("examples", f"{result.examples:,}, step {100 * result.step:.3g} points"),
         ("super hold-out", holdout),
         ("labels", "revealed" if result.revealed else "sealed"),
         ("log", numbers.counted(result.entries, "entry", "entries")),
