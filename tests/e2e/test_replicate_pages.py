@@ -110,7 +110,7 @@ def test_the_owner_and_two_workers(window, served):
     with page.expect_download() as started:
         page.click("text=votes.csv")
     text = started.value.path().read_text(encoding="utf-8")
-    assert text.startswith("image_id,class,worker,role,selected,at")
+    assert text.startswith("image_id,class,worker,selected,role,at,excluded")
     assert len(text.splitlines()) == 25
     for _ in range(2):  # the second click confirms
         page.locator("[data-revoke]").first.click()
