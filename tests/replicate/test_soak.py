@@ -63,7 +63,7 @@ print("end", flush=True)
 
 
 def killed_after(script, root, lines, seconds=0.0):
-    """Run a script and kill it with no warning so long after so many lines; give what it had said."""
+    """Run a script and kill it with no warning so long after so many lines; give the whole lines that it wrote."""
     process = subprocess.Popen([sys.executable, "-c", script, str(root)], stdout=subprocess.PIPE, text=True)
     said = list(itertools.islice(process.stdout, lines))
     time.sleep(seconds)
@@ -71,7 +71,7 @@ def killed_after(script, root, lines, seconds=0.0):
     said += process.stdout
     process.wait()
     process.stdout.close()
-    return [line.strip() for line in said]
+    return [line.strip() for line in said if line.endswith("\n")]
 
 
 @pytest.mark.soak
