@@ -53,7 +53,7 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     source = "trained here" if hard.model.trained_here else "your predictions"
     sentence = (
         "An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
-        f"labels are not used. Scores are from {hard.model.name} ({source}; {size})."
+        f"labels are not used. Scored model: {hard.model.name} ({source}; {size})."
     )
     warnings = list(section.warnings)
     errors = {} if floor is None else {e.name: e.estimate for e in floor.entries if e.role == "classifier"}

@@ -166,7 +166,7 @@ def refused_words(floor: Floor) -> str:
         for item in floor.entries
         if item.assumption in names and item.role in ("lower", "estimate") and item.status == "refuted"
     ]
-    said = f" The error of {floor.bracket.high_from} refutes {numbers.listed(refused)}." if refused else ""
+    said = f" The error of “{floor.bracket.high_from}” refutes {numbers.listed(refused)}." if refused else ""
     for entry in [e for e in floor.entries if _is_evidence(e) and e.status == "assumption rejected"][:1]:
         said += f" The {names[entry.assumption]} is not used: {_rejected(entry)}."
     for low, high in [pair for pair in _pairs(floor) if all(_is_evidence(entry) for entry in pair)][:1]:
@@ -217,7 +217,7 @@ def tiles(floor: Floor) -> tuple[Tile, ...]:
 
 def _ends(floor: Floor) -> list[str]:
     bracket = floor.bracket
-    upper = f"Upper end: limit of {bracket.high_from}."
+    upper = f"Upper end: limit of “{bracket.high_from}”."
     if bracket.high_from == GUESSING:
         upper = "Upper end: the error of guessing."
     if not bracket.low_from:
@@ -258,7 +258,7 @@ def sentences(floor: Floor) -> tuple[str, ...]:
     said = [f"{capital(bracket_words(floor))}."]
     if bracket.high_from != GUESSING:
         over = numbers.counted(bracket.n_classifiers, "classifier")
-        limit = f"the upper limit of the error of {bracket.high_from}, corrected for {over}"
+        limit = f"the upper limit of the error of “{bracket.high_from}”, corrected for {over}"
         if not bracket.n_classifiers:
             limit = f"the upper limit of “{bracket.high_from}”"
         said.append(f"The upper end is {limit}: at most {in_examples(bracket.high)}.")
