@@ -86,7 +86,7 @@ def compared_audits(seed: int) -> Hits:
     """best_error of an audit, and of a second minus a first: of one classifier, and of the best of six alike."""
     from hardpan import stats
     from hardpan.auditing.comparison import difference
-    from hardpan.auditing.improvement import of_the_best
+    from hardpan.bayes.floors.bracketing import of_the_best
 
     for name, errors, sizes in (
         ("null", (0.03, 0.03), (360, 400)),

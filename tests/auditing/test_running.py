@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from hardpan import Dataset, Predictions, auditing, files, stats
+from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing import networks, training
-from hardpan.auditing.improvement import learning_curve, levelling_law, of_the_best, power_law
+from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
 from hardpan.auditing.report import view
 from hardpan.auditing.running import seconds
 from hardpan.auditing.training import Budget
@@ -281,17 +281,3 @@ def test_steps_are_left_out_where_earlier_ones_took_far_too_long(monkeypatch):
     assert skipped == {"out-of-fold", "learning curve"}
     assert len(report.notes) >= 2
     assert report.learning is None
-
-
-def test_the_error_of_the_best_of_six_covers_the_chosen_one():
-    rng, true, n = np.random.default_rng(0), 0.1, 400
-    alone, chosen = 0, 0
-    for _ in range(400):
-        error = stats.share(int(rng.binomial(n, true, 6).min()), n)
-        assert of_the_best(error, 1) == error
-        corrected = of_the_best(error, 6)
-        assert corrected.value == error.value
-        alone += error.low <= true <= error.high
-        chosen += corrected.low <= true <= corrected.high
-    assert alone / 400 < 0.9
-    assert chosen / 400 >= 0.91  # the lower limit of the 99.9 % region of 95 %

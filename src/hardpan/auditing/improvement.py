@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
+from hardpan.bayes.floors.bracketing import of_the_best
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -194,13 +194,3 @@ def error_budget(
         of_the_best(stats.share(int(rows.sum()), n, confidence), classifiers) for rows in which
     )
     return ErrorBudget(model, total, labelled, agreed, rest, len(voters))
-
-
-def of_the_best(error: Estimate, classifiers: int) -> Estimate:
-    """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
-    if classifiers < 2 or not error.n:
-        return error
-    level = 1 - (1 - error.confidence) / classifiers
-    low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
-    method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"
-    return dataclasses.replace(error, low=low, high=high, method=method)

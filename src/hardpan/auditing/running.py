@@ -22,7 +22,7 @@ import pyarrow as pa
 from hardpan import bayes, files, stats
 from hardpan.auditing import examples, fresh, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
-from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve, of_the_best
+from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
 from hardpan.auditing.near_copies import nearest_training
 from hardpan.auditing.problems import Problem
 from hardpan.bayes.floors.bracketing import (
@@ -396,13 +396,12 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Flo
 
 
 def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
-    bracket, best = floor.bracket, floor.best
+    bracket, item = floor.bracket, floor.best_error
     value = Estimate(
         bracket.high, 0.0, bracket.low, bracket.high, bracket.confidence, f"upper limit of {bracket.high_from}"
     )
     measures = {"bracket": value}
-    if best is not None:
-        item = of_the_best(best.estimate, bracket.n_classifiers)
+    if item is not None:
         high = max(0.0, min(item.high, bracket.high) - bracket.low)
         method = "error of the best model above the lower end of the bracket"
         measures["best_error"] = item

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
-from hardpan import Dataset, Predictions, bayes, files
-from hardpan.bayes.floors.bracketing import floor_of, prepare
+from hardpan import Dataset, Predictions, bayes, files, numbers, stats
+from hardpan.bayes.floors.bracketing import floor_of, of_the_best, prepare
 from hardpan.errors import InputError
 
 KNOWN = float(norm.cdf(-1))  # two unit Gaussians at distance 2
@@ -50,7 +50,10 @@ def everything(data):
 def test_the_bracket_contains_the_known_error(everything):
     assert everything.low < KNOWN < everything.high
     assert everything.bracket.low_assumption == "votes"
-    assert everything.best.estimate.value < 0.2
+    alone, chosen = everything.best.estimate, everything.best_error
+    assert chosen.low < alone.low <= alone.value == chosen.value < 0.2
+    assert alone.high < chosen.high
+    assert numbers.estimate(chosen) in everything.headline
 
 
 def test_every_entry_is_there_with_its_role(everything):
@@ -262,3 +265,17 @@ def test_the_best_classifier_was_evaluated_on_every_test_example(everything):
     few = dataclasses.replace(best.estimate, value=0.0, n=best.estimate.n // 10)
     partial = dataclasses.replace(best, name="on a tenth", estimate=few)
     assert dataclasses.replace(everything, entries=(partial, *everything.entries)).best == best
+
+
+def test_the_error_of_the_best_of_six_covers_the_chosen_one():
+    rng, true, n = np.random.default_rng(0), 0.1, 400
+    alone, chosen = 0, 0
+    for _ in range(400):
+        error = stats.share(int(rng.binomial(n, true, 6).min()), n)
+        assert of_the_best(error, 1) == error
+        corrected = of_the_best(error, 6)
+        assert corrected.value == error.value
+        alone += error.low <= true <= error.high
+        chosen += corrected.low <= true <= corrected.high
+    assert alone / 400 < 0.9
+    assert chosen / 400 >= 0.91  # the lower limit of the 99.9 % region of 95 %

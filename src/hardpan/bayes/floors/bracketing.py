@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import files
+from hardpan import files, stats
 from hardpan.bayes.floors import neighbours, overlap, spanning_tree
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, Table, fit_classifier
 from hardpan.bayes.floors.flow import Difference, FlowEvidence, FlowModel, flow_evidence
@@ -170,9 +170,24 @@ class Floor(Report):
         whole = [entry for entry in classifiers if (entry.estimate.n or 0) == most]
         return min(whole, key=lambda entry: entry.estimate.value, default=None)
 
+    @property
+    def best_error(self) -> Estimate | None:
+        """The error of the best classifier, with an interval that allows for its choice among all of them."""
+        return None if self.best is None else of_the_best(self.best.estimate, self.bracket.n_classifiers)
+
     def with_status(self, status: str) -> tuple[str, ...]:
         """Names of the entries with that status."""
         return tuple(entry.name for entry in self.entries if entry.status == status)
+
+
+def of_the_best(error: Estimate, classifiers: int) -> Estimate:
+    """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
+    if classifiers < 2 or not error.n:
+        return error
+    level = 1 - (1 - error.confidence) / classifiers
+    low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
+    method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"
+    return dataclasses.replace(error, low=low, high=high, method=method)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

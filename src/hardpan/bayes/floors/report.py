@@ -153,8 +153,8 @@ def headline(floor: Floor) -> str:
     # votes without a dataset
     alone = floor.entries and all(entry.trust > 0 and _is_evidence(entry) for entry in floor.entries)
     said = capital(bracket_words(floor)) if alone else f"On {floor.dataset}, {bracket_words(floor)}"
-    if floor.best is not None:
-        said += f"; the best classifier here has {numbers.estimate(floor.best.estimate)} error"
+    if floor.best_error is not None:
+        said += f"; the best classifier here has {numbers.estimate(floor.best_error)} error"
     return said + "." + refused_words(floor)
 
 
@@ -204,14 +204,13 @@ def bracket_words(floor: Floor) -> str:
 
 def tiles(floor: Floor) -> tuple[Tile, ...]:
     """The bracket, the best classifier, and the room between them."""
-    bracket, best = floor.bracket, floor.best
+    bracket, best, error = floor.bracket, floor.best, floor.best_error
     shown = f"at most {numbers.limit(bracket.high)}"
     if bracket.low_from and bracket.low >= 1e-4 * bracket.high:
         shown = numbers.percent_range(bracket.low, bracket.high)
     results = [Tile("Lowest possible error", shown, " ".join(_ends(floor)))]
-    if best is not None:
-        made = numbers.estimate(best.estimate)
-        results.append(Tile("Best classifier", value_words(best.estimate), f"{best.name}: {made}."))
+    if best is not None and error is not None:
+        results.append(Tile("Best classifier", value_words(error), f"{best.name}: {numbers.estimate(error)}."))
     return tuple(results)
 
 
