@@ -58,15 +58,15 @@ def audit_drop(seed: int) -> Hits:
 
 def model_gaps(seed: int) -> Hits:
     """The gap of one model of thirty; which one goes round with the seed, so that runs are independent."""
-    from hardpan.testbed.comparison import _columns, _gap
+    from hardpan.testbed.comparison import _accuracies, _gap
 
     skills, one = np.linspace(-0.5, 2.5, 30), seed % 30
     for name, _, counts, drops in testbeds(skills, (2_000, 1_000), seed):
-        first, second = (_columns(side, LEVEL, seed)[0] for side in (counts.original, counts.new))
+        first, second = (_accuracies(side, LEVEL)[one] for side in (counts.original, counts.new))
         yield (
             f"{name}, 30 models, 2,000 and 1,000 examples",
             "gap of a model",
-            inside(_gap(first, second, one, LEVEL), drops[one]),
+            inside(_gap(first, second), drops[one]),
         )
 
 

@@ -1,5 +1,7 @@
 """The bench harness measures what it says, and a record keeps what other machines measured."""
 
+import ast
+import importlib.util
 import json
 
 import pytest
@@ -91,3 +93,15 @@ def test_rows_refuse_what_json_cannot_hold():
     assert harness.table("t", [{"a": float("inf")}])["rows"] == [{"a": None}]
     with pytest.raises(TypeError, match="list"):
         harness.table("t", [{"a": []}])
+
+
+@pytest.mark.parametrize("folder", ["bench", "reproductions"])
+def test_what_is_imported_from_hardpan_exists(folder):
+    """Topics import inside functions that only a run of minutes calls."""
+    for path in sorted((harness.ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "hardpan":
+                module = importlib.import_module(node.module)
+                for name in (alias.name for alias in node.names):
+                    known = hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}")
+                    assert known, f"{path}:{node.lineno}: {node.module} has no {name}"
