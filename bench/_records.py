@@ -92,10 +92,10 @@ def keep(
     machines = record.get("machines", {})
     if alone is not None:
         titles = [part["title"] for part in tables]
-        before = machines.get(machine_key(here), {}).get("tables", [])
-        note = f"measured alone (--table {alone}): commit {commit()}, {seconds:.0f} s"
+        before = machines.get(machine_key(here), entry | {"tables": []})  # the other tables keep date and commit
+        note = f"measured alone (--table {alone}): commit {commit()}, {entry['date']}, {seconds:.0f} s"
         tables = [part | {"notes": [*part["notes"], note]} for part in tables]
-        entry["tables"] = [part for part in before if part["title"] not in titles] + tables
+        entry = before | {"tables": [part for part in before["tables"] if part["title"] not in titles] + tables}
     record["machines"] = machines | {machine_key(here): entry}
     write_text(path, dumps(record) + "\n")
     return path
