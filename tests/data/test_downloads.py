@@ -207,7 +207,7 @@ def test_a_packed_file_with_another_content_is_refused_and_not_kept(server, monk
     content = bytearray(served.read_bytes())
     content[len(content) // 2] ^= 1
     served.write_bytes(bytes(content))
-    with pytest.raises(InputError, match=r"has sha256 [0-9a-f]{64} instead of"):
+    with pytest.raises(InputError, match="sha256"):
         Dataset.open(name, mirror=address, cache=tmp_path / "cache")
     assert list((tmp_path / "cache" / (source.folder or name)).iterdir()) == []
 
@@ -219,7 +219,7 @@ def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path, name):
     source = downloads.SOURCES[name]
     files = (replace(source.files[0], md5="0" * 32), *source.files[1:])
     monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, name: replace(source, files=files)})
-    with pytest.raises(InputError, match=rf"has md5 [0-9a-f]{{32}} instead of {'0' * 32}"):
+    with pytest.raises(InputError, match="0" * 32):
         Dataset.open(name, mirror=address, cache=tmp_path / "cache")
 
 

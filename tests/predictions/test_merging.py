@@ -95,7 +95,7 @@ def test_the_same_seed_twice_is_refused_or_renumbered(tmp_path):
 
 def test_an_id_in_two_stores_of_other_examples_is_refused(tmp_path):
     paths = [part(tmp_path / "a", range(31), range(S)), part(tmp_path / "b", range(30, N), range(S))]
-    with pytest.raises(InputError, match=r"'image-30' in .*a .*b"):
+    with pytest.raises(InputError, match="image-30"):
         merge(paths, tmp_path / "all")
     assert not (tmp_path / "all").exists()
 

@@ -166,7 +166,7 @@ def test_what_a_manifest_cannot_choose_from_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="new set"):
         testbed.two_sets(f"{both}@{one_side}")
     stranger = manifest(tmp_path / "stranger.json", ["original-001", "elsewhere"])
-    with pytest.raises(InputError, match="1 of its 2 ids"):
+    with pytest.raises(InputError, match="elsewhere"):
         testbed.two_sets(f"{both}@{stranger}")
     np.savez(tmp_path / "bare.npz", models=MODELS, **{f"correct_{n}": RIGHT[n] for n in SIZES})
     with pytest.raises(InputError, match="ids"):

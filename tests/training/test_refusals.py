@@ -103,7 +103,7 @@ def planted(value):
 
 
 def test_values_beyond_single_precision(tmp_path):
-    with pytest.raises(InputError, match=r"^examples of planted .* row 7 "):
+    with pytest.raises(InputError, match=r"planted.* row 7 "):
         training.train(planted(-1e300), model="linear", out=tmp_path / "run")
     with pytest.raises(InputError, match=r"^x .* row 7 "):
         training.fit_arrays(planted(-1e300).x, np.arange(60) % 2, np.zeros((1, 3)), model="linear")
