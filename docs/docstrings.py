@@ -52,7 +52,18 @@ def _fenced(text: str) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring once it is read."""
+    """Rewrites every docstring once it is read, and lets a ``@record`` have the constructor of a dataclass."""
+
+    def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Read ``@record`` as the ``@dataclass`` that it makes."""
+        for decorator in cls.decorators:
+            call = decorator.value
+            function = call.function if isinstance(call, griffe.ExprCall) else call
+            if str(function) in ("record", "files.record"):
+                maker = griffe.ExprName("dataclass", parent="dataclasses")
+                arguments = call.arguments if isinstance(call, griffe.ExprCall) else []
+                decorator.value = griffe.ExprCall(maker, arguments)
+                cls.labels.add("dataclass")
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of one module, class, function or attribute."""

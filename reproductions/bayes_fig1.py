@@ -12,7 +12,6 @@ and Eq. 4.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import sys
 import time
@@ -36,7 +35,6 @@ COMMAND = "python reproductions/bayes_fig1.py"
 
 
 @files.record
-@dataclasses.dataclass(frozen=True, slots=True)
 class BayesFigure1:
     """What the script found: a row for each temperature and method, and how it was made."""
 

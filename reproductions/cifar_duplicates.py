@@ -12,7 +12,6 @@ Source: Recht et al. 2019, "Do ImageNet Classifiers Generalize to ImageNet?", ap
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import io
 import time
 from pathlib import Path
@@ -36,7 +35,6 @@ SCALE, GAP, COLUMNS = 2, 8, 8
 
 
 @files.record
-@dataclasses.dataclass(frozen=True, slots=True)
 class CifarDuplicates:
     """What the script found."""
 

@@ -84,7 +84,6 @@ class Model:
 
 
 @files.record
-@dataclasses.dataclass(frozen=True, slots=True)
 class ConfusionFigures:
     """What the figures show, in numbers."""
 

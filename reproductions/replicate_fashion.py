@@ -13,7 +13,6 @@ Source: Recht et al. 2019, "Do ImageNet Classifiers Generalize to ImageNet?", se
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ ORIGINALS, CANDIDATES, PER_CLASS, ANNOTATORS = 40, 120, 10, 40  # the first two 
 
 
 @files.record
-@dataclasses.dataclass(frozen=True, slots=True)
 class ReplicateFashion:
     """What the script found."""
 

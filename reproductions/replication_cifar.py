@@ -59,7 +59,6 @@ PRINTED = ("accuracy", "lower bound", "upper bound")
 
 
 @files.record
-@dataclasses.dataclass(frozen=True, slots=True)
 class Reproduction:
     """What the script found: the rows beside the paper's, the lines, and the differences in words."""
 

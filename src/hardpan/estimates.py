@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from hardpan.files import record
 
@@ -11,7 +10,6 @@ __all__ = ["Estimate", "Interval"]
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Interval:
     """A confidence interval: bounds, level, and how it was made."""
 
@@ -22,7 +20,6 @@ class Interval:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """A number with its uncertainty, method and sample count.
 

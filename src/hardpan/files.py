@@ -1,6 +1,6 @@
 """Files that are written whole or not at all, and results as JSON.
 
-A result is a frozen dataclass registered with :func:`record`. Its JSON has ``kind`` (the class name), ``schema``
+A result is a frozen dataclass made by :func:`record`. Its JSON has ``kind`` (the class name), ``schema``
 and the hardpan version; NaN and infinities become null; arrays of more than 1,000 numbers go into an npz file
 beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -27,7 +28,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -235,9 +236,29 @@ SCHEMA = 1
 HEADER = ("kind", "schema", "hardpan", "headline")  # keys that are no fields; the headline is for readers
 
 
-def record(cls: type[R]) -> type[R]:
-    """Register a frozen dataclass so that it can be written as JSON and read back by its name."""
-    taken = set(HEADER) & {f.name for f in dataclasses.fields(cast(Any, cls))}
+@overload
+def record(cls: type[R], /) -> type[R]: ...
+@overload
+def record(*, eq: bool = True, repr: bool = True, kw_only: bool = False) -> Callable[[type[R]], type[R]]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def record(cls: type[Any] | None = None, /, **options: bool) -> Any:
+    """Make a class a frozen, slotted dataclass that can be written as JSON and read back by its name.
+
+    Args:
+        cls: the class; the decorator is written with or without options.
+        **options: of :func:`dataclasses.dataclass`.
+
+    Example:
+        >>> @record(kw_only=True)
+        ... class Point:
+        ...     x: float
+        >>> from_json(to_json(Point(x=1.5)))
+        Point(x=1.5)
+    """
+    if cls is None:
+        return functools.partial(record, **options)
+    cls = dataclasses.dataclass(frozen=True, slots=True, **options)(cls)
+    taken = set(HEADER) & {f.name for f in dataclasses.fields(cls)}
     if taken:
         raise TypeError(
             f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"

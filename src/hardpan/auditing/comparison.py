@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -46,7 +46,6 @@ def too_few(measure: str, item: Estimate) -> bool:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class HardnessOrder:
     """The datasets by one measure, hardest first; those without it are left out.
 
@@ -64,7 +63,6 @@ class HardnessOrder:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class OrderStability:
     """How long the order by a model's floor lasts when the temperature is turned.
 
@@ -88,7 +86,6 @@ class OrderStability:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class AuditComparison(Report):
     """Several audits side by side.
 

@@ -28,7 +28,6 @@ USABLE = 1.5  # a model whose error is at most so many times the best one's take
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class AuditConfig:
     """Settings of an audit, saved with every report.
 
@@ -91,7 +90,6 @@ class AuditConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class AuditStep:
     """One step of an audit: seconds that were planned for it and that it took, or why it was skipped.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ EXPONENTS = np.geomspace(0.05, 2.0, 60)  # of the law that levels off
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class DataCurve:
     """Error against the number of training examples.
 
@@ -55,7 +53,6 @@ class DataCurve:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ErrorBudget:
     """Where the errors of the best model come from, as proportions of the test set.
 

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,6 @@ _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Audit(Report):
     """A finished audit.
 

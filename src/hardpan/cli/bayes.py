@@ -53,7 +53,6 @@ class GaussianClasses:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class GaussianConfig:
     """The settings of ``hardpan bayes gaussian``, saved beside every page.
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,7 +74,6 @@ def check_out(out: Path | None) -> None:
 
 
 @files.record
-@dataclass(frozen=True, slots=True)
 class CommandOptions:
     """The options of a command whose result has no settings of its own: its config.json."""
 

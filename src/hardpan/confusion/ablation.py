@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,7 @@ CELLS = 80
 FRACTIONS = (0.05, 0.1, 0.2, 0.33, 1.0)  # of 100 epochs: the paper's 5, 10, 20, 33 and 100
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Variant:
     """The scores from some seeds and epochs.
 
@@ -50,8 +48,7 @@ class Variant:
     bands: Bands | None
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Ablation:
     """All variants, fewest seeds and epochs first; ``edges`` are the limits of the histograms' cells."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +29,6 @@ FEWEST_ERRORS = 10  # a fraction of fewer errors than this is not reported
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Band:
     """The examples with low ≤ score < high: their number, mean score and error."""
 
@@ -42,7 +40,6 @@ class Band:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Bands:
     """Error by band of the score.
 
@@ -243,7 +240,6 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class TargetErrors:
     """Errors of many models by band of one model's scores, lowest overall error first."""
 

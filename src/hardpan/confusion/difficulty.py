@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,7 @@ DIFFICULTIES = {
 NEED_LABELS = ("AUM", "forgetting", "cartography confidence", "cartography variability")
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Signals:
     """Difficulty scores, predictions and label probabilities of each example.
 

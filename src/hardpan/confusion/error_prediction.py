@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +27,6 @@ MEASURES = ("by band", "by example", "AUROC", "AUPR", "AURC")
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Predictor:
     """How well one difficulty score predicts errors.
 
@@ -56,7 +54,6 @@ class Predictor:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Predictors:
     """All difficulty scores, best AUROC first, with the AURC of an oracle and of chance."""
 
@@ -217,7 +214,6 @@ def _checked(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bo
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ConfusedModel:
     """Mean confusion and accuracy of one model."""
 
@@ -227,7 +223,6 @@ class ConfusedModel:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ConfusedModels:
     """Models, most accurate first, and the correlation of mean confusion with accuracy across them.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from hardpan.predictions.opening import open_any
 from hardpan.report.base import Report
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class LabelIssues(Report):
     """Examples whose label may be wrong, most suspicious first. Each is a reason to look, not a verdict.
 

@@ -7,7 +7,6 @@ import functools
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,7 @@ TABLE = "scores.csv"
 _BY_EXAMPLE = ("ids", "values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves", "labels", "split")
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Scores:
     """A confusion score for each example; ``np.asarray`` gives the values.
 
@@ -322,7 +320,6 @@ def block_variance(curve: Floats) -> Floats:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Stability:
     """How far the ranking depends on the seeds and epochs.
 

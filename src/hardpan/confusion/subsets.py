@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@record(eq=False, kw_only=True)
 class Subset:
     """The ids of some examples, and how they were selected: the manifest that commands take as ``--subset``, or
     after the data, as ``DATA@FILE.json``.

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ConfusionConfig:
     """Settings of the confusion commands, saved with every result.
 
@@ -69,8 +67,7 @@ class ConfusionConfig:
         one_of("of", self.of, ("seeds", "ensemble"))
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ScoreReport(Report):
     """Confusion scores of a set of examples.
 
@@ -196,8 +193,7 @@ def summarize(
     )
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class BandsReport(Report):
     """Error by band for each split; ``scores`` is not in the JSON."""
 
@@ -225,8 +221,7 @@ def bands_by_split(scores: Scores, correct: ArrayLike, config: ConfusionConfig) 
     return BandsReport(scores.source, results, config.of, config, scores)
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SubsetReport(Report):
     """A hard subset; ``scores`` (all that it was selected from) and ``dataset`` are not in the JSON."""
 
@@ -250,8 +245,7 @@ def is_manifest(path: Path) -> bool:
     return path.suffix.lower() == ".json" and not path.is_dir()
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TransferReport(Report):
     """All pairs of models, and the errors of each by band of the first one's scores.
 
@@ -284,8 +278,7 @@ def transfer_between(
     return TransferReport(names, pairs, targets, tuple(name for name in correct if name not in right), config)
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class AblationReport(Report):
     """Scores from fewer seeds and epochs."""
 
@@ -337,8 +330,7 @@ def ablation_of(
     return AblationReport(predictions.where, result, config)
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ComparisonReport(Report):
     """Difficulty scores as predictors of errors, and, with several models, mean confusion against accuracy."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,7 @@ from hardpan.predictions.checks import ROW_ID
 CELLS = 40
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Transfer:
     """Two models' scores of the same examples.
 

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ _REPEAT = re.compile(r"([0-9a-f]{16})-[1-9][0-9]*")
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class DataWarning:
     """Something about a dataset that its user should know before trusting a number computed from it.
 
@@ -41,8 +40,7 @@ class DataWarning:
     columns: tuple[str, ...] = ()
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TableFeatures:
     """The feature columns of a table before they were encoded, for models that take categories and gaps natively.
 
@@ -59,8 +57,7 @@ class TableFeatures:
     levels: tuple[tuple[str, ...], ...]
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Split:
     """Row numbers of train, validation and test, which do not overlap, and how they were chosen."""
 
@@ -71,8 +68,7 @@ class Split:
     seed: int
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Dataset:
     """Examples with ids, and what is known of them.
 

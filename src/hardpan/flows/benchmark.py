@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,7 @@ BLOCK = 4096  # examples that are drawn into one file; part of what a seed means
 CHECK_CONFIDENCE = 0.9999
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Benchmark(Report):
     """The manifest of a synthetic benchmark.
 

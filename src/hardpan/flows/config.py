@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from hardpan.errors import one_of, real_number, whole_number
@@ -30,7 +30,6 @@ FORMATS = ("npz", "npz8", "idx", "png")
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class FlowConfig:
     """Settings of a flow; None takes the value of the preset.
 
@@ -155,7 +154,6 @@ _CHOICES = {
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class SynthesizeConfig:
     """Settings of ``hardpan flow synthesize``.
 

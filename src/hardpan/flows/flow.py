@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,7 +51,6 @@ class Samples(NamedTuple):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class FlowRecord(Report):
     """What is known of a flow beside its weights.
 

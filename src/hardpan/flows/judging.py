@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,7 @@ BINS = 15
 SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Judgement(Report):
     """A classifier compared with the true posteriors of a synthetic test set.
 

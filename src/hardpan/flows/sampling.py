@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from hardpan.report.base import Report
 CURVE = tuple(float(f"{t:.4g}") for t in np.geomspace(0.2, 4, 25))
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class FlowSamples(Report):
     """Images drawn from a flow at several temperatures.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ FEWEST_MODELS = 4
 _MOST_PAIRS = 1500
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class AgreementLine(Report):
     """Estimated accuracies on an unlabelled set; they rest on an assumption that needs labels to test.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +29,6 @@ _POWER_DRAWS = 400
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Cohort:
     """Items that do not separate the best models.
 
@@ -49,8 +47,7 @@ class Cohort:
     items: int
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ItemFit(Report):
     """A fitted item response model: P = c + (1 − c) σ(slope · skill + intercept), skills with mean 0 and
     variance 1.

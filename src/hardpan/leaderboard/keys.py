@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ MOST_ANSWERS = 5
 FEWEST_MODELS = 4  # with fewer models an agreement on another answer says nothing
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SuspectKeys(Report):
     """Items by how much models agree on another answer than the key, most suspicious first.
 
@@ -70,8 +69,7 @@ class SuspectKeys(Report):
         return f"SuspectKeys({self.answered:,} items, {self.suspicious:,} with more models on another answer)"
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class CorrectedKeys(Report):
     """What new keys change: scores and ranks of the models before and after.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -32,8 +30,7 @@ from hardpan.stats.intervals import check_confidence
 POWER = 0.8
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class PairedComparison(Report):
     """The scores of two models on the items that both have.
 

@@ -47,8 +47,7 @@ MOST_REPEATED = 0.8  # share of cells with several runs from which the variance 
 Ints = NDArray[np.int64]
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TopPairs:
     """Paired differences of the first models, each (T, T), row minus column; Holm over all pairs of the ranking."""
 
@@ -59,8 +58,7 @@ class TopPairs:
     shared: Ints
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Ranking(Report):
     """Models of one test set, best first.
 

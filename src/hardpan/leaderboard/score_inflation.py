@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -20,8 +18,7 @@ FEWEST_MODELS = 6
 _LEFT = 0.1  # of the spread of the reference scores must be more than noise
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Inflation(Report):
     """Scores against what a reference set predicts, most inflated first.
 

@@ -32,8 +32,7 @@ _FEW_EVENTS = 5
 _GRID = np.linspace(-5.0, 5.0, 201)
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ShortTest(Report):
     """Items of a shorter test, and what it tells about a new model's score on all items.
 

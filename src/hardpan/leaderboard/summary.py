@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +24,7 @@ SHORT_ITEMS = 0.15
 SHORTEST = 40
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class GroupScores:
     """Scores of the best models by item group, (T, G); NaN where a model has no item of a group."""
 
@@ -39,8 +36,7 @@ class GroupScores:
     left_out: int
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class LeaderboardSummary(Report):
     """What the owner of a leaderboard needs on one page.
 

@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +44,6 @@ Key = bytes | str | os.PathLike[str] | None
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Answer(Report):
     """The answer to a submission, and no more: the leaderboard's error and whether this submission lowered it.
 
@@ -73,7 +71,6 @@ class Answer(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Status(Report):
     """The public state of a ledger.
 
@@ -107,7 +104,6 @@ class Status(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class HoldoutScores(Report):
     """Errors on the super hold-out by submission, and how often it had been opened before."""
 

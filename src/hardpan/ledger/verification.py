@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from hardpan.report.base import Report
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Check(Report):
     """What ``verify`` found: ``ok`` when there is no problem; ``replayed`` when every answer was computed again."""
 

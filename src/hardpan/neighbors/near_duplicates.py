@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ _COARSE = 4  # times as many candidates by SSIM on a few windows: it follows SSI
 _RECALL_QUERIES = 20
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Neighbours:
     """What :func:`near_duplicates` returns; it unpacks as ``distances, indices``.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hardpan.files import record
@@ -11,7 +11,6 @@ from hardpan.report.base import Report
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Problem:
     """Something in a store that is not as it was committed.
 
@@ -33,7 +32,6 @@ class Problem:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Verification(Report):
     """Whether every committed shard is the one that was committed.
 
@@ -57,7 +55,6 @@ class Verification(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class StoreInfo(Report):
     """What a set of predictions contains.
 
@@ -103,7 +100,6 @@ class StoreInfo(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class MissingEpochs:
     """Seeds and epochs that not all examples have, so that a merge is without them.
 
@@ -123,7 +119,6 @@ class MissingEpochs:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ImportSummary(Report):
     """What an import, a merge or an export has written.
 

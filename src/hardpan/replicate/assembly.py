@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,6 @@ INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "sourc
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Lineage:
     """What the frozen set is: its images, its files by hash, and the step that ends the log.
 
@@ -59,7 +58,6 @@ class Lineage:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Assembled(Report):
     """What :func:`assemble` returns.
 

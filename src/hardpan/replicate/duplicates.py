@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ _PAIRS_AT_ONCE = 2048
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class SimilarPair:
     """A sampled image and an image near to it; ``place`` is "new", "train", "test" or "original"."""
 
@@ -41,7 +40,6 @@ class SimilarPair:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class DuplicateSearch(Report):
     """What :func:`find_duplicates` did: images compared, new pairs in the queue, the filter's recall.
 
@@ -58,7 +56,6 @@ class DuplicateSearch(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ReviewThreshold(Report):
     """A threshold learned from decisions.
 
@@ -82,7 +79,6 @@ class ReviewThreshold(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Resolution(Report):
     """A round of removals: images removed and added, and whether anything is left to review.
 

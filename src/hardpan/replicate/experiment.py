@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ FRACTION = 0.05
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class HumanExperiment(Report):
     """The images that people are asked about.
 
@@ -61,7 +60,6 @@ class HumanExperiment(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ExperimentResults(Report):
     """Accuracies of everybody who has answered on both sets.
 

@@ -45,7 +45,6 @@ _HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
 
 @files.record
-@dataclass(frozen=True, slots=True)
 class TargetClass:
     """A class as annotators see it: name, definition, a page to read, and classes that are near to it."""
 
@@ -56,7 +55,6 @@ class TargetClass:
 
 
 @files.record
-@dataclass(frozen=True, slots=True)
 class ProjectConfig:
     """Settings of a project, fixed by ``init``.
 

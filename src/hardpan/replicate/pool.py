@@ -118,7 +118,6 @@ class Offered:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class AddedCandidates(Report):
     """What :func:`add_candidates` did: how many pictures were read and what became of them.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,8 +95,7 @@ def beta_interval(
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DawidSkene:
     """What :func:`dawid_skene` returns.
 
@@ -172,7 +170,6 @@ MIN_INFORMEDNESS = 0.5
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class WorkerQuality:
     """A worker on the hidden controls.
 
@@ -198,7 +195,6 @@ class WorkerQuality:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Frequency:
     """The selection frequency of an image for a class, with a Beta interval; the same without flagged workers."""
 
@@ -221,7 +217,6 @@ class Frequency:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Quality(Report):
     """What :func:`annotation_quality` returns.
 

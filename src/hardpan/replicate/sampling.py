@@ -166,7 +166,6 @@ MIN_ORIGINALS = 20
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class SampledImage:
     """One image of a sample.
 
@@ -190,7 +189,6 @@ class SampledImage:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Shortfall:
     """Images that are missing because no candidate fits."""
 
@@ -201,7 +199,6 @@ class Shortfall:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Sample(Report):
     """What :func:`sample` returns.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hardpan.errors import InputError
 from hardpan.files import record
@@ -13,7 +13,6 @@ from hardpan.report.base import Report
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ProjectStatus(Report):
     """Counts of everything, and the next command.
 

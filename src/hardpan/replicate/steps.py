@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from hardpan.replicate.folder import ProjectFolder
 
 
 @files.record
-@dataclass(frozen=True, slots=True)
 class Step:
     """One step of a project.
 

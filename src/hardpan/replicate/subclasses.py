@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ _PROGRESS_EVERY = 500
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class KeywordShare:
     """A keyword of a class: how many originals have it, how many new images it should give, and from what supply.
 
@@ -48,7 +46,6 @@ class KeywordShare:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Subclasses(Report):
     """What :func:`find_subclasses` did.
 

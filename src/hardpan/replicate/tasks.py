@@ -30,7 +30,6 @@ class PlannedTask:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class TasksMade(Report):
     """What :func:`make_tasks` did.
 

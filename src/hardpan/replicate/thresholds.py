@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ from hardpan.replicate.sampling import ROUNDING, Annotated, annotated
 from hardpan.report.base import Report
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ThresholdSweep(Report):
     """What every threshold would give.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from hardpan.report.base import Report
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Verified(Report):
     """What :func:`verify` found: the number of problems of every check, and each problem."""
 

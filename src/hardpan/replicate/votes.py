@@ -7,7 +7,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ FREQUENCY_COLUMNS = (
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class VoteSummary(Report):
     """Votes that a command imported and exported, and how many there are now, of how many workers."""
 

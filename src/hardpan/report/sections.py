@@ -18,7 +18,6 @@ SEVERITIES = ("high", "medium", "low", "note")
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Chart:
     """What a chart shows, apart from how it is drawn (``hardpan.report.charts`` draws it).
 
@@ -38,7 +37,6 @@ class Chart:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Table:
     """A table for a person: column names and rows of numbers, estimates and text.
 
@@ -85,7 +83,6 @@ class Problem:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Section:
     """One section of a report: a finding, one chart or gallery beside it, and the rest folded.
 
@@ -115,7 +112,6 @@ class Section:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Tile:
     """One number at the top of a report, or, where there is no evidence yet, what would give it.
 
@@ -133,7 +129,6 @@ class Tile:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Provenance:
     """How a report was computed: enough for a stranger to compute it again.
 

@@ -29,7 +29,6 @@ from hardpan.training import TrainConfig
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CrossvalConfig:
     """Settings of ``hardpan experiments crossval``.
 
@@ -51,7 +50,6 @@ class CrossvalConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CrossvalStudy(Report):
     """The result of :func:`cross_validate`.
 

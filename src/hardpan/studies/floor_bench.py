@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ FEWEST, MOST = 50, 10_000_000
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class FloorBenchConfig:
     """Settings of the bench, saved with its results.
 
@@ -54,7 +53,6 @@ class FloorBenchConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class BenchRow:
     """One number of one estimator on one kind of set, over the runs.
 
@@ -91,7 +89,6 @@ class BenchRow:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class FloorBench(Report):
     """The results: settings and rows, in the order of the settings."""
 

@@ -29,7 +29,6 @@ TEST_SEED_SHIFT = 1_000_003  # the test draw is another draw than the training d
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CurveConfig:
     """Settings of ``hardpan flow curve``.
 
@@ -71,7 +70,6 @@ class CurveConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CurvePoint:
     """One architecture trained on one number of examples.
 
@@ -91,7 +89,6 @@ class CurvePoint:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class PowerLaw:
     """excess ≈ amplitude · n^(−exponent) for one architecture, fitted on the logarithms."""
 
@@ -102,7 +99,6 @@ class PowerLaw:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class LearningCurve(Report):
     """Errors of architectures above a known Bayes error as the training set grows.
 
@@ -256,7 +252,6 @@ class _Training:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class TrainingResult:
     """Mean and standard error of 1 − p(ŷ | x) and of the excess, over the test examples."""
 

@@ -30,7 +30,6 @@ from hardpan.training import TrainConfig
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class PartialConfig:
     """Settings of ``hardpan experiments partial``.
 
@@ -54,7 +53,6 @@ class PartialConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class PartialRow:
     """One model on the half of the new set that it was not trained on.
 
@@ -82,7 +80,6 @@ class PartialRow:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class PartialStudy(Report):
     """The result of :func:`train_on_part`.
 

@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,6 @@ _TRAINING = ("rate", "weight_decay", "momentum", "smoothing", "average", "warmup
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class RetuneConfig:
     """Settings of ``hardpan experiments retune``.
 
@@ -89,7 +88,6 @@ class RetuneConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Setting:
     """One combination of the grid.
 
@@ -111,7 +109,6 @@ class Setting:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class RetuneStudy(Report):
     """The result of :func:`search_settings`.
 

@@ -186,8 +186,7 @@ class Run:
     seed: int = 0
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class RunResult:
     """The result of a run.
 

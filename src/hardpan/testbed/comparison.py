@@ -7,7 +7,7 @@ sets; ``gap_over_models`` generalises over models and takes the test sets as the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ MOST_PAIRS = 20_000
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CompareConfig:
     """The choices of a comparison, saved with its result.
 
@@ -61,7 +60,6 @@ class CompareConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ModelRow:
     """One model on both sets.
 
@@ -103,7 +101,6 @@ class ModelRow:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class GroupFit:
     """The line without one group of models."""
 
@@ -113,7 +110,6 @@ class GroupFit:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class FitReport(Report):
     """A line alone, with the models it uses and how it changes without each group.
 
@@ -135,7 +131,6 @@ class FitReport(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Comparison(Report):
     """What :func:`compare` returns.
 
@@ -437,7 +432,6 @@ def _residuals(
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Pair:
     """Two models on the same examples.
 
@@ -461,7 +455,6 @@ class Pair:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Pairs(Report):
     """What :func:`pairs` returns: the pairs in the order of the first's, then the second's accuracy."""
 

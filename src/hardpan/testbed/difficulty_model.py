@@ -7,8 +7,6 @@ the first plus v, with u = √(σ₁² + 1)/√(σ₂² + 1) and v = (μ₁ − 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
@@ -22,7 +20,6 @@ from hardpan.testbed.line import LineFit
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Difficulty:
     """Mean and spread of difficulty on the new set, for stated ones of the original set.
 

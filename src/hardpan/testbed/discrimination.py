@@ -23,7 +23,6 @@ Test = Literal["split", "permutation"]
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Discrimination(Report):
     """How well a classifier distinguishes new examples from original ones.
 

@@ -5,7 +5,6 @@ errors that models share.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ _GAP = 2  # pixels between images
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class DuplicateCorrection:
     """One model's accuracy with and without the near-duplicates of the original test set.
 
@@ -49,7 +47,6 @@ class DuplicateCorrection:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Slice:
     """Accuracy of one model on the examples that share a property, with its exact interval."""
 
@@ -59,7 +56,6 @@ class Slice:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Balanced:
     """Accuracy if every class counted the same, beside the plain one."""
 
@@ -69,7 +65,6 @@ class Balanced:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Duplicates(Report):
     """What :func:`without_duplicates` returns: one row per model."""
 
@@ -79,7 +74,6 @@ class Duplicates(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class ClassBalance(Report):
     """What :func:`class_balanced` returns: one row per model."""
 
@@ -87,7 +81,6 @@ class ClassBalance(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Breakdown(Report):
     """Accuracies by model and group of examples, and the property that groups them."""
 
@@ -332,7 +325,6 @@ def _labels(name: str, values: ArrayLike, size: int) -> NDArray[Any]:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class SharedErrors:
     """How often two models err on the same examples.
 
@@ -352,7 +344,6 @@ class SharedErrors:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CommonErrors(Report):
     """What :func:`shared_errors` returns.
 

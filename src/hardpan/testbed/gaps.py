@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,6 @@ _UNIFORM = "Clopper–Pearson, Bonferroni over models"
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class GapParts:
     """The gap of one model in two parts: gap = remainder + generalization.
 
@@ -47,7 +46,6 @@ class GapParts:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Decomposition(Report):
     """What :func:`decompose` returns.
 
@@ -170,7 +168,6 @@ def gap_parts(sets: TwoSets, level: float = 0.95, order: Sequence[str] | None = 
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CrossValidated:
     """One model: accuracy on the original set, on each split, and on the new set.
 
@@ -194,7 +191,6 @@ class CrossValidated:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class CrossValidation(Report):
     """What :func:`cross_validation` returns: one row per model, in the order of the table."""
 

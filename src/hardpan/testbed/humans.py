@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ Columns = dict[str, list[Any]]
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Participant:
     """One person: accuracies on both sets with Clopper–Pearson intervals, and original − new."""
 
@@ -35,7 +34,6 @@ class Participant:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Humans(Report):
     """What :func:`human_table` returns: people in the order of their original accuracy, and their mean gap."""
 
@@ -73,8 +71,7 @@ def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
     return np.asarray(order[: np.searchsorted(by_models[order], edge, side="right")], dtype=np.int64)
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Hardest(Report):
     """The hardest examples of both sets: row numbers, set sizes, and how many models are right on them at most."""
 

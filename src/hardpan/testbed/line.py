@@ -9,7 +9,7 @@ they are (``resample="models"``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -49,8 +49,7 @@ _WORDS = {"models": "models", "examples": "examples", "both": "models and exampl
 BOUND = "bound from counts: the models' errors may be shared in any way"
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class LineFit:
     """A line from original to new accuracies on a scale: new = offset + slope · original, both on that scale.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ METRICS = ("top1", "top5")
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Strategy:
     """One new test set against the original one.
 
@@ -40,7 +39,6 @@ class Strategy:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Strategies(Report):
     """What :func:`strategies` returns: sets in order, metrics, and the span of the mean changes.
 

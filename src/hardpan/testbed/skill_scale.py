@@ -34,7 +34,6 @@ _FIRST_PATTERNS, _FIRST_CELLS = 5000, 1_000_000
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class OneScale(Report):
     """Whether one scale of skill explains two test sets.
 

@@ -7,7 +7,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hardpan.errors import InputError, one_of, real_number, whole_number
@@ -30,7 +30,6 @@ _NOT_THE_NUMBERS = {
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class TrainConfig:
     """Settings of ``hardpan train``.
 

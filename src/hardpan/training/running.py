@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from hardpan.training.seed_runs import PROGRESS, NewStores, Run, SeedResult, loa
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class TrainedRun:
     """One architecture and seed.
 
@@ -67,7 +66,6 @@ class TrainedRun:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Trained(Report):
     """The result of :func:`train`: its runs, and the stores of their predictions.
 

@@ -60,7 +60,6 @@ ISOTONIC_ROWS = 20
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class FloorConfig:
     """Settings of a floor, saved with it.
 
@@ -110,7 +109,6 @@ class FloorConfig:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Floor(Report):
     """How low the error on a dataset can go.
 

@@ -49,7 +49,6 @@ class FlowModel(Protocol):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Difference:
     """How well a classifier separates real examples from a model's samples.
 

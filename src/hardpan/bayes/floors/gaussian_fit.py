@@ -50,8 +50,7 @@ MOST_CLASSES = 200
 _TINY = 1e-300
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SharedGaussian:
     """Classes as Gaussians with one covariance, in the coordinates where they differ.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -176,7 +175,6 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Moving:
     """An estimate at half of the examples and at all of them, and whether it was still changing."""
 

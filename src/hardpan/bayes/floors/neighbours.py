@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ FINITE_SAMPLE = (
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class NeighbourBracket:
     """The Bayes error between two ends, and what each end rests on.
 

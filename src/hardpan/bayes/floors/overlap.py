@@ -23,7 +23,6 @@ _ROWS_AT_ONCE = 2048
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class BhattacharyyaBounds:
     """Bhattacharyya's bounds of the Bayes error of fitted Gaussian classes.
 

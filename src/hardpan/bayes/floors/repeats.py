@@ -137,7 +137,6 @@ def _coincidences(flat: NDArray[Any], first: Labels, sizes: Labels) -> NDArray[n
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class RepeatFloor:
     """The lower end from repeated inputs.
 

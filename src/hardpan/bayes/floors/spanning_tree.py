@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ _ROWS_AT_ONCE = 1024
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class TreeBounds:
     """The Henze–Penrose bounds of the Bayes error.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from hardpan.bayes.floors.inputs import Moving
@@ -38,7 +37,6 @@ _TRUST = {HELD_OUT: _EVIDENCE, REPEATS: _EVIDENCE, VOTES: _STATED, SOFT_LABELS: 
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class AssumptionTest:
     """A test of an assumption: errors that it predicts, errors that were made, and the p-value."""
 
@@ -48,7 +46,6 @@ class AssumptionTest:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Entry:
     """One number about the floor.
 
@@ -90,7 +87,6 @@ class Entry:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Contradiction:
     """Two entries that cannot both be true: one says at least ``at_least``, the other at most ``at_most``."""
 
@@ -101,7 +97,6 @@ class Contradiction:
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Bracket:
     """The bracket of the floor.
 

@@ -25,7 +25,6 @@ RESAMPLES = 20
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class VoteFloor:
     """The Bayes error of labels that are drawn as votes are.
 

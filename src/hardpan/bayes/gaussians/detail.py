@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +18,7 @@ from hardpan.files import record
 from hardpan.report.base import Report
 
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class GaussianDetail(Report):
     """What the Bayes classifier of Gaussian classes gets wrong. Fractions; ``*_stderr`` has the same shape.
 

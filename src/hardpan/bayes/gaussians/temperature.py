@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ _SCAN = np.geomspace(1e-3, 1e3, 61)
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Curve(Report):
     """The Bayes error at each of several temperatures.
 
@@ -60,7 +59,6 @@ class Curve(Report):
 
 
 @record
-@dataclass(frozen=True, slots=True)
 class Temperatures(Report):
     """The temperatures at which classes have a target Bayes error."""
 

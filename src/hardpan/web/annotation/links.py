@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hardpan import files
 from hardpan.replicate import Project
 from hardpan.replicate.database.people import Invited, invitations, invite
@@ -15,7 +13,6 @@ SHARED_LABEL = "printed by serve"
 
 
 @files.record
-@dataclass(frozen=True, slots=True)
 class EntryLinks:
     """Where a project is served, and the links to enter.
 
