@@ -18,6 +18,7 @@ import pytest
 import typer
 
 from hardpan import cli
+from hardpan.auditing import problems
 from hardpan.report.base import Report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,17 +162,67 @@ def test_every_name_of_an_api_page_can_be_imported(page):
             importlib.import_module(name)
 
 
-def test_commands_named_in_the_text_exist():
-    groups = {
-        name: getattr(typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app), "commands", {})
-        for name in cli.COMMANDS
+def commands() -> dict[str, typer.core.TyperCommand]:
+    """Every command by its name, such as "leaderboard rank"."""
+    results = {}
+    for name in cli.COMMANDS:
+        command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
+        inner = getattr(command, "commands", {})
+        results |= {f"{name} {leaf}": inner[leaf] for leaf in inner} or {name: command}
+    return results
+
+
+def test_commands_and_options_in_the_text_exist():
+    """Of every `hardpan ...` in a document or in the help of a command, also of those that no test runs."""
+    known = commands()
+    options = {
+        name: {text for item in known[name].params for text in (*item.opts, *item.secondary_opts)} for name in known
     }
+    groups = {name.partition(" ")[0] for name in known}
+    texts = {
+        path: path.read_text(encoding="utf-8")
+        for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    }
+    texts |= {name: re.sub(r"\[/?bold\]", "`", command.help or "") for name, command in known.items()}
     unknown = []
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        for name, inner in re.findall(r"`hardpan ([a-z][a-z-]+)(?: ([a-z][a-z-]+)\b)?", path.read_text()):
-            known = name in groups and (not inner or not groups[name] or inner in groups[name])
-            unknown += [] if known else [f"{path.relative_to(ROOT)}: hardpan {name} {inner}"]
+    for source, text in texts.items():
+        blocks = "".join(re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+        lines = re.findall(r"^ *(?:- run: )?(hardpan [a-z].*)", blocks, re.MULTILINE)
+        for line in lines + re.findall(r"`(hardpan [a-z][^`]*)`", text):
+            words = re.sub(r" #.*", "", line).split()[1:]
+            name = " ".join(words[:2]) if " ".join(words[:2]) in known else words[0]
+            used = {word for word in words if re.match(r"-+[a-z]", word)} - {"--help"}
+            group_alone = name in groups and not used and not re.match(r"[a-z]", "".join(words[1:2]))
+            if not group_alone and not (name in known and used <= options[name]):
+                unknown.append(f"{source}: {line}")
     assert not unknown
+
+
+def test_every_help_text_has_an_example():
+    assert not [
+        name for name, command in commands().items() if f"Example: [bold]hardpan {name} " not in f"{command.help} "
+    ]
+
+
+def test_the_guide_leads_to_every_command():
+    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    linked = {name for names in re.findall(r"\[(`hardpan [^\]]*`)\]", text) for name in _expanded(names)}
+    assert linked >= set(commands())
+
+
+def _expanded(names: str) -> list[str]:
+    """The commands of a text such as "`hardpan ledger init`, `submit`"."""
+    first, *others = re.findall(r"`([^`]+)`", names)
+    words = first.split()[1:]
+    return [" ".join(words[:2]), words[0], *(f"{words[0]} {other}" for other in others)]
+
+
+def test_every_kind_of_problem_has_a_page():
+    folder = ROOT / "docs" / "problems"
+    listed = (folder / "index.md").read_text(encoding="utf-8")
+    for kind in problems.KINDS:
+        assert f"Kind: `{kind}`" in (folder / f"{kind}.md").read_text(encoding="utf-8")
+        assert f"[`{kind}`]({kind}.md)" in listed
 
 
 def test_lower_limits_because_of_advisories_are_those_of_the_package():
