@@ -92,6 +92,9 @@ def test_identical_units_cannot_be_told_apart() -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match="finite"):
         stats.ranks([0.1, np.nan])
+    for shape in ((0,), (2, 2)):
+        with pytest.raises(InputError, match="values"):
+            stats.ranks(np.zeros(shape))
     with pytest.raises(InputError, match="ties"):
         stats.ranks([0.1], "first")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"\bcovariance\b"):

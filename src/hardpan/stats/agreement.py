@@ -136,7 +136,7 @@ def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     return array.astype(np.bool_)
 
 
-def kappa_from_table(table: Floats, n: int, confidence: float = 0.95) -> Estimate:
+def kappa_from_table(table: Floats, n: int, confidence: float) -> Estimate:
     """Cohen's κ from the shares of all pairs of categories; see :func:`cohen_kappa`.
 
     Args:
