@@ -90,7 +90,7 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def pairs_page(site: Site, session: Session, request: Request) -> Response:
     """Near-duplicates, one pair at a time."""
-    return site.shell.page("review_pairs.html", session=session)
+    return site.shell.page("review_pairs.html", session=session, colour=len(site.project.config.shape) == 3)
 
 
 def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
