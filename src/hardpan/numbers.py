@@ -183,7 +183,7 @@ def listed(names: Sequence[str]) -> str:
         >>> listed(["a", "b", "c"]), listed(["a"])
         ('a, b and c', 'a')
     """
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

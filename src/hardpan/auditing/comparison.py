@@ -127,7 +127,7 @@ def read_audit(path: str | os.PathLike[str]) -> Audit:
     return found
 
 
-def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> AuditComparison:
+def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditComparison:
     """Compare audits: their measures, what changed between two, and which is hardest among several.
 
     The interval of a difference combines the two intervals (MOVER, Zou and Donner 2008):
@@ -137,7 +137,7 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
 
     Args:
         audits: two or more.
-        most_bits: leave datasets out of the rankings whose flow needs more bits per dimension than this, or has
+        max_bits: leave datasets out of the rankings whose flow needs more bits per dimension than this, or has
             none: the floor of a poor density model says little (Theisen et al. 2021, section 4.3).
 
     Returns:
@@ -148,15 +148,15 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
             raise InputError(f"audits must be results of hardpan.audit; got {type(item).__name__}")
     if len(audits) < 2:
         raise InputError(f"audits: a comparison needs at least two; got {len(audits)}")
-    if most_bits is not None and not most_bits > 0:
-        raise InputError(f"most_bits must be a positive number of bits per dimension; got {most_bits!r}")
+    if max_bits is not None and not max_bits > 0:
+        raise InputError(f"max_bits must be a positive number of bits per dimension; got {max_bits!r}")
     named = dict(zip(_names(audits), audits, strict=True))
     values = {
         measure: found
         for measure in MEASURES
         if (found := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
     }
-    left_out = _left_out(named, most_bits)
+    left_out = _left_out(named, max_bits)
     kept = {name: item for name, item in named.items() if name not in left_out}
     rankings = tuple(_ranked(measure, kept) for measure in HARDNESS)
     rankings = tuple(item for item in rankings if len(item.names) >= 2)
@@ -224,15 +224,15 @@ def _names(audits: Sequence[Audit]) -> list[str]:
     return found
 
 
-def _left_out(named: Mapping[str, Audit], most_bits: float | None) -> dict[str, float | None]:
-    if most_bits is None:
+def _left_out(named: Mapping[str, Audit], max_bits: float | None) -> dict[str, float | None]:
+    if max_bits is None:
         return {}
     found: dict[str, float | None] = {}
     for name, item in named.items():
         bits = item.measures.get("bits")
         if bits is None:
             found[name] = None
-        elif bits.value > most_bits:
+        elif bits.value > max_bits:
             found[name] = bits.value
     return found
 

@@ -34,22 +34,23 @@ class AuditConfig:
     Attributes:
         seed: of the split and of every random draw.
         confidence: level of all intervals.
-        testbed: models on this test set and a fresh one (``hardpan testbed compare``): one or two files.
-        testbed_new: name of the new test set in such a file, if it has several.
-        predictions: predictions of your models: a store, npz, npy, table, or module:function; confusion is scored
-            by the first.
-        by_order: join predictions without ids by position.
-        held_out: no model of ``predictions`` was trained or tuned on the test examples.
-        folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.
-        flow: "bundled" (a flow that was fitted to this dataset, if there is one), "auto" (fit a small one),
-            "none", or the folder of a fitted flow.
-        new_test: a fresh dataset of the same classes, on which the networks are evaluated as well.
-        votes: an npz with annotators' ``votes`` (N, K) or ``soft_labels``, and ``ids``.
-        label_noise: rate of random label flips, if you know it: bounds the error from below.
+        testbed: scores of models on this test set and on a fresh one, as for ``hardpan testbed compare``: one or
+            two files.
+        testbed_new: name of the new test set, if the file has several.
+        predictions: predictions of your models: a store, npz, npy, table, or module:function; the first is used for
+            confusion scores.
+        by_order: join predictions by position if they have no ids.
+        held_out: state that the models of ``predictions`` were not trained or tuned on the test examples.
+        folds: cross-validate estimators given as ``predictions`` in this many folds; 0: use them as fitted.
+        flow: "bundled" (the bundled flow of this dataset, if there is one), "auto" (fit a small one), "none", or
+            the folder of a fitted flow.
+        new_test: a fresh dataset with the same classes, on which the networks are evaluated, too.
+        votes: an npz or npy file with annotators' ``votes`` (examples × classes) or ``soft_labels``, and ``ids``.
+        label_noise: rate of random label flips, if known; gives a lower bound of the error.
         ensemble: "auto" to train classifiers, "none" to train nothing.
-        seeds: networks in the ensemble.
-        ensemble_epochs: epochs of the networks, without a time limit; 0: as many as the budget allows.
-        flow_epochs: epochs of a flow that is fitted; 0: by the budget.
+        seeds: number of networks in the ensemble.
+        ensemble_epochs: train the networks for this many epochs, whatever the budget; 0: by the budget.
+        flow_epochs: train the flow for this many epochs; 0: by the budget.
         budget: seconds of wall-clock time for training; the whole audit takes somewhat more.
         device: "auto", "cpu", "cuda" or "cuda:N".
         temperatures: at which the Bayes error of the flow, or of the Gaussian model, is computed for the dial.

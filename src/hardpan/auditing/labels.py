@@ -240,8 +240,8 @@ def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
 
 def label_table(
     evidence: Evidence, suspects: Mapping[str, Suspects]
-) -> tuple[list[str], list[tuple[Any, ...]], dict[str, NDArray[Any]]]:
-    """All suspicious labels: columns and rows of problems/labels.csv, and columns of the joined table."""
+) -> tuple[dict[str, list[Any]], dict[str, NDArray[Any]]]:
+    """All suspicious labels: columns of problems/labels.csv, one row per label, and columns of the joined table."""
     dataset = evidence.dataset
     numbers = dataset.metadata.get("row")
     names, files = dataset.class_names, dataset.metadata.get("path")
@@ -257,4 +257,4 @@ def label_table(
             suggested[row], probability[row] = names[int(other)], float(value)
     columns = {"suggested_label": suggested, "suggested_probability": probability}
     headers = ["row", "id", "split", "label", "suggested", "probability", *(["path"] if files is not None else [])]
-    return headers, rows, columns
+    return {name: [row[column] for row in rows] for column, name in enumerate(headers)}, columns

@@ -107,7 +107,7 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: float | None) -> list[Problem]:
+def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: Estimate | None) -> list[Problem]:
     """All problems, the most severe first.
 
     Args:
@@ -119,7 +119,7 @@ def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: f
     for detect in DETECTORS:
         found += list(detect(evidence))
     found += list(_labels(evidence, suspects))
-    found += list(_small_test(evidence, error))
+    found += list(_small_test(evidence, None if error is None else error.value))
     return sorted(
         found, key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind))
     )

@@ -44,7 +44,7 @@ from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import split_options
-from hardpan.errors import InputError
+from hardpan.errors import InputError, seconds
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between
@@ -197,31 +197,12 @@ def _settings(config: AuditConfig | None, predictions: Sources | None, changes: 
         if name not in known:
             raise InputError(f"{name} is not a setting of an audit; settings: {', '.join(sorted(known))}")
     if isinstance(changes.get("budget"), str):
-        changes["budget"] = seconds(changes["budget"])
+        changes["budget"] = seconds("budget", changes["budget"])
     if isinstance(predictions, (str, os.PathLike)):
         changes["predictions"] = (os.fspath(predictions),)
     elif isinstance(predictions, Mapping):
         changes["predictions"] = tuple(str(name) for name in predictions)
     return dataclasses.replace(config or AuditConfig(), **changes)
-
-
-def seconds(text: str) -> float:
-    """Read a length of time.
-
-    Example:
-        >>> seconds("90s"), seconds("3m"), seconds("0.5h"), seconds("45")
-        (90.0, 180.0, 1800.0, 45.0)
-    """
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number = text.strip()
-    unit = units.get(number[-1:], 0.0)
-    try:
-        value = float(number[:-1] if unit else number) * (unit or 1.0)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise InputError(f"budget must be a time such as 90s, 3m or 1h; got {text!r}")
-    return value
 
 
 def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
@@ -270,77 +251,40 @@ def _run(
     from hardpan.auditing.report import overview, sections
     from hardpan.auditing.report.problems import described
 
-    config, dataset = evidence.config, evidence.dataset
-    budget, steps = training.plan(evidence)
-    if on_plan is not None:
-        on_plan(steps)
-    evidence.steps = [step for step in steps if step.skipped]
-    evidence.notes += [
-        Note("skipped", {"step": step.name, "why": step.skipped})
-        for step in evidence.steps
-        if step.skipped == "no-torch"
-    ]
-    flow = training.train_all(evidence, budget, work, between(tell, 0.02, 0.7))
-    view = None
-    passed = training.passed_flow(evidence)
-    if passed is not None and config.flow == "bundled" and training.late(evidence, budget):
-        evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
-        passed = None
-    if passed is not None:
-        flow = training.evaluate_flow(evidence, *passed, between(tell, 0.7, 0.75))
-        view = training.flow_view(evidence, *passed)
-    elif flow is not None:
-        from hardpan import flows
-
-        view = training.flow_view(evidence, flows.load(work / "flow"), "", None)
-    floor, suspects, parts = None, {}, []
-    measures: dict[str, Estimate] = {}
-    if evidence.inputs is not None:
+    config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
+    flow, view = training.train(evidence, work, tell, on_plan)
+    floor, suspects = None, {}
+    probs: dict[str, Floats] = {}
+    if inputs is not None:
         floor = _floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
         _near_columns(evidence, evidence.nearest)
         suspects = labels.find_suspects(evidence)
-        measures |= _floor_measures(floor, view)
+        probs = evidence.test_probs() if len(inputs.test) else {}
     tell("scoring the examples", 0.88)
     hard = hardness.find(evidence) if evidence.models else None
-    if hard is not None:
-        measures |= hard.measures
-        evidence.columns |= hard.columns
-        parts.append(sections.hard_section(hard, floor))
-    drop = fresh.find(evidence) if (config.testbed or config.new_test) and evidence.inputs is not None else None
-    if drop is not None:
-        measures["drop"] = drop.drop
-        parts.append(sections.fresh_section(evidence, drop))
-    best = measures.get("best_error")
-    found = problems.find_problems(evidence, suspects, best.value if best is not None else None)
-    listed = tuple(described(item, evidence) for item in found)
-    names, rows, columns = labels.label_table(evidence, suspects)
-    if any(len(item.rows) for item in suspects.values()):
-        evidence.columns |= columns
-        parts.append(sections.labels_section(evidence, suspects, listed))
-    if evidence.inputs is not None:
-        measures["duplicated"] = stats.share(
-            len(evidence.inputs.copied), len(evidence.split.test), config.confidence
-        )
-        parts.append(sections.copies_section(evidence, listed))
-    verdicts = _verdicts(floor, flow)
-    probs = evidence.test_probs() if evidence.inputs is not None else {}
-    if probs and evidence.inputs is not None and len(evidence.inputs.test):
-        parts.append(sections.models_section(evidence, probs))
-        _correct_columns(evidence, probs, evidence.inputs.test)
-    parts.append(sections.contents_section(evidence))
-    curves, dial = _curves(evidence, flow, view)
-    table = examples.join(dataset, evidence.parts, evidence.columns)
-    downloads: dict[str, Any] = dict(examples.files(table, dataset))
-    downloads["problems/labels.csv"] = csv_text(
-        {name: [row[column] for row in rows] for column, name in enumerate(names)}
+    drop = fresh.find(evidence) if (config.testbed or config.new_test) and inputs is not None else None
+    measures = _measures(evidence, floor, view, hard, drop)
+    listed = tuple(
+        described(item, evidence) for item in problems.find_problems(evidence, suspects, measures.get("best_error"))
     )
+    wrong = any(item.kind == "labels" and item.of == "test" and item.severity != "note" for item in listed)
+    doubted = suspects["test"].rows if wrong else np.zeros(0, dtype=np.int64)
+    label_csv, label_columns = labels.label_table(evidence, suspects)
+    if hard is not None:
+        evidence.columns |= hard.columns
+    if any(len(item.rows) for item in suspects.values()):
+        evidence.columns |= label_columns
+    if inputs is not None:
+        _correct_columns(evidence, probs, inputs.test)
+    curves, dial = _curves(evidence, view)
+    parts = sections.audit_sections(evidence, floor, hard, drop, suspects, listed, probs, view, dial)
+    table = examples.join(dataset, evidence.parts, evidence.columns)
+    downloads: dict[str, Any] = {**examples.files(table, dataset), "problems/labels.csv": csv_text(label_csv)}
     if hard is not None:
         downloads[HARD_SUBSET] = files.dumps(files.to_json(hard.subset)) + "\n"
     answers = _answers(evidence, floor, probs)
-    wrong = any(item.kind == "labels" and item.of == "test" and item.severity != "note" for item in found)
-    doubted = suspects["test"].rows if wrong else np.zeros(0, dtype=np.int64)
     learning = _learning(evidence, answers)
     return Audit(
         dataset=dataset.name,
@@ -348,7 +292,7 @@ def _run(
         problems=listed,
         floor=floor,
         measures=measures,
-        verdicts=verdicts,
+        verdicts=_verdicts(floor),
         curves=curves,
         learning=learning,
         budget=_error_budget(evidence, floor, answers, doubted),
@@ -360,7 +304,7 @@ def _run(
             **{part: len(members) for part, members in evidence.parts.items()},
         },
         features=dataset.feature_names,
-        parts=(*parts, *sections.flow_sections(evidence, view, dial)),
+        parts=parts,
         origin=overview.provenance(
             evidence, _command(source, config), floor, hard, drop, "" if view is None else view.sha256
         ),
@@ -394,7 +338,27 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Flo
     )
 
 
-def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
+def _measures(
+    evidence: Evidence,
+    floor: Floor | None,
+    view: FlowView | None,
+    hard: hardness.Hardness | None,
+    drop: fresh.FreshScores | None,
+) -> dict[str, Estimate]:
+    measures = _floor_measures(floor) if floor is not None else {}
+    if view is not None and view.bits is not None:
+        measures["bits"] = view.bits
+    if hard is not None:
+        measures |= hard.measures
+    if drop is not None:
+        measures["drop"] = drop.drop
+    if evidence.inputs is not None:
+        n_copies, n_test = len(evidence.inputs.copied), len(evidence.split.test)
+        measures["duplicated"] = stats.share(n_copies, n_test, evidence.config.confidence)
+    return measures
+
+
+def _floor_measures(floor: Floor) -> dict[str, Estimate]:
     bracket, item = floor.bracket, floor.best_error
     value = Estimate(
         bracket.high, 0.0, bracket.low, bracket.high, bracket.confidence, f"upper limit of {bracket.high_from}"
@@ -413,14 +377,10 @@ def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
             method,
             item.n,
         )
-    for name, entry in _verdicts(floor, None).items():
-        measures[name] = entry.estimate
-    if view is not None and view.bits is not None:
-        measures["bits"] = view.bits
-    return measures
+    return measures | {name: entry.estimate for name, entry in _verdicts(floor).items()}
 
 
-def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry]:
+def _verdicts(floor: Floor | None) -> dict[str, Entry]:
     """The entries of whole models of the data, by the names of the measures."""
     found = {}
     for entry in floor.entries if floor is not None else ():
@@ -509,9 +469,7 @@ def _error_budget(
     )
 
 
-def _curves(
-    evidence: Evidence, flow: FlowEvidence | None, view: FlowView | None
-) -> tuple[dict[str, tuple[tuple[float, float], ...]], Any]:
+def _curves(evidence: Evidence, view: FlowView | None) -> tuple[dict[str, tuple[tuple[float, float], ...]], Any]:
     """Bayes error against temperature: of the flow, or of the Gaussian model where it is quick."""
     if view is not None:
         pairs = tuple((t, e.value) for t, e in zip(view.temperatures, view.curve, strict=True))

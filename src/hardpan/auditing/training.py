@@ -22,6 +22,7 @@ from hardpan.bayes.floors.models import model_of
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import between
 from hardpan.predictions import Predictions
 
 FOLDS = 3
@@ -96,19 +97,19 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
 
 
-def late(evidence: Evidence, budget: Budget) -> bool:
+def _late(evidence: Evidence, budget: Budget) -> bool:
     """Whether the steps so far took far longer than the budget: optional work is then left out."""
     return budget.overrun() > max(OVERRUN_SECONDS, OVERRUN * evidence.config.budget)
 
 
-def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress) -> FlowEvidence | None:
+def _train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress) -> FlowEvidence | None:
     """Run the planned steps in order; the evidence gets models, out-of-fold predictions and the learning curve."""
     inputs = evidence.inputs
     flow = None
     names = list(budget.planned)
     for number, name in enumerate(names):
         assert inputs is not None
-        if name in OPTIONAL and late(evidence, budget):
+        if name in OPTIONAL and _late(evidence, budget):
             evidence.steps.append(AuditStep(name, budget.planned[name], skipped="no-time"))
             evidence.notes.append(Note("skipped", {"step": name, "why": "no-time"}))
             continue
@@ -138,6 +139,34 @@ def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress
         took = time.monotonic() - start
         evidence.steps.append(AuditStep(name, budget.planned[name], took))
     return flow
+
+
+def train(
+    evidence: Evidence, work: Path, tell: Progress, on_plan: Callable[[tuple[AuditStep, ...]], None] | None
+) -> tuple[FlowEvidence | None, FlowView | None]:
+    """Plan and train; what the flow says that was passed, is bundled or was fitted, if there is one."""
+    budget, steps = plan(evidence)
+    if on_plan is not None:
+        on_plan(steps)
+    evidence.steps = [step for step in steps if step.skipped]
+    evidence.notes += [
+        Note("skipped", {"step": step.name, "why": step.skipped})
+        for step in evidence.steps
+        if step.skipped == "no-torch"
+    ]
+    flow = _train_all(evidence, budget, work, between(tell, 0.02, 0.7))
+    passed = _passed_flow(evidence)
+    if passed is not None and evidence.config.flow == "bundled" and _late(evidence, budget):
+        evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
+        passed = None
+    if passed is not None:
+        flow = _evaluate_flow(evidence, *passed, between(tell, 0.7, 0.75))
+        return flow, _flow_view(evidence, *passed)
+    if flow is None:
+        return None, None
+    from hardpan import flows
+
+    return flow, _flow_view(evidence, flows.load(work / "flow"), "", None)
 
 
 def network_data(evidence: Evidence, inputs: FloorInputs) -> networks.NetworkData:
@@ -390,7 +419,7 @@ def _reduced(evidence: Evidence, rows: int) -> Any:
     return dataclasses.replace(evidence.dataset.select(kept), split=names[kept], labels=evidence.labels[kept])
 
 
-def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
+def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     """The flow that the settings name, or a bundled flow of this dataset: flow, source, rows to evaluate."""
     config, dataset = evidence.config, evidence.dataset
     if config.flow in ("none", "auto") or evidence.inputs is None or not len(evidence.inputs.test):
@@ -425,7 +454,7 @@ def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
 
 
 @networks.threads_for_load()
-def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
+def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
     """The dial, samples and likelihood of a flow."""
     from hardpan import flows
 
@@ -447,7 +476,9 @@ def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> F
 
 
 @networks.threads_for_load()
-def evaluate_flow(evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress) -> FlowEvidence:
+def _evaluate_flow(
+    evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress
+) -> FlowEvidence:
     """A passed or bundled flow's evidence for the floor."""
     return flow_evidence(
         flow,

@@ -20,119 +20,145 @@ THUMBNAILS = 8  # under a problem on the first screen
 _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
 
 
+# Titles and advice that need no grammar; braces are filled from the problem.
+_TEXTS = {
+    "one-class": (
+        "All examples of {where} have one class",
+        "Nothing can be learned or measured: check the label column and the split.",
+    ),
+    "constant-columns": (
+        "Constant features: {columns}",
+        "They carry no information; check how they were exported.",
+    ),
+    "leak-feature": (
+        "A feature is nearly the label: {columns}",
+        "Check whether it is known before the label; if not, drop it.",
+    ),
+    "permuted-classes": (
+        "The class columns of {model} look permuted ({moved} classes)",
+        "Another order of its columns fits the labels far better: check the order of the class names.",
+    ),
+    "fresh": (
+        "Not measured: whether the score holds on fresh data",
+        "Needs the scores of some models on this test set and on a fresh one: --testbed scores.csv.",
+    ),
+}
+
+
 def described(problem: Problem, evidence: Evidence) -> Problem:
     """The problem with its title and advice."""
-    title, advice = _words(problem, evidence)
+    where = _SPLITS[problem.of]
+    if problem.kind in _TEXTS:
+        columns = numbers.listed(few(problem.details.get("columns", ())))
+        fields = {**problem.details, "where": where, "columns": columns}
+        title, advice = (text.format_map(fields) for text in _TEXTS[problem.kind])
+    elif problem.kind in _WORDS:
+        title, advice = _WORDS[problem.kind](problem, where, "image" if evidence.is_images else "example")
+    else:
+        title, advice = floors.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
     return dataclasses.replace(problem, title=title, advice=advice)
 
 
-def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
-    noun = "image" if evidence.is_images else "example"
-    details, where = problem.details, _SPLITS[problem.of]
-    count = 0 if problem.count is None else round(problem.count.value)
-    proportion = "" if problem.proportion is None else numbers.estimate(problem.proportion)
-    columns = numbers.listed(few(details.get("columns", ()))) if details.get("columns") else ""
-    if problem.kind == "one-class":
-        return (
-            f"All examples of {where} have one class",
-            "Nothing can be learned or measured: check the label column and the split.",
-        )
-    if problem.kind == "test-copies":
-        verb = "is a copy" if count == 1 else "are copies"
-        return (
-            f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
-            f"{proportion} of the test set. Remove them: their score says nothing about new data. All numbers here "
-            "leave them out.",
-        )
-    if problem.kind == "near-copies":
-        verb = "is nearly a copy" if count == 1 else "are nearly copies"
-        turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
-        return (
-            f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
-            f"{proportion} of {details['searched']:,} searched, closer than chance explains.{turned} Look at the "
-            "pairs before removing any.",
-        )
-    if problem.kind == "conflicting-labels":
-        return (
-            f"{numbers.counted(details['groups'], 'input')} {'has' if details['groups'] == 1 else 'have'} copies "
-            "with different labels",
-            f"{numbers.counted(count, 'row')}. At least one label of each is wrong or the input is ambiguous.",
-        )
-    if problem.kind == "duplicates":
-        verb = "repeats" if count == 1 else "repeat"
-        effect = {
-            "test": "Intervals from all test rows are too narrow; those here use each input once",
-            "train": "Models give such rows more weight",
-        }[problem.of]
-        return (
-            f"{numbers.counted(count, 'row')} of {where} {verb} another one",
-            f"{proportion} of its rows. {effect}.",
-        )
-    if problem.kind == "labels":
-        return _label_words(problem, where)
-    if problem.kind == "missing-classes":
-        classes = numbers.listed(few(details["classes"]))
-        n = len(details["classes"])
-        words = numbers.counted(n, "class", "classes")
-        if problem.of == "all":
-            return f"{words} {'has' if n == 1 else 'have'} no example", f"{classes}: remove the names, or add data."
-        effect = {
-            "train": "Every test example of these classes is an error",
-            "test": "Scores say nothing about these classes",
-        }[problem.of]
-        return f"{words} {'is' if n == 1 else 'are'} missing from {where}", f"{classes}. {effect}."
-    if problem.kind == "imbalance":
-        small = details["classes"]
-        more = f" Fewer than 5 test examples: {numbers.listed(few(small))}." if small else ""
-        always = ""
-        if "guessing" in details:
-            always = f"Always answering {details['largest']} has {numbers.percent(details['guessing'])} error. "
-        return (
-            f"The largest class has {details['ratio']:,.0f} times the examples of the smallest",
-            f"{always}Accuracy hides the small classes: report the error per class as well.{more}",
-        )
-    if problem.kind == "small-test":
-        closer = f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked"
-        return (
-            closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
-            f"{details['n']:,} test examples, if models err independently; a paired test may separate closer ones. "
-            f"To show a difference of a tenth of the error takes about {numbers.round_up(details['needed'])}.",
-        )
-    if problem.kind == "index-feature" and details.get("dropped"):
+def _copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    verb = "is a copy" if _count(problem) == 1 else "are copies"
+    return (
+        f"{numbers.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
+        f"{_proportion(problem)} of the test set. Remove them: their score says nothing about new data. All "
+        "numbers here leave them out.",
+    )
+
+
+def _near_copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    details = problem.details
+    verb = "is nearly a copy" if _count(problem) == 1 else "are nearly copies"
+    turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
+    return (
+        f"{numbers.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
+        f"{_proportion(problem)} of {details['searched']:,} searched, closer than chance explains.{turned} Look at "
+        "the pairs before removing any.",
+    )
+
+
+def _conflict_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    groups, rows = problem.details["groups"], numbers.counted(_count(problem), "row")
+    return (
+        f"{numbers.counted(groups, 'input')} {'has' if groups == 1 else 'have'} copies with different labels",
+        f"{rows}. At least one label of each is wrong or the input is ambiguous.",
+    )
+
+
+def _duplicate_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    effect = {
+        "test": "Intervals from all test rows are too narrow; those here use each input once",
+        "train": "Models give such rows more weight",
+    }[problem.of]
+    verb = "repeats" if _count(problem) == 1 else "repeat"
+    return (
+        f"{numbers.counted(_count(problem), 'row')} of {where} {verb} another one",
+        f"{_proportion(problem)} of its rows. {effect}.",
+    )
+
+
+def _class_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    n, classes = len(problem.details["classes"]), numbers.listed(few(problem.details["classes"]))
+    words = numbers.counted(n, "class", "classes")
+    if problem.of == "all":
+        return f"{words} {'has' if n == 1 else 'have'} no example", f"{classes}: remove the names, or add data."
+    effect = {
+        "train": "Every test example of these classes is an error",
+        "test": "Scores say nothing about these classes",
+    }[problem.of]
+    return f"{words} {'is' if n == 1 else 'are'} missing from {where}", f"{classes}. {effect}."
+
+
+def _imbalance_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    details, small = problem.details, problem.details["classes"]
+    more = f" Fewer than 5 test examples: {numbers.listed(few(small))}." if small else ""
+    always = ""
+    if "guessing" in details:
+        always = f"Always answering {details['largest']} has {numbers.percent(details['guessing'])} error. "
+    return (
+        f"The largest class has {details['ratio']:,.0f} times the examples of the smallest",
+        f"{always}Accuracy hides the small classes: report the error per class as well.{more}",
+    )
+
+
+def _small_test_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    details = problem.details
+    closer = f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked"
+    return (
+        closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
+        f"{details['n']:,} test examples, if models err independently; a paired test may separate closer ones. To "
+        f"show a difference of a tenth of the error takes about {numbers.round_up(details['needed'])}.",
+    )
+
+
+def _index_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    columns = numbers.listed(few(problem.details["columns"]))
+    if problem.details.get("dropped"):
         return (
             f"The file has a row index that is left out here: {columns}",
             "Drop it from the file: others would train on it.",
         )
-    if problem.kind == "index-feature":
-        tail = (
-            "It predicts the label, so scores do not measure generalisation: drop it."
-            if details["predicts"]
-            else "If so, drop it."
-        )
-        return f"A row number or identifier is among the features: {columns}", tail
-    if problem.kind == "constant-columns":
-        return f"Constant features: {columns}", "They carry no information; check how they were exported."
-    if problem.kind == "channels-first":
-        return "The images are stored with channels first", f"{str(details['message']).rstrip('.')}."
-    if problem.kind == "leak-feature":
-        return (
-            f"A feature is nearly the label: {columns}",
-            "Check whether it is known before the label; if not, drop it.",
-        )
-    if problem.kind == "permuted-classes":
-        return (
-            f"The class columns of {details['model']} look permuted ({details['moved']} classes)",
-            "Another order of its columns fits the labels far better: check the order of the class names.",
-        )
-    if problem.kind == "fresh":
-        return (
-            "Not measured: whether the score holds on fresh data",
-            "Needs the scores of some models on this test set and on a fresh one: --testbed scores.csv.",
-        )
-    return floors.capital(str(details.get("message", problem.kind)).rstrip(".")), ""
+    advice = "If so, drop it."
+    if problem.details["predicts"]:
+        advice = "It predicts the label, so scores do not measure generalisation: drop it."
+    return f"A row number or identifier is among the features: {columns}", advice
 
 
-def _label_words(problem: Problem, where: str) -> tuple[str, str]:
+def _channel_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+    return "The images are stored with channels first", f"{str(problem.details['message']).rstrip('.')}."
+
+
+def _count(problem: Problem) -> int:
+    return 0 if problem.count is None else round(problem.count.value)
+
+
+def _proportion(problem: Problem) -> str:
+    return "" if problem.proportion is None else numbers.estimate(problem.proportion)
+
+
+def _label_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     assert problem.count is not None
     count = round(problem.count.value)
     if problem.severity == "note":
@@ -187,6 +213,20 @@ def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
         f"If all labels were right, about {false:.0f} would still look wrong: that many did where models were "
         "trained again on known labels. All doubts: problems/labels.csv."
     )
+
+
+_WORDS = {
+    "test-copies": _copy_words,
+    "near-copies": _near_copy_words,
+    "conflicting-labels": _conflict_words,
+    "duplicates": _duplicate_words,
+    "labels": _label_words,
+    "missing-classes": _class_words,
+    "imbalance": _imbalance_words,
+    "small-test": _small_test_words,
+    "index-feature": _index_words,
+    "channels-first": _channel_words,
+}
 
 
 def few(names: Sequence[str], most: int = 6) -> list[str]:

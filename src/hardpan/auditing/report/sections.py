@@ -42,6 +42,32 @@ FRESH_METHOD = (
 )
 
 
+def audit_sections(
+    evidence: Evidence,
+    floor: Floor | None,
+    hard: Hardness | None,
+    fresh: FreshScores | None,
+    suspects: Mapping[str, Suspects],
+    found: Sequence[Problem],
+    probs: Mapping[str, Floats],
+    flow: FlowView | None,
+    curve: Any,
+) -> tuple[Section, ...]:
+    """The sections of a page in their order; those of steps that were not possible are left out."""
+    parts = []
+    if hard is not None:
+        parts.append(hard_section(hard, floor))
+    if fresh is not None:
+        parts.append(fresh_section(evidence, fresh))
+    if any(len(item.rows) for item in suspects.values()):
+        parts.append(labels_section(evidence, suspects, found))
+    if evidence.inputs is not None:
+        parts.append(copies_section(evidence, found))
+    if probs:
+        parts.append(models_section(evidence, probs))
+    return (*parts, contents_section(evidence), *flow_sections(evidence, flow, curve))
+
+
 def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     """The most confusing examples, and errors of the models on them; a warning where the floor has better ones."""
     recorded, tenth = hard.model.predictions, hard.measures.get("tail_share")
