@@ -13,12 +13,10 @@ import numpy as np
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.safe_files import existing_file, few
-from hardpan.tables import read_columns
+from hardpan.tables import read_columns, stored_cell
 
 EXCLUDE = "exclude"
 """Examples with this tag are left out."""
-
-_QUOTED = ("=", "+", "-", "@", "\t", "'")  # a quote in front of these keeps a spreadsheet from reading a formula
 
 
 def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
@@ -51,7 +49,7 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
     positions = {str(name): row for row, name in enumerate(dataset.ids)}
     labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)
     for row in rows:
-        name, label = _text(row["id"]), _text(row["corrected_label"])
+        name, label = stored_cell(row["id"]), stored_cell(row["corrected_label"])
         if name not in positions:
             raise InputError(f"corrections: {file} names example {name!r}, which is not in {dataset.name}")
         if label and label not in numbers:
@@ -59,12 +57,7 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
             raise InputError(f"corrections: {file} has the label {label!r}; classes of {dataset.name}: {some}")
         if label:
             labels[positions[name]] = numbers[label]
-        if EXCLUDE in _text(row.get("tags")).split(";"):
+        if EXCLUDE in stored_cell(row.get("tags", "")).split(";"):
             keep[positions[name]] = False
     corrected = dataclasses.replace(dataset, labels=labels)
     return corrected if keep.all() else corrected.select(np.flatnonzero(keep))
-
-
-def _text(value: str | None) -> str:
-    text = value or ""
-    return text[1:] if text[:1] == "'" and text[1:2] in _QUOTED else text

@@ -138,6 +138,10 @@ def test_a_formula_in_a_name_is_quoted_in_the_file_and_read_back(tmp_path):
     assert line.startswith("'=1+1,")
     assert ",'-a,'+b," in line
     assert Marks(tmp_path).of("=1+1").corrected_label == "+b"
+    names = ["=1+1", "'=x", "'tis"]
+    marks.set([{"id": names[1], "label": "-a"}, {"id": names[2], "label": "-a"}], label="+b")
+    dataset = Dataset.from_arrays(np.arange(3.0)[:, None], [0, 0, 0], ids=names, class_names=["-a", "+b"])
+    assert apply_corrections(dataset, tmp_path / "corrections.csv").labels.tolist() == [1, 1, 1]
 
 
 def test_images_are_read_from_disk_only_when_they_are_shown(tmp_path):

@@ -8,13 +8,12 @@ it was), corrected_label (empty if it stays) and tags (separated by semicolons).
 from __future__ import annotations
 
 import csv
-import io
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hardpan import files
+from hardpan import files, tables
 from hardpan.errors import InputError
 
 FILE = "corrections.csv"
@@ -96,19 +95,20 @@ class Marks:
 
     def csv(self) -> str:
         """The file's text."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for key, mark in self._marks.items():
-            facts = {"id": key, **self._facts.get(key, {})}
-            facts |= {"corrected_label": mark.corrected_label, "tags": ";".join(mark.tags)}
-            writer.writerow([_safe("" if facts.get(name) is None else facts[name]) for name in COLUMNS])
-        return text.getvalue()
+        rows = [
+            {"id": key}
+            | self._facts.get(key, {})
+            | {"corrected_label": mark.corrected_label, "tags": ";".join(mark.tags)}
+            for key, mark in self._marks.items()
+        ]
+        return tables.csv_text({name: [row.get(name) for row in rows] for name in COLUMNS})
 
     def _read(self, path: Path) -> None:
         try:
             with path.open(encoding="utf-8", newline="") as stream:
-                rows = [{k: _unsafe(v or "") for k, v in row.items() if k} for row in csv.DictReader(stream)]
+                rows = [
+                    {k: tables.stored_cell(v or "") for k, v in row.items() if k} for row in csv.DictReader(stream)
+                ]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"{path}: cannot be read ({error}); move it away or repair it") from error
         if rows and "id" not in rows[0]:
@@ -117,15 +117,3 @@ class Marks:
             mark = Mark(row.get("corrected_label", ""), tuple(t for t in row.get("tags", "").split(";") if t))
             self._facts[row["id"]] = {name: row.get(name, "") for name in COLUMNS}
             self._marks[row["id"]] = mark
-
-
-def _safe(value: Any) -> Any:
-    """Keep a spreadsheet from taking a text for a formula, and control characters out of the file."""
-    if not isinstance(value, str):
-        return value
-    value = files.clean_text(value)
-    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "'") else value
-
-
-def _unsafe(value: str) -> str:
-    return value[1:] if value[:1] == "'" and value[1:2] in ("=", "+", "-", "@", "\t", "'") else value
