@@ -18,7 +18,7 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
-__all__ = ["HardpanError", "InputError", "MissingExtra", "one_of", "real_number", "whole_number"]
+__all__ = ["HardpanError", "InputError", "MissingExtra", "one_of", "real_number", "seconds", "whole_number"]
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -83,6 +83,25 @@ def real_number(name: str, value: Any, interval: str) -> float:
         limits += "" if math.isinf(high) else f" and below {high:g}" if below else f" and at most {high:g}"
         raise InputError(f"{name} must be a number {limits}; got {value!r}")
     return float(value)
+
+
+def seconds(name: str, text: str) -> float:
+    """A length of time such as 90s, 3m or 1h in seconds; a number alone is seconds.
+
+    Example:
+        >>> seconds("budget", "90s"), seconds("budget", "3m"), seconds("budget", "0.5h"), seconds("budget", "45")
+        (90.0, 180.0, 1800.0, 45.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number = text.strip()
+    unit = units.get(number[-1:], 0.0)
+    try:
+        value = float(number[:-1] if unit else number) * (unit or 1.0)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise InputError(f"{name} must be a time such as 90s, 3m or 1h; got {text!r}")
+    return value
 
 
 def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:

@@ -73,7 +73,7 @@ def test_several_are_ranked_and_a_poor_likelihood_is_left_out():
     assert "not separated: easy and middle" in found.headline
     assert found.agreement["best_error, flow_floor"].value == pytest.approx(1 / 3)
     assert found.differences == {}
-    filtered = comparison.compare([EASY, MIDDLE, HARD], most_bits=3.0)
+    filtered = comparison.compare([EASY, MIDDLE, HARD], max_bits=3.0)
     assert filtered.rankings[0].names == ("easy", "middle")
     assert filtered.left_out == {"hard": 6.0}
 
@@ -98,8 +98,8 @@ def test_one_dataset_twice_keeps_both():
 def test_what_cannot_be_compared_is_said(tmp_path):
     with pytest.raises(InputError, match="audits"):
         comparison.compare([EASY])
-    with pytest.raises(InputError, match="most_bits"):
-        comparison.compare([EASY, HARD], most_bits=-1)
+    with pytest.raises(InputError, match="max_bits"):
+        comparison.compare([EASY, HARD], max_bits=-1)
     with pytest.raises(InputError, match=r"report\.json"):
         comparison.read_audit(tmp_path)
     (tmp_path / "report.json").write_text("{}")

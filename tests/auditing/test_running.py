@@ -10,7 +10,6 @@ from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing import networks, training
 from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
 from hardpan.auditing.report import view
-from hardpan.auditing.running import seconds
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
 
@@ -215,10 +214,6 @@ def test_bad_data_are_refused():
         auditing.audit((x[:5], np.arange(5) % 2), **BARE)
     with pytest.raises(InputError, match="rows"):
         auditing.audit((x, np.arange(40) % 2), **BARE, predictions={"m": np.full((7, 2), 0.5)})
-
-
-def test_seconds():
-    assert [seconds(text) for text in ("90s", "3m", "0.5h", "45")] == [90.0, 180.0, 1800.0, 45.0]
 
 
 def test_a_model_that_may_have_memorised_the_test_examples_decides_nothing():

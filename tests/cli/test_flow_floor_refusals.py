@@ -96,7 +96,7 @@ SYNTHESIZE_CASES = [
     ["flow", "--temperature", "0", "--out", "x"], ["flow", "--temperature", "nan", "--out", "x"],
     ["flow", "--temperature", "inf", "--out", "x"], ["flow", "--temperature", "1e300", "-n", "50", "--out", "x"],
     ["flow", "-n", "3", "--out", "x"], ["flow", "-n", "-5", "--out", "x"], ["flow", "-n", "1e3", "--out", "x"],
-    ["flow", "--test-share", "1", "--out", "x"], ["flow", "--test-share", "nan", "--out", "x"],
+    ["flow", "--test-fraction", "1", "--out", "x"], ["flow", "--test-fraction", "nan", "--out", "x"],
     ["flow", "--format", "tiff", "--out", "x"], ["vector-flow", "--format", "png", "--out", "x"],
     ["flow", "--seed", "-1", "--out", "x"], ["flow", "--out", "text.npz"], ["flow", "-n", "60", "--out", "made"],
     ["flow", "--out", "half"], ["flow", "--out", "no-benchmark"],

@@ -83,7 +83,7 @@ def test_from_files_to_a_verified_set(run, files, database_url):
     sizes = ("--workers", 4, "--originals", 6)
     twice("init", *begin, *sizes, "--database-url", database_url)
     assert "72 of 75 images added" in twice("add", files / "candidates" / "list.csv")
-    window = ("--from", "2012-01-01", "--to", "2013-12-31")
+    window = ("--first-date", "2012-01-01", "--last-date", "2013-12-31")
     quotas = json.loads(twice("subclasses", "--per-class", 6, "--source", files / "source", *window, "--json"))
     assert {(item["keyword"], item["originals"], item["quota"]) for item in quotas["keywords"]} == {
         ("plain", 13, 4),

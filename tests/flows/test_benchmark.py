@@ -158,7 +158,7 @@ def test_vectors_come_as_npz_only(vectors, tmp_path):
         ({"bayes_error": 1.5}, "bayes_error must"),
         ({"n": 3}, "n must"),
         ({"format": "tiff"}, "format must"),
-        ({"test_share": 0}, "test_share must"),
+        ({"test_fraction": 0}, "test_fraction must"),
     ],
 )
 def test_settings_are_checked_before_any_work(changes, words):

@@ -40,7 +40,7 @@ def test_permutation_test_keeps_its_level_and_has_power() -> None:
 
 
 def test_accuracy_reaches_the_bayes_error_of_two_gaussians() -> None:
-    found = discriminate(normal(0, 6000), normal(1, 6000, 0.5), held_out=0.5)
+    found = discriminate(normal(0, 6000), normal(1, 6000, 0.5), test_fraction=0.5)
     assert found.accuracy.low < norm.cdf(0.5) < found.accuracy.high  # distance 1 between the means
     assert found.accuracy.value == pytest.approx(norm.cdf(0.5), abs=0.02)
     assert 0 < found.variation_bound < 2 * norm.cdf(0.5) - 1

@@ -82,7 +82,7 @@ def test_digits_are_learned(model):
         {"optimizer": "adamw"},
         {"optimizer": "adam", "schedule": "constant"},
         {"schedule": "step", "clip": 1.0},
-        {"average": 0.9},
+        {"ema": 0.9},
         {"precision": "bf16"},
         {"smoothing": 0.1, "momentum": 0.0},
         {"augment": "crop-flip", "batch": 1000},

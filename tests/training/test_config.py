@@ -28,7 +28,7 @@ from hardpan.training.config import with_defaults
         ("optimizer", "lion"),
         ("precision", "fp8"),
         ("model", " , "),
-        ("average", 1.0),
+        ("ema", 1.0),
     ],
 )
 def test_what_is_not_allowed_is_named(name, value):

@@ -31,7 +31,7 @@ def planted(n=2000, seed=0):
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_captured_run_is_the_plain_run(model, optimizer):
     x, labels = planted()
-    changes = {"model": model, "optimizer": optimizer, "clip": 1.0, "average": 0.9, "augment": "crop"}
+    changes = {"model": model, "optimizer": optimizer, "clip": 1.0, "ema": 0.9, "augment": "crop"}
     plain = fit_arrays(x, labels, x[:700], CONFIG, capture=False, **changes)
     captured = fit_arrays(x, labels, x[:700], CONFIG, **changes)
     # Other orders of summation grow over the steps; weights that were wrong would be far off.

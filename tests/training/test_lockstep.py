@@ -83,7 +83,7 @@ def test_a_chunk_that_is_smaller_than_the_set_changes_no_bit(reference, digits, 
 
 
 def test_averaged_weights_and_fewer_epochs_are_what_is_scored(digits, tmp_path):
-    settings = {"average": 0.9, "record_every": 2, "seeds": 2}
+    settings = {"ema": 0.9, "record_every": 2, "seeds": 2}
     training.train(digits, SMALL, out=tmp_path / "run", scalars_only=True, **settings)
     parts = digits.splits()
     x, labels = digits.x[parts.train], digits.labels[parts.train]

@@ -201,7 +201,7 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
 
 
 def test_averaged_weights_are_what_predicts(digits, tmp_path):
-    made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1, average=0.95)
+    made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1, ema=0.95)
     probs = training.predict(made.runs[0].weights, digits, device="cpu")
     np.testing.assert_array_equal(probs.astype(np.float16), Predictions.open(tmp_path / "run").read(0, 3))
 

@@ -29,20 +29,20 @@ except KeyboardInterrupt:  # Ctrl-C while the command is still loading
     sys.exit(130)
 
 COMMANDS = {
-    "audit": "Audit a dataset: one command, one page.",
-    "browse": "Browse every example of an audit.",
-    "compare": "Compare audits: two side by side, or many ranked by hardness.",
-    "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
-    "floor": "How low can the error of real data go? Every estimate, and which are refuted.",
-    "flow": "Flows with an exactly known Bayes error: fit, synthesize benchmarks, judge classifiers.",
-    "confusion": "Which examples are hard? Scores, bands, subsets, transfer, ablation.",
-    "experiments": "Follow-up studies that train models: re-tuning, training on part, cross-validation.",
-    "leaderboard": "One test set: ranks with uncertainty, paired tests, items, suspect keys, short tests.",
-    "ledger": "Sealed test sets that score submissions by the Ladder.",
-    "predictions": "Predictions recorded while training: import, verify, merge, export.",
-    "replicate": "Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",
-    "testbed": "Will the score hold? Many models on two test sets.",
-    "train": "Train classifiers and record their predictions after every epoch.",
+    "audit": "What is wrong with this benchmark? Problems, lowest possible error, hard examples.",
+    "browse": "Look at every example of an audit in a browser, tag and relabel.",
+    "compare": "Compare audits: before and after cleaning, or several datasets by difficulty.",
+    "bayes": "Bayes errors of Gaussian classes, computed exactly or to a given accuracy.",
+    "floor": "How low can the error go on real data? Bounds, and estimates with their assumptions.",
+    "flow": "Flows with a known Bayes error: fit them, synthesize benchmarks, judge classifiers.",
+    "confusion": "Which examples are hard, which labels look wrong? Scores, error by band, subsets.",
+    "experiments": "What explains a drop? Studies that train models (needs torch).",
+    "leaderboard": "Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.",
+    "ledger": "A sealed test set: score submissions without revealing labels (the Ladder).",
+    "predictions": "Stores of predictions: import, inspect, verify, merge, export.",
+    "replicate": "Build a new test set: candidates, annotation, sampling, duplicates, assembly.",
+    "testbed": "Will the score hold on fresh data? Many models on two test sets.",
+    "train": "Train classifiers and record their predictions after every epoch (needs torch).",
 }
 
 # Commands that resume when the same command line is run again; some only with --out.

@@ -13,11 +13,10 @@ from rich.text import Text
 from hardpan import auditing, numbers
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
-from hardpan.auditing.running import seconds
-from hardpan.cli.common import JsonFlag, OutFolder, check_out, progress_on_stderr
-from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
+from hardpan.cli.common import Budget, JsonFlag, OutFolder, check_out, progress_on_stderr
+from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.options import Flags, spread
-from hardpan.errors import InputError
+from hardpan.errors import InputError, seconds
 from hardpan.safe_files import few
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -26,32 +25,32 @@ app = typer.Typer(rich_markup_mode="rich")
 @app.command()
 @spread
 def audit(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A dataset by name (digits, mnist, ...), file or folder.")
-    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     config: Annotated[AuditConfig, Flags(without=("budget", "temperatures"), repeated=("predictions", "testbed"))],
-    budget: Annotated[str, typer.Option(help="Wall-clock time for training, such as 90s, 3m or 1h.")] = "3m",
+    budget: Budget = "3m",
     fail_on: Annotated[
         str,
         typer.Option(
-            "--fail-on", metavar="KINDS", help="Exit with 1 if there is a problem of these kinds (commas), or any."
+            "--fail-on",
+            metavar="KINDS",
+            help="Exit with code 1 if there is a problem of these kinds (separated by commas), or any.",
         ),
     ] = "",
     reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
-    """Audit a dataset: its problems first, then how low the error can go, which examples are hard.
+    """Audit a dataset: its problems, the lowest possible error, the hard examples.
 
-    Prints a plan and the findings, and writes a page to --out, or to audits/NAME. If interrupted, run the same
-    command again to resume.
+    Prints the findings and writes a page to --out (default: audits/DATA). If interrupted, run the same command
+    again to resume.
 
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
     folder = out or Path("audits") / (Path(data).stem or "data")
     kinds = _kinds(fail_on)
     check_out(folder)
-    config = dataclasses.replace(config, budget=seconds(budget))
+    config = dataclasses.replace(config, budget=seconds("--budget", budget))
     with progress_on_stderr() as progress:
         report = auditing.audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_plan)
     if json:

@@ -32,9 +32,9 @@ class GaussianClasses:
     """Files and numbers that say what the classes are.
 
     Attributes:
-        cov: one covariance for all: a number, or a .npy file of shape (d,) or (d, d).
+        cov: one covariance for all classes: a number, or a .npy file of shape (d,) or (d, d); default: identity.
         covs: one covariance per class: a .npy file of shape (K,), (K, d) or (K, d, d).
-        priors: class priors: numbers with commas, or a .npy file of shape (K,).
+        priors: class priors: numbers separated by commas, or a .npy file of shape (K,); default: equal.
     """
 
     means: Annotated[str, typer.Argument(metavar="MEANS", help="Class means, a .npy file of shape (K, d).")]
@@ -57,8 +57,8 @@ class GaussianConfig:
     """The settings of ``hardpan bayes gaussian``, saved beside every page.
 
     Attributes:
-        temperatures: one temperature, or several with commas: a curve.
-        rtol: draw until the standard error is below this fraction of the value.
+        temperatures: one temperature, or several separated by commas for a curve.
+        rtol: relative standard error to reach.
     """
 
     means: str = ""
@@ -81,9 +81,9 @@ def gaussian_command(
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
-    """The Bayes error of Gaussian classes, at one temperature or along several.
+    """The Bayes error of Gaussian classes, at one temperature or several.
 
-    Example: [bold]hardpan bayes gaussian means.npy --cov cov.npy --temperature 0.2,1,1.4,3 --out dial[/bold]
+    Example: [bold]hardpan bayes gaussian means.npy --cov cov.npy --temperature 0.2,1,1.4,3 --out curve[/bold]
     """
     check_out(out)
     config = replace(config, **asdict(classes))
@@ -112,9 +112,7 @@ def gaussian_command(
 @printing
 def temperature_command(
     classes: GaussianClasses,
-    error: Annotated[
-        float, typer.Option("--bayes-error", help="The target Bayes error, a fraction between 0 and 1.")
-    ],
+    error: Annotated[float, typer.Option("--bayes-error", help="Target Bayes error, between 0 and 1.")],
     seed: Seed = 0,
 ) -> Report:
     """The temperature at which Gaussian classes have a target Bayes error (with --covs: every such temperature).
@@ -137,7 +135,7 @@ def detail_command(
     classes: Annotated[GaussianClasses, Flags(without=("covs",))],
     options: Annotated[dict[str, Any], Flags(of=gaussian_detail, only=("temperature", "rtol", "seed"))],
 ) -> Report:
-    """Errors by class, confusions, top-k errors and the slope of the Bayes classifier of Gaussian classes.
+    """Errors by class, confusion matrix, top-k errors and slope of the Bayes classifier of Gaussian classes.
 
     Example: [bold]hardpan bayes detail means.npy --cov cov.npy[/bold]
     """
@@ -165,9 +163,7 @@ def _array(option: str, text: str | None) -> NDArray[Any] | None:
     try:
         values = [float(piece) for piece in text.split(",")]
     except ValueError:
-        raise InputError(
-            f"{option} must be numbers with commas between them or a .npy file; got {text!r}"
-        ) from None
+        raise InputError(f"{option} must be numbers separated by commas or a .npy file; got {text!r}") from None
     return np.array(values[0] if len(values) == 1 and option == "--cov" else values)
 
 

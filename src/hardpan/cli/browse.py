@@ -20,17 +20,15 @@ def browse(
         Path, typer.Argument(metavar="DIR", help="The folder of an audit (hardpan audit --out DIR).")
     ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")] = 8001,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; by default only this machine can connect.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     images: Annotated[
-        Path | None, typer.Option(help="Folder of the image files, where the audit did not save thumbnails.")
+        Path | None, typer.Option(help="Folder of the image files, if the audit did not save thumbnails.")
     ] = None,
 ) -> None:
-    """Look through every example of an audit: filter, sort, compare models, tag, relabel, export a subset.
+    """Look at every example of an audit in a browser: filter, sort, compare models, tag, relabel, export a subset.
 
-    Tags and corrected labels are saved to DIR/corrections.csv; nothing else is written. Stop it with Ctrl-C.
+    Tags and corrected labels are saved to DIR/corrections.csv; nothing else is written. Stop with Ctrl-C.
 
     Example: [bold]hardpan browse audits/digits[/bold]
     """

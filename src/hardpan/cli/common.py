@@ -23,16 +23,23 @@ from hardpan.report.base import Report
 QUIET_SECONDS = 2.0
 SPACING_SECONDS = 0.5
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random: same seed, same result.")]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed: the same seed gives the same result.")]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="Confidence level of the intervals, between 0 and 1.")
+]
+Budget = Annotated[
+    str, typer.Option("--budget", metavar="TIME", help="Wall-clock time for training, such as 90s, 3m or 1h.")
+]
+ByOrder = Annotated[bool, typer.Option("--by-order", help="Join predictions by position if they have no ids.")]
 OutFolder = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Folder for index.html, report.json and config.json.")
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Write index.html, report.json and config.json to this folder."),
 ]
 
 
 def floats(option: str, text: str) -> tuple[float, ...]:
-    """Read a comma-separated list of numbers, such as ``0.2,1,3``.
+    """Read numbers separated by commas, such as ``0.2,1,3``.
 
     Example:
         >>> floats("--temperature", "0.2, 1,3")
@@ -49,7 +56,9 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(piece) for piece in text.split(","))
     except ValueError:
-        raise InputError(f"{option} must be whole numbers with commas, such as 500,2000; got {text!r}") from None
+        raise InputError(
+            f"{option} must be whole numbers separated by commas, such as 500,2000; got {text!r}"
+        ) from None
 
 
 def name_and_value(option: str, item: str, example: str) -> tuple[str, str]:

@@ -17,17 +17,17 @@ app = typer.Typer(rich_markup_mode="rich")
 def compare(
     folders: Annotated[
         list[str],
-        typer.Argument(metavar="A B ...", help="Folders of audits (hardpan audit --out DIR), two or more."),
+        typer.Argument(metavar="A B ...", help="Folders of two or more audits (hardpan audit --out DIR)."),
     ],
-    most_bits: Annotated[
+    max_bits: Annotated[
         float | None,
-        typer.Option(help="Leave datasets out of the rankings whose flow needs more bits per dimension than this."),
+        typer.Option(help="Do not rank datasets whose flow needs more bits per dimension than this."),
     ] = None,
 ) -> Report:
-    """Compare audits: two datasets, one dataset before and after cleaning, or many ranked by hardness.
+    """Compare audits: two datasets, one dataset before and after cleaning, or several ranked by difficulty.
 
     Example: [bold]hardpan compare audits/mnist audits/fashion-mnist --out audits/compared[/bold]
     """
     from hardpan import auditing
 
-    return auditing.compare([auditing.read_audit(folder) for folder in folders], most_bits=most_bits)
+    return auditing.compare([auditing.read_audit(folder) for folder in folders], max_bits=max_bits)

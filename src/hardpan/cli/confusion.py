@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from hardpan import confusion
-from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
+from hardpan.cli.common import ByOrder, JsonFlag, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import GroupedDataFlags
 from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.confusion import summaries
@@ -43,12 +43,17 @@ Source = Annotated[
     ),
 ]
 Sources = Annotated[
-    list[str], typer.Argument(metavar="PREDICTIONS", help="Predictions of one model each, as for score.")
+    list[str],
+    typer.Argument(metavar="PREDICTIONS", help="One store or file of predictions per model, as for score."),
 ]
-Names = Annotated[str | None, typer.Option("--names", help="Names of the models, with commas; else the paths.")]
+Names = Annotated[
+    str | None, typer.Option("--names", help="Names of the models, separated by commas (default: paths).")
+]
 Correct = Annotated[
     Path | None,
-    typer.Option("--correct", metavar="FILE", help="For scores alone: correct.npz of train --scalars-only."),
+    typer.Option(
+        "--correct", metavar="FILE", help="correct.npz of train --scalars-only, if PREDICTIONS are scores."
+    ),
 ]
 
 
@@ -57,26 +62,34 @@ class Inputs(GroupedDataFlags):
     """Options of every command: how predictions are read and joined to a dataset."""
 
     data: Annotated[
-        str, typer.Option("--data", metavar="DATA", help="The predicted dataset: labels, split, pictures.")
-    ] = ""
-    by_order: Annotated[
-        bool,
+        str,
         typer.Option(
-            "--by-order",
-            help="Join by position, because there are no ids: all examples of DATA, or its test examples.",
+            "--data", metavar="DATA", help="The dataset that was predicted, for labels, split and images."
         ),
-    ] = False
+    ] = ""
+    by_order: ByOrder = False
     subset: Annotated[
         Path | None,
-        typer.Option("--subset", metavar="FILE", help="Only the examples of a manifest (confusion subset)."),
+        typer.Option(
+            "--subset", metavar="FILE", help="Use only the examples of this subset (confusion subset --out FILE)."
+        ),
     ] = None
     class_check: Annotated[
-        bool, typer.Option("--class-check/--no-class-check", help="Refuse permuted or shifted class columns.")
+        bool,
+        typer.Option(
+            "--class-check/--no-class-check",
+            help="Refuse predictions whose class columns look permuted or shifted.",
+        ),
     ] = True
     outputs: Annotated[
-        str, typer.Option("--outputs", help="What a file contains: probabilities, logits, labels or auto.")
+        str,
+        typer.Option(
+            "--outputs", help="What the file contains: probabilities, logits, labels, or auto (by its values)."
+        ),
     ] = "auto"
-    normalize: Annotated[bool, typer.Option("--normalize", help="Divide rows by their sums.")] = False
+    normalize: Annotated[
+        bool, typer.Option("--normalize", help="Divide rows by their sums (rounded rows, percentages).")
+    ] = False
 
     def complete(self, config: ConfusionConfig) -> ConfusionConfig:
         """The settings with the dataset and the subset, which are saved with the result."""
@@ -129,7 +142,7 @@ Compared = Flags(only=("split", "of", "epochs", "confidence", "seed"))
 @reporting
 @parallel_options
 def score(predictions: Source, config: Scored, inputs: Inputs = NONE) -> Report:
-    """Score every example, with standard errors; with --out, a page, scores.csv and scores.json.
+    """Confusion score of every example, with standard errors; --out also writes scores.csv and scores.json.
 
     Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --split test --out scored[/bold]
     """
@@ -168,11 +181,15 @@ def subset(
     inputs: Inputs = NONE,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="PATH", help="FILE.json for the manifest, or a folder with a page."),
+        typer.Option(
+            "--out", metavar="PATH", help="FILE.json for the subset alone, or a folder for the subset and a page."
+        ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Select a hard subset and write its manifest, which other commands take as --subset.
+    """Select a hard subset and write it to a JSON file, which other commands take as --subset or DATA@FILE.
+
+    Give one of --threshold, --quantile, --fraction and --count.
 
     Example: [bold]hardpan confusion subset runs/resnet18 --fraction 0.1 --balanced --out hard.json[/bold]
     """
@@ -213,7 +230,7 @@ def issues(
 def transfer(
     predictions: Sources, config: Annotated[ConfusionConfig, Compared], names: Names = None, inputs: Inputs = NONE
 ) -> Report:
-    """Does what confuses the first model confuse the others? Rank correlations, and errors by band.
+    """Are examples that are hard for the first model hard for the others? Rank correlations, errors by band.
 
     Example: [bold]hardpan confusion transfer runs/resnet18 runs/resnet50 runs/vit --split test --out
     transfer[/bold]
@@ -243,11 +260,13 @@ def ablate(
     ],
     target: Annotated[
         str | None,
-        typer.Option("--target", help="Predictions of a model whose error by band is shown (default: these)."),
+        typer.Option(
+            "--target", help="Predictions of the model whose error by band is shown (default: PREDICTIONS)."
+        ),
     ] = None,
     inputs: Inputs = NONE,
 ) -> Report:
-    """How many seeds and epochs are enough? The same scores from fewer of each.
+    """How many seeds and epochs are enough? Scores from fewer of each, compared with those from all.
 
     Example: [bold]hardpan confusion ablate runs/resnet18 --target runs/resnet50 --split test --out ablated[/bold]
     """
@@ -274,9 +293,9 @@ def compare(
     names: Names = None,
     inputs: Inputs = NONE,
 ) -> Report:
-    """The confusion score compared with other difficulty scores as predictors of errors.
+    """Compare the confusion score with other difficulty scores as predictors of errors.
 
-    With several models, also the mean confusion of each against its accuracy.
+    With several models, also compare the mean confusion of each with its accuracy.
 
     Example: [bold]hardpan confusion compare runs/resnet18 --split test --out compared[/bold]
     """

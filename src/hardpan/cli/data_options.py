@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from hardpan.data import Dataset
 
+DATA_HELP = "A dataset: name (digits, mnist, ...), file or folder."
 _OPTIONS = ("label", "features", "drop", "id", "split_column", "groups", "class_names", "resize", "name")
 
 
@@ -23,26 +24,26 @@ def _option(flag: str, text: str, metavar: str | None = "COLUMN") -> Any:
 class DataFlags:
     """How a dataset is read; a command gets these options by :func:`hardpan.cli.options.spread`."""
 
-    label: Annotated[str | None, _option("--label", "Table: the column of classes.")] = None
+    label: Annotated[str | None, _option("--label", "Table: column with the labels.")] = None
     features: Annotated[
         list[str] | None,
-        _option("--features", "Table: use only these columns, separated by commas; repeat it."),
+        _option("--features", "Table: use only these columns, separated by commas; can be repeated."),
     ] = None
     drop: Annotated[
-        list[str] | None, _option("--drop", "Table: leave these columns out, separated by commas; repeat it.")
+        list[str] | None, _option("--drop", "Table: ignore these columns, separated by commas; can be repeated.")
     ] = None
-    id: Annotated[str | None, _option("--id", "Table: the column of ids.")] = None
+    id: Annotated[str | None, _option("--id", "Table: column with the ids of the examples.")] = None
     split_column: Annotated[
-        str | None, _option("--split-column", "Table: the column with train, validation and test.")
+        str | None, _option("--split-column", "Table: column with the split (train, validation, test).")
     ] = None
     class_names: Annotated[
         str | None,
         _option(
-            "--class-names", "Names of the classes, separated by commas, or a text file with one per line.", "NAMES"
+            "--class-names", "Class names, separated by commas, or a text file with one name per line.", "NAMES"
         ),
     ] = None
-    resize: Annotated[int | None, _option("--resize", "Images: make them this wide and high.", "PIXELS")] = None
-    name: Annotated[str | None, _option("--name", "What to call the dataset.", None)] = None
+    resize: Annotated[int | None, _option("--resize", "Images: resize to this width and height.", "PIXELS")] = None
+    name: Annotated[str | None, _option("--name", "Name of the dataset in the report.", "NAME")] = None
 
     def given(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
@@ -78,7 +79,7 @@ class GroupedDataFlags(DataFlags):
     """The same, and a column of groups."""
 
     groups: Annotated[
-        str | None, _option("--groups", "Table: a column of groups, kept but not used as a feature.")
+        str | None, _option("--groups", "Table: column with groups; it is not used as a feature.")
     ] = None
 
 

@@ -27,11 +27,11 @@ from hardpan.studies.retune import RetuneConfig, search_settings
 from hardpan.training.config import TrainConfig
 
 app = typer.Typer(
-    help="Follow-up studies that train models: re-tuning, training on part of the new set, cross-validation."
+    help="Follow-up studies that train models: hyperparameters, training on half of the new set, cross-validation."
 )
 
 # What the grid of re-tuning varies, and what a study decides itself, is no option of the training.
-_VARIED = ("rate", "weight_decay", "momentum", "smoothing", "average", "warmup", "clip")
+_VARIED = ("rate", "weight_decay", "momentum", "smoothing", "ema", "warmup", "clip")
 _DECIDED = ("seeds", "objective", "objective_options", "record_every", "patience")
 Training = Annotated[TrainConfig, Flags(without=_DECIDED, names=NAMES, defaults={"model": "vgg16"})]
 FixedTraining = Annotated[
@@ -39,16 +39,20 @@ FixedTraining = Annotated[
 ]
 New = Annotated[
     str | None,
-    typer.Option("--new", metavar="DATA", help="The new test set (default: half of the test set, as a control)."),
+    typer.Option(
+        "--new", metavar="DATA", help="The new test set: a dataset (default: half of the test set, as a control)."
+    ),
 ]
 Grid = Annotated[
     list[str] | None,
     typer.Option(
-        "--grid", metavar="NAME=V,V,...", help="Values of a setting; repeat it. Default: the paper's grid."
+        "--grid",
+        metavar="NAME=V,V,...",
+        help="Values of a setting to try; can be repeated (default: the paper's grid).",
     ),
 ]
 Start = Annotated[
-    list[str] | None, typer.Option("--start", metavar="NAME=V", help="Starting point of the comparison; repeat it.")
+    list[str] | None, typer.Option("--start", metavar="NAME=V", help="Setting to compare with; can be repeated.")
 ]
 
 
@@ -65,9 +69,9 @@ def retune(
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Can other settings recover the drop? A grid that is extended until its best setting is inside.
+    """Can other hyperparameters recover the drop? A grid that is extended until its best setting is inside.
 
-    Example: [bold]hardpan experiments retune cifar10 --new cifar10.1 --out retuned[/bold]
+    Example: [bold]hardpan experiments retune cifar10 --new new_test_set.npz --out retuned[/bold]
     """
     config = dataclasses.replace(
         config,
@@ -88,9 +92,9 @@ def partial(
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Does training on half of the new set recover the other half?
+    """Does training on half of the new set recover the drop on the other half?
 
-    Example: [bold]hardpan experiments partial cifar10 --new cifar10.1 --model vgg16 --out part[/bold]
+    Example: [bold]hardpan experiments partial cifar10 --new new_test_set.npz --model vgg16 --out partial[/bold]
     """
     _run(train_on_part, data, new, config, training, reading, out, as_json)
 
@@ -108,7 +112,7 @@ def crossval(
 ) -> None:
     """Does cross-validation on the original data predict the new test set?
 
-    Example: [bold]hardpan experiments crossval cifar10 --new cifar10.1 --model vgg16,resnet18 --out folds[/bold]
+    Example: [bold]hardpan experiments crossval cifar10 --new new_test_set.npz --model vgg16 --out folds[/bold]
     """
     _run(cross_validate, data, new, config, training, reading, out, as_json)
 

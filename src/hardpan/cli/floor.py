@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hardpan.bayes import FloorConfig, floor
-from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
-from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
-from hardpan.cli.options import reporting, spread
-from hardpan.errors import InputError
+from hardpan.cli.common import Budget, JsonFlag, check_out, emit_report, progress_on_stderr
+from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
+from hardpan.cli.options import Flags, reporting, spread
+from hardpan.errors import InputError, seconds
 from hardpan.report.base import Report
 from hardpan.studies.floor_bench import FloorBenchConfig, run_bench, without_numbers
 
@@ -26,26 +27,31 @@ app = typer.Typer(
 @app.command("estimate")
 @reporting
 def estimate_command(
-    config: FloorConfig,
+    config: Annotated[FloorConfig, Flags(without=("budget",))],
     data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA", help="A dataset by name, file or folder; leave it out to use --votes alone."
-        ),
+        str | None, typer.Argument(metavar="DATA", help=f"{DATA_HELP} Leave it out to use --votes alone.")
     ] = None,
-    flow: Annotated[str, typer.Option("--flow", help="A fitted flow: a folder, or a bundled one by name.")] = "",
+    flow: Annotated[
+        str, typer.Option("--flow", help="A flow: the folder of a fitted one, or a bundled name.")
+    ] = "",
     predictions: Annotated[
         list[str] | None,
         typer.Option(
-            "--predictions", help="Predictions of models: a store, npz, npy, table, or module:function; repeat it."
+            "--predictions",
+            help="Predictions of your models: a store, npz, npy, table, or module:function; can be repeated.",
         ),
     ] = None,
     votes: Annotated[
-        str, typer.Option("--votes", help="Annotators' votes (n, K) or soft_labels: an npz or npy file.")
+        str,
+        typer.Option(
+            "--votes",
+            help="An npz or npy file with annotators' votes (examples × classes) or soft_labels, and ids.",
+        ),
     ] = "",
+    budget: Budget = "1m",
     reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
 ) -> Report:
-    """Bracket the lowest possible error, and list estimates under an assumption with what is known against them.
+    """Bound the lowest possible error by evidence; list other estimates with their assumption and status.
 
     Example: [bold]hardpan floor estimate digits --out floor[/bold]
     """
@@ -60,7 +66,7 @@ def estimate_command(
             predictions=list(predictions) if predictions else None,
             flow=loaded,
             votes=votes or None,
-            config=config,
+            config=replace(config, budget=seconds("--budget", budget)),
             progress=progress,
         )
 
@@ -77,12 +83,14 @@ def bench_command(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Folder for the page, table.md, report.json and cells; a second run resumes.",
+            help="Write the page, table.md, report.json and finished cells to this folder, to resume from.",
         ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Measure estimators on sets whose floor is known: error, bias, coverage, time; yours as module:function.
+    """Measure estimators of the Bayes error on sets where it is known: error, bias, coverage, time.
+
+    If interrupted, run the same command again to resume.
 
     Example: [bold]hardpan floor bench --sizes 500,2000 --runs 3 --out floor-bench[/bold]
     """

@@ -10,8 +10,17 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, floats, progress_on_stderr
-from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
+from hardpan.cli.common import (
+    ByOrder,
+    JsonFlag,
+    OutFolder,
+    Seed,
+    check_out,
+    emit_report,
+    floats,
+    progress_on_stderr,
+)
+from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
@@ -21,14 +30,20 @@ from hardpan.studies.learning_curve import CurveConfig, grow
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 
+FLOW_NAMES = {
+    "batch_size": "--batch",
+    "learning_rate": "--rate",
+    "least_scale": "--min-scale",
+    "most_scale": "--max-scale",
+}
 FlowPath = Annotated[
-    str, typer.Argument(metavar="FLOW", help="A folder of hardpan flow fit, or the name of a bundled flow.")
+    str, typer.Argument(metavar="FLOW", help="A flow: the folder of a fitted one, or a bundled name.")
 ]
 BayesError = Annotated[
-    float | None, typer.Option("--bayes-error", help="Bayes error of the examples, 0..1; sets the temperature.")
+    float | None, typer.Option("--bayes-error", help="Target Bayes error, between 0 and 1; sets the temperature.")
 ]
 Temperature = Annotated[
-    float | None, typer.Option("--temperature", help="Temperature, instead of a Bayes error (default 1).")
+    float | None, typer.Option("--temperature", help="Temperature, instead of --bayes-error (default: 1).")
 ]
 
 
@@ -40,23 +55,27 @@ def group() -> None:
 @app.command()
 @spread
 def fit(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A name, file or folder: images or feature vectors.")],
-    config: Annotated[FlowConfig, Flags(names={"batch_size": "--batch", "learning_rate": "--rate"})],
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
+    config: Annotated[FlowConfig, Flags(names=FLOW_NAMES)],
     reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Folder for the flow, its page and checkpoints; default flow-DATA."
+            "--out", metavar="DIR", help="Folder for the flow, its page and checkpoints (default: flow-DATA)."
         ),
     ] = None,
     sweep: Annotated[
-        str, typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best validation NLL decides.")
+        str,
+        typer.Option(
+            metavar="1,2,...",
+            help="Try these values of --class-weight and keep the one with the best validation NLL.",
+        ),
     ] = "",
-    sweep_preset: Annotated[str, typer.Option(help="The preset of the trials.")] = "small",
+    sweep_preset: Annotated[str, typer.Option(help="Preset of the fits that --sweep compares.")] = "small",
     card: Annotated[
         bool,
         typer.Option(
-            "--card", help="Also write DIR/card: weights in half precision, card.md, samples.png; for a library."
+            "--card", help="Also write DIR/card, for sharing: weights in half precision, card.md, samples.png."
         ),
     ] = False,
     json: JsonFlag = False,
@@ -105,12 +124,12 @@ def synthesize(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Folder for the examples and manifest.json; default synthetic-FLOW."
+            "--out", metavar="DIR", help="Folder for the examples and manifest.json (default: synthetic-FLOW)."
         ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Write a synthetic benchmark of a chosen difficulty, with the true posterior of every example.
+    """Write a synthetic benchmark with a given Bayes error and the true posterior of every example.
 
     If interrupted, run the same command again to resume.
 
@@ -133,7 +152,7 @@ def synthesize(
 @app.command()
 @reporting
 def judge(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A benchmark of hardpan flow synthesize.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a benchmark (hardpan flow synthesize).")],
     predictions: Annotated[
         Path,
         typer.Argument(
@@ -141,12 +160,10 @@ def judge(
             help="Probabilities of the test examples: a store, npz (keys probs and ids), or npy with --by-order.",
         ),
     ],
-    by_order: Annotated[
-        bool, typer.Option("--by-order", help="Join rows by position, because the predictions have no ids.")
-    ] = False,
-    name: Annotated[str, typer.Option(help="Name of the classifier.")] = "",
+    by_order: ByOrder = False,
+    name: Annotated[str, typer.Option(help="Name of the classifier in the report.")] = "",
 ) -> Report:
-    """Compare a classifier with the true posteriors: exact excess error, calibration error, difficulty by example.
+    """Compare a classifier with the true posteriors: excess error, calibration error, difficulty by example.
 
     Example: [bold]hardpan flow judge synthetic predictions.npz --out judged[/bold]
     """
@@ -167,9 +184,9 @@ def curve(
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
-    """Learning curves above the known Bayes error: how the excess error falls as training data grow.
+    """Learning curves above a known Bayes error: how the excess error falls with the size of the training set.
 
-    With --out, finished trainings are kept; if interrupted, run the same command again to resume.
+    With --out, finished training runs are kept; if interrupted, run the same command again to resume.
 
     Example: [bold]hardpan flow curve fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
     """
@@ -187,7 +204,9 @@ def curve(
 @spread
 def samples(
     flow: FlowPath,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for index.html and report.json.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Write index.html and report.json to this folder.")
+    ],
     temperature: Annotated[str, typer.Option(help="Temperatures, separated by commas.")] = "0.2,0.5,1,1.4,3",
     n: Annotated[int, typer.Option("-n", min=1, max=400, help="Samples at each temperature.")] = 48,
     seed: Seed = 0,

@@ -27,15 +27,20 @@ R = TypeVar("R", bound=Report)
 app = typer.Typer(
     rich_markup_mode="rich",
     no_args_is_help=True,
-    help="One test set: who is ahead, which items work, which keys look wrong, how short the test could be.\n\n"
+    help="Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.\n\n"
     "Reads logs of lm-evaluation-harness and Inspect, HELM runs, Every Eval Ever, tables and matrices.\n\n"
     "Example: [bold]hardpan leaderboard report logs/ --out board[/bold]",
 )
 
 Logs = Annotated[list[Path], typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or folders of them.")]
-OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, a table, a matrix, or a folder of them.")]
+OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or a folder of them.")]
 Cluster = Annotated[
-    str, typer.Option("--cluster", metavar="COLUMN", help="Cluster by this group column (true: the first one).")
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="COLUMN",
+        help="Cluster standard errors by this column of item groups; true: the first one.",
+    ),
 ]
 Reading = Annotated[dict[str, Any], Flags(of=Outcomes.open, without=("totals", "check_classes", "n_classes"))]
 
@@ -97,20 +102,21 @@ def rank(
 def compare(
     context: typer.Context,
     logs: OneLog,
-    first: Annotated[str, typer.Argument(help="A model, such as the one in use.")],
-    second: Annotated[str, typer.Argument(help="Another model, such as a candidate.")],
+    first: Annotated[str, typer.Argument(metavar="FIRST", help="A model, such as the one in use.")],
+    second: Annotated[str, typer.Argument(metavar="SECOND", help="Another model, such as a candidate.")],
     options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, without=("cluster",))],
     reading: Reading,
     output: Output,
     fail_if: Annotated[
-        str, typer.Option("--fail-if", metavar="worse", help="Exit 1 if SECOND is worse beyond the interval.")
+        str, typer.Option("--fail-if", metavar="worse", help="Exit with code 1 if SECOND is significantly worse.")
     ] = "",
     card: Annotated[
-        Path | None, typer.Option("--card", metavar="DIR", help="Write card.md and badge.svg for a README.")
+        Path | None,
+        typer.Option("--card", metavar="DIR", help="Write card.md and badge.svg, for a README, to this folder."),
     ] = None,
     cluster: Cluster = "",
 ) -> None:
-    """The paired difference of two models; with --fail-if a gate for CI.
+    """Paired difference between two models; with --fail-if a gate for CI.
 
     Example: [bold]hardpan leaderboard compare logs/ main candidate --fail-if worse[/bold]
     """
@@ -139,7 +145,7 @@ def items(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Difficulty and discrimination of the items, dead and broken items, information along skill.
+    """Item analysis: difficulty, discrimination, dead and broken items, information.
 
     Example: [bold]hardpan leaderboard items logs/ --model 3pl --choices 4 --out items[/bold]
     """
@@ -158,16 +164,19 @@ def keys(
     output: Output,
     reviewed: Annotated[
         Path | None,
-        typer.Option("--reviewed", metavar="CSV", help="A review sheet with correct_key filled in: score again."),
+        typer.Option(
+            "--reviewed", metavar="CSV", help="Score again with the column correct_key of this review sheet."
+        ),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Review the keys in a browser; verdicts go to DIR/reviewed.csv.")
+        bool,
+        typer.Option("--serve", help="Review the keys in a browser; writes reviewed.csv to the folder of --out."),
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 takes any free port.")] = 8002,
 ) -> None:
     """Answer keys that look wrong, with a review sheet; after the review, corrected scores and ranks.
 
-    Example: [bold]hardpan leaderboard keys logs/ --out keys --serve[/bold]
+    Example: [bold]hardpan leaderboard keys logs/ --out keys[/bold]
     """
     if serve and (output.out is None or reviewed is not None or output.json):
         raise InputError("--serve needs --out DIR, where the verdicts go, and neither --reviewed nor --json")
@@ -221,7 +230,9 @@ def shorten(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Fewer items, with the interval that a new model's full score would have; lists for lm-eval's --samples.
+    """A shorter test: which items to keep, and the interval of a full score that is estimated from them.
+
+    --out also writes samples.json, for lm-eval's --samples.
 
     Example: [bold]hardpan leaderboard shorten logs/ --items 100 --out short[/bold]
     """
@@ -237,13 +248,16 @@ def inflation(
     context: typer.Context,
     logs: OneLog,
     reference: Annotated[
-        Path, typer.Argument(metavar="REFERENCE", help="Scores of the same models on another set.")
+        Path,
+        typer.Argument(
+            metavar="REFERENCE", help="Scores of the same models on a reference set, in the same formats."
+        ),
     ],
     options: Annotated[dict[str, Any], Flags(of=leaderboard.inflation)],
     reading: Reading,
     output: Output,
 ) -> None:
-    """Scores against what a reference set predicts, such as a private or newer test set.
+    """Compare scores with what a reference set predicts, such as a private or newer test set.
 
     Example: [bold]hardpan leaderboard inflation public/ private/[/bold]
     """
@@ -258,16 +272,17 @@ def inflation(
 @reporting
 def agreement(
     old: Annotated[
-        str, typer.Argument(metavar="OLD", help="Predictions on the labelled set: FILE, or FILE::ARRAY.")
+        str, typer.Argument(metavar="OLD", help="Predicted classes on a labelled set: FILE, or FILE.npz::ARRAY.")
     ],
-    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Its labels: FILE, or FILE::ARRAY.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Predictions on the unlabelled set, same models.")],
+    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Labels of that set: FILE, or FILE.npz::ARRAY.")],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="Predicted classes of the same models on an unlabelled set.")
+    ],
     options: Annotated[dict[str, Any], Flags(of=leaderboard.agreement, without=("resamples",))],
 ) -> Report:
     """Accuracy on an unlabelled set, estimated from how often models agree with each other.
 
-    Files are npy, or npz with the name of the array: models × examples (predicted classes). Folders are recorded
-    predictions.
+    Files are npy, or npz with the name of the array: models × examples. Folders are stores of predictions.
 
     Example: [bold]hardpan leaderboard agreement all.npz::old all.npz::labels all.npz::new[/bold]
     """

@@ -12,11 +12,13 @@ from hardpan.cli.options import Flags, printing
 from hardpan.ledger.sealing import read_key
 from hardpan.report.base import Report
 
-app = typer.Typer(help="Sealed test sets that answer submissions by the Ladder.", no_args_is_help=True)
+app = typer.Typer(
+    help="A sealed test set: score submissions without revealing labels (the Ladder).", no_args_is_help=True
+)
 
 Folder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of the ledger.")]
 Key = Annotated[
-    Path | None, typer.Option("--key", help="The owner's key file (mode 0600); default: HARDPAN_LEDGER_KEY.")
+    Path | None, typer.Option("--key", help="The owner's key file (default: the variable HARDPAN_LEDGER_KEY).")
 ]
 
 
@@ -25,12 +27,14 @@ Key = Annotated[
 def init(
     folder: Folder,
     labels: Annotated[Path, typer.Option("--labels", help="Labels: npy, npz, CSV (id, label) or JSON.")],
-    key: Annotated[Path, typer.Option("--key", help="New file for the owner's key; keep it away from the ledger.")],
+    key: Annotated[
+        Path, typer.Option("--key", help="New file for the owner's key; do not keep it in the ledger's folder.")
+    ],
     options: Annotated[dict[str, Any], Flags(of=ledger.create, without=("ids",))],
 ) -> Report:
-    """Seal a test set: encrypt its labels, publish their commitment, begin the log.
+    """Seal a test set: encrypt its labels, commit to them, and start a signed log.
 
-    Publish the commitment and the head; keep the key file secret and apart from the ledger.
+    Publish the commitment and the head that it prints; keep the key file secret.
 
     Example: [bold]hardpan ledger init book --labels labels.csv --key owner.key[/bold]
     """
@@ -45,7 +49,7 @@ def submit(
     options: Annotated[dict[str, Any], Flags(of=ledger.Ledger.submit)],
     key: Key = None,
 ) -> Report:
-    """Count a submission and answer it; the same predictions again give the recorded answer.
+    """Score a submission by the Ladder and log the answer; the same predictions get the recorded answer again.
 
     Example: [bold]hardpan ledger submit book predictions.csv --key owner.key --name resnet[/bold]
     """
@@ -55,7 +59,7 @@ def submit(
 @app.command()
 @printing
 def status(folder: Folder) -> Report:
-    """Show the leaderboard's public state; needs no key.
+    """Show the public state of the leaderboard and its error bound; needs no key.
 
     Example: [bold]hardpan ledger status book[/bold]
     """
@@ -69,11 +73,11 @@ def verify(
     options: Annotated[
         dict[str, Any], Flags(of=ledger.Ledger.verify, names={"heads": "--head"}, repeated=("heads",))
     ],
-    key: Annotated[Path | None, typer.Option("--key", help="Owner's key: replay every answer.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="The owner's key file: replay every answer.")] = None,
 ) -> Report:
-    """Check the log, its signatures and its rules; exit code 2 when something was changed.
+    """Check the log, its signatures and its rules; exit code 2 if something was changed.
 
-    Example: [bold]hardpan ledger verify book --head 4490244999b3[/bold]
+    Example: [bold]hardpan ledger verify book[/bold]
     """
     owner = read_key(key) if key is not None else None
     return ledger.Ledger(folder, owner).verify(**options)
@@ -88,7 +92,7 @@ def open_(
     ],
     key: Key = None,
 ) -> Report:
-    """Score submissions on the super hold-out; the log records it.
+    """Score submissions on the super hold-out; the opening is logged.
 
     Example: [bold]hardpan ledger open book --key owner.key --reason "end of the contest"[/bold]
     """
@@ -99,7 +103,7 @@ def open_(
 @printing
 def reveal(
     folder: Folder,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write labels and salt (npz).")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="New npz file for labels and salt.")],
     key: Key = None,
 ) -> Report:
     """Publish the labels and close the leaderboard, so that anyone can replay it.

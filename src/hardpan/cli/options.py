@@ -73,10 +73,14 @@ class Flags:
 class Where:
     """The options of :func:`hardpan.parallel`."""
 
-    backend: Annotated[str, typer.Option("--backend", help="Run tasks in threads, processes, dask or ray.")] = ""
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Tasks at once (default: cores).")] = None
+    backend: Annotated[str, typer.Option("--backend", help="Where tasks run: threads, processes, dask or ray.")] = (
+        ""
+    )
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Number of parallel tasks (default: number of cores).")
+    ] = None
     address: Annotated[
-        str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")
+        str, typer.Option("--address", help="Address of a cluster: tcp://host:8786 (Dask), host:6379 (Ray).")
     ] = ""
 
 
@@ -307,7 +311,7 @@ def _option(item: inspect.Parameter, text: str, flags: Flags) -> _Option:
         return _Option(_parameter(item.name, default, Annotated[hint, typer.Option(name, help=text)]), _unchanged)
     read, metavar = _reader(name, hint, item.name in flags.repeated)
     if item.name in flags.repeated:
-        text = f"{text.rstrip('.')}; repeat it."
+        text = f"{text.rstrip('.')}; can be repeated."
     values = default or ()
     example: Any = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values) or False
     option = typer.Option(name, help=text, metavar=metavar, show_default=example)
@@ -352,8 +356,11 @@ def attribute_help(kind: Any) -> dict[str, str]:
 
 
 def _sentence(text: str) -> str:
-    """Plain text of a docstring: no markup, no quotes; a capital first, unless it is a value that people type."""
-    joined = " ".join(text.split())
+    """Plain text of a docstring, without markup, quotes and what is for Python only.
+
+    It begins with a capital, unless it begins with a value that people type.
+    """
+    joined = re.sub(r"; in Python also .*?(?=\.$)", "", " ".join(text.split()))
     plain = re.sub(
         r":\w+:`[~.]?([^`]*)`|``([^`]*)``|\"([^\"]*)\"", lambda match: "".join(filter(None, match.groups())), joined
     )

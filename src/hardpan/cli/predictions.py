@@ -15,13 +15,15 @@ from hardpan.predictions.importing import import_file
 from hardpan.predictions.merging import merge as merge_stores
 from hardpan.report.base import Report
 
-app = typer.Typer(help="Predictions recorded while training: import, verify, merge, export.", no_args_is_help=True)
+app = typer.Typer(help="Stores of predictions: import, inspect, verify, merge, export.", no_args_is_help=True)
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="A store: a folder or an fsspec address.")]
 Source = Annotated[
-    str, typer.Argument(metavar="PREDICTIONS", help="A store or a file; @hard.json after it selects a subset.")
+    str, typer.Argument(metavar="PREDICTIONS", help="A store or a file; STORE@hard.json for a subset.")
 ]
-NewStore = Annotated[str, typer.Option("--out", metavar="STORE", help="The store to create, or to add to.")]
+NewStore = Annotated[
+    str, typer.Option("--out", metavar="STORE", help="Store to create or to add to: a folder or an fsspec address.")
+]
 
 
 @app.command("import")
@@ -31,13 +33,13 @@ def import_(
     out: NewStore,
     options: Annotated[dict[str, Any], Flags(of=import_file)],
 ) -> Report:
-    """Import predictions of a file into a store.
+    """Import predictions from a file into a store.
 
     Arrays have four axes (seeds × epochs × examples × classes), three (epochs × examples × classes) or two
     (examples × classes); an npz may have one array per model. Tables have one row per model or seed, epoch and
     example. Rows that are not probabilities are refused, with their ids.
 
-    Example: [bold]hardpan predictions import probs.npy --labels labels.npy --out STORE[/bold]
+    Example: [bold]hardpan predictions import probs.npy --labels labels.npy --out run[/bold]
     """
     with progress_on_stderr() as progress:
         return import_file(path, out, **options, progress=progress)
@@ -46,9 +48,9 @@ def import_(
 @app.command()
 @printing
 def verify(store: Store, options: Annotated[dict[str, Any], Flags(of=verification.verify)]) -> Report:
-    """Read every committed shard and compare it with its hash; exit code 2 if something was changed.
+    """Compare every shard of a store with its hash; exit code 2 if one is missing or was changed.
 
-    Example: [bold]hardpan predictions verify STORE[/bold]
+    Example: [bold]hardpan predictions verify run[/bold]
     """
     with progress_on_stderr() as progress:
         return verification.verify(store, **options, progress=progress)
@@ -59,7 +61,7 @@ def verify(store: Store, options: Annotated[dict[str, Any], Flags(of=verificatio
 def info(predictions: Source) -> Report:
     """Show what a store contains: examples, classes, seeds and epochs, configuration.
 
-    Example: [bold]hardpan predictions info STORE[/bold]
+    Example: [bold]hardpan predictions info run[/bold]
     """
     return verification.describe(predictions)
 
@@ -68,7 +70,7 @@ def info(predictions: Source) -> Report:
 @printing
 def merge(
     sources: Annotated[
-        list[str], typer.Argument(metavar="PREDICTIONS...", help="Stores or files; or STORE@hard.json.")
+        list[str], typer.Argument(metavar="PREDICTIONS...", help="Stores or files; STORE@hard.json for a subset.")
     ],
     out: NewStore,
     options: Annotated[dict[str, Any], Flags(of=merge_stores)],
@@ -89,12 +91,14 @@ def export(
     options: Annotated[dict[str, Any], Flags(of=export_file)],
     subset: Annotated[
         Path | None,
-        typer.Option("--subset", metavar="FILE", help="Only the examples of a manifest (confusion subset)."),
+        typer.Option(
+            "--subset", metavar="FILE", help="Use only the examples of this subset (confusion subset --out FILE)."
+        ),
     ] = None,
 ) -> Report:
-    """Write predictions to one file: of all seeds, the epochs that each of them has.
+    """Write predictions to one file: all seeds, and the epochs that all of them have.
 
-    Example: [bold]hardpan predictions export STORE predictions.parquet --epochs 19[/bold]
+    Example: [bold]hardpan predictions export run predictions.parquet[/bold]
     """
     from hardpan.report.files import check_local
 

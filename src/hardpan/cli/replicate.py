@@ -18,7 +18,7 @@ from hardpan.replicate.project import Project
 from hardpan.report.base import Report
 
 app = typer.Typer(
-    help="Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",
+    help="Build a new test set: candidates, annotation, sampling, duplicates, assembly.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -54,7 +54,7 @@ class ProjectOptions:
     database_url: Annotated[
         str,
         typer.Option(
-            "--database-url", help="PostgreSQL address, such as postgresql://user@host/name; default: SQLite."
+            "--database-url", help="PostgreSQL address, such as postgresql://user@host/name (default: SQLite)."
         ),
     ] = ""
 
@@ -73,14 +73,19 @@ class ProjectOptions:
 @printing
 def init(
     where: ProjectOptions,
-    original: Annotated[str, typer.Option("--original", metavar="DATA", help="Data whose test set is rebuilt.")],
+    original: Annotated[
+        str, typer.Option("--original", metavar="DATA", help="The dataset whose test set is rebuilt.")
+    ],
     settings: Annotated[dict[str, Any], Flags(of=ProjectConfig, only=_SETTINGS, names=_SETTING_NAMES)],
     classes: Annotated[
-        Path | None, typer.Option("--classes", help="CSV: class, definition, link, nearby (names separated by ;).")
+        Path | None,
+        typer.Option(
+            "--classes", help="CSV with columns class, definition, link and nearby (classes separated by ;)."
+        ),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the new set.")] = "",
 ) -> Report:
-    """Create a project.
+    """Create a project for a new test set.
 
     Example: [bold]hardpan replicate init new-digits --original digits[/bold]
     """
@@ -99,11 +104,11 @@ def init(
 def demo(
     where: ProjectOptions,
     annotators: Annotated[
-        int, typer.Option("--annotators", min=0, help="Simulated annotators who do all tasks; every sixth guesses.")
+        int, typer.Option("--annotators", min=0, help="Number of simulated annotators; every sixth guesses.")
     ] = 0,
     seed: Seed = 0,
 ) -> Report:
-    """Make a small project of digits to try things on.
+    """Create a small example project of digits.
 
     Example: [bold]hardpan replicate demo new-digits --annotators 24[/bold]
     """
@@ -135,10 +140,13 @@ def status(where: ProjectOptions) -> Report:
 @printing
 def add(
     where: ProjectOptions,
-    source: Annotated[Path, typer.Argument(help="Folder (CLASS/[KEYWORD/]picture), CSV or Parquet file.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="Folder (CLASS/image or CLASS/KEYWORD/image), CSV or Parquet file."),
+    ],
     options: Annotated[dict[str, Any], Flags(of=Project.add_candidates, names={"class_name": "--class"})],
 ) -> Report:
-    """Add candidates to the pool.
+    """Add candidate images.
 
     Example: [bold]hardpan replicate add new-digits pictures/[/bold]
     """
@@ -150,11 +158,9 @@ def add(
 @printing
 def subclasses(
     where: ProjectOptions,
-    options: Annotated[
-        dict[str, Any], Flags(of=Project.find_subclasses, names={"first_date": "--from", "last_date": "--to"})
-    ],
+    options: Annotated[dict[str, Any], Flags(of=Project.find_subclasses)],
 ) -> Report:
-    """Find the keywords of the originals and the quota of each.
+    """Find the keywords (sub-classes) of the originals and how many new images each should get.
 
     Example: [bold]hardpan replicate subclasses new-cats --per-class 200[/bold]
     """
@@ -168,7 +174,7 @@ def tasks(
     where: ProjectOptions,
     options: Annotated[dict[str, Any], Flags(of=Project.make_tasks, names={"replace_failing": "--top-up"})],
 ) -> Report:
-    """Make grid tasks for candidates that are in none.
+    """Make annotation tasks for candidates that are in no task yet.
 
     Example: [bold]hardpan replicate tasks new-digits[/bold]
     """
@@ -180,12 +186,12 @@ def tasks(
 @app.command()
 @spread
 def serve(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.serve)]) -> None:
-    """Serve the annotation, review and owner's pages of a project until Ctrl-C.
+    """Serve the pages of a project for annotators, reviewers and the owner, until Ctrl-C.
 
-    The owner's link is printed at the first start. Annotators enter by the invitation link; more links, also for
-    selectors, reviewers and participants, are made on the owner's page.
+    Prints an invitation link for annotators and, at the first start, the owner's link. The owner's page makes
+    further links, for selectors, reviewers and participants.
 
-    Example: [bold]hardpan replicate serve PROJECT --port 8000[/bold]
+    Example: [bold]hardpan replicate serve new-digits --port 8000[/bold]
     """
     with where.open() as project:
         project.serve(**options)
@@ -195,7 +201,7 @@ def serve(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Pro
 @app.command()
 @printing
 def votes(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.exchange_votes)]) -> Report:
-    """Exchange votes with other platforms.
+    """Export votes, or import those of another platform.
 
     Example: [bold]hardpan replicate votes new-digits --export votes.csv[/bold]
     """
@@ -209,9 +215,12 @@ def votes(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Pro
 def frequencies(
     where: ProjectOptions,
     options: Annotated[dict[str, Any], Flags(of=Project.quality)],
-    out: Annotated[Path | None, typer.Option("--out", metavar="CSV", help="Write every frequency here.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="CSV", help="Write the selection frequency of every image to this file."),
+    ] = None,
 ) -> Report:
-    """Selection frequencies, workers on controls, agreement.
+    """Selection frequencies, results of workers on the hidden controls, and agreement.
 
     Example: [bold]hardpan replicate frequencies new-digits[/bold]
     """
@@ -226,7 +235,7 @@ def frequencies(
 def sample(
     where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.sample, names={"source": "--from"})]
 ) -> Report:
-    """Draw the new set.
+    """Sample the images of the new set.
 
     Example: [bold]hardpan replicate sample new-digits --strategy matched --per-class 10[/bold]
     """
@@ -240,7 +249,7 @@ def sample(
 def threshold_sweep(
     where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.threshold_sweep, without=("actor",))]
 ) -> Report:
-    """Size and average frequency of the set at every threshold.
+    """Size and average selection frequency of the set at every threshold.
 
     Example: [bold]hardpan replicate threshold-sweep new-digits --out sweep[/bold]
     """
@@ -254,7 +263,7 @@ def threshold_sweep(
 def duplicates(
     where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.find_duplicates, names={"k": "-k"})]
 ) -> Report:
-    """Queue possible near-duplicates of the sample for review.
+    """Find possible near-duplicates in the sample and queue them for review.
 
     Example: [bold]hardpan replicate duplicates new-digits[/bold]
     """
@@ -265,7 +274,7 @@ def duplicates(
 @app.command()
 @printing
 def review(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.review)]) -> Report:
-    """Import decisions, remove images, draw replacements.
+    """Apply decisions about near-duplicates: remove images and sample replacements.
 
     Example: [bold]hardpan replicate review new-digits --decisions decisions.csv[/bold]
     """
@@ -277,7 +286,7 @@ def review(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Pr
 @app.command()
 @printing
 def assemble(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=Project.assemble)]) -> Report:
-    """Write the set with its datasheet and freeze it.
+    """Write the set with its datasheet, and freeze it.
 
     Example: [bold]hardpan replicate assemble new-digits[/bold]
     """
@@ -288,7 +297,7 @@ def assemble(where: ProjectOptions, options: Annotated[dict[str, Any], Flags(of=
 @app.command()
 @printing
 def verify(where: ProjectOptions) -> Report:
-    """Replay every step; exit code 2 when something differs.
+    """Replay every step of a project; exit code 2 if something differs.
 
     Example: [bold]hardpan replicate verify new-digits[/bold]
     """
@@ -301,17 +310,19 @@ def verify(where: ProjectOptions) -> Report:
 def experiment(
     where: ProjectOptions,
     options: Annotated[dict[str, Any], Flags(of=Project.begin_experiment, repeated=("predictions",))],
-    results: Annotated[bool, typer.Option("--results", help="Print what people answered.")] = False,
+    results: Annotated[
+        bool, typer.Option("--results", help="Show the accuracies of the participants so far.")
+    ] = False,
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
     """Measure the accuracy of people on the hardest images of both sets.
 
-    Example: [bold]hardpan replicate experiment new-digits --per-class 2[/bold]
+    The hardest images are those that the fewest models of --predictions get right, or without it those that the
+    fewest annotators selected. Participants enter by links that the owner's page makes; afterwards, --results shows
+    their accuracies.
 
-    Without --predictions the hardest images are those that the fewest annotators selected. Participants enter by
-    links of the owner's page of serve; each sees one image at a time in an order of their own, and nothing shows
-    which set it comes from. Then: hardpan replicate experiment new-digits --results
+    Example: [bold]hardpan replicate experiment new-digits --per-class 2[/bold]
     """
     if out is not None and not results:
         raise InputError("--out needs --results: before people have answered there is nothing to show")

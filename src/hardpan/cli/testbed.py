@@ -31,16 +31,24 @@ Sources = Annotated[
     typer.Argument(
         metavar="SCORES",
         help="One file with both test sets, or two: the original, then the new. Counts, accuracies, scores, "
-        "predictions or logs; FILE@hard.json takes the examples of a subset.",
+        "predictions or logs; FILE@hard.json for a subset.",
     ),
 ]
-OriginalSet = Annotated[str | None, typer.Option("--original", help="Name of the original set in the file.")]
-NewSet = Annotated[str | None, typer.Option("--new", help="Name of the new set in the file.")]
-OriginalTotal = Annotated[int | None, typer.Option("--original-total", min=1, help="Size of the original set.")]
-NewTotal = Annotated[int | None, typer.Option("--new-total", min=1, help="Size of the new set.")]
+OriginalSet = Annotated[
+    str | None, typer.Option("--original", help="Name of the original set, if a file has several sets.")
+]
+NewSet = Annotated[str | None, typer.Option("--new", help="Name of the new set, if a file has several sets.")]
+OriginalTotal = Annotated[
+    int | None, typer.Option("--original-total", min=1, help="Size of the original set, for tables of accuracies.")
+]
+NewTotal = Annotated[
+    int | None, typer.Option("--new-total", min=1, help="Size of the new set, for tables of accuracies.")
+]
 Scores = Annotated[
     Path,
-    typer.Argument(metavar="SCORES", help="Models × examples: scores, predictions or logs; or FILE@hard.json."),
+    typer.Argument(
+        metavar="SCORES", help="Scores of models by example, predictions or logs; FILE@hard.json for a subset."
+    ),
 ]
 _READING_NAMES = {
     "original_set": "--original",
@@ -52,9 +60,9 @@ Reading = Annotated[dict[str, Any], Flags(of=testbed.two_sets, without=("new",),
 Line = Annotated[testbed.CompareConfig, Flags(without=("metric",))]
 Models = Annotated[testbed.CompareConfig, Flags(without=("metric", "scale", "interval", "resample"))]
 Fraction = Annotated[dict[str, Any], Flags(of=testbed.hardest_of, without=("new",))]
-Which = Annotated[str | None, typer.Option("--set", help="The test set, where the file has several.")]
+Which = Annotated[str | None, typer.Option("--set", help="Name of the test set, if the file has several.")]
 Examples = Annotated[
-    Path, typer.Option("--examples", help="Table with one row per example, in order or with id: CSV, Parquet.")
+    Path, typer.Option("--examples", help="Table with one row per example, in order or with id: CSV or Parquet.")
 ]
 
 
@@ -77,10 +85,10 @@ def fit(
     reading: Reading,
     sigma: Annotated[
         float | None,
-        typer.Option("--sigma", help="Spread of difficulty of the original set: adds that of the new."),
+        typer.Option("--sigma", help="Spread of difficulty of the original set; also print that of the new set."),
     ] = None,
 ) -> Report:
-    """Only the line, the models it uses, and how much it depends on each group of them.
+    """Only the line from original to new accuracy, and how much it depends on each group of models.
 
     Example: [bold]hardpan testbed fit counts.csv --scale probit --sigma 1[/bold]
     """
@@ -105,7 +113,9 @@ def pairs(
     ],
     reading: Reading,
 ) -> Report:
-    """Is one model better than another? McNemar, paired bootstrap, Holm; needs scores by example.
+    """Is one model better than another? McNemar's test, paired bootstrap, Holm's correction.
+
+    Needs scores by example.
 
     Example: [bold]hardpan testbed pairs predictions.npz --neighbours[/bold]
     """
@@ -118,18 +128,22 @@ def strategies(
     sets: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME=SCORES", help="A new test set by name; NAME=ORIGINAL,NEW for pairs; FILE@hard.json."
+            metavar="NAME=SCORES",
+            help="A new test set: NAME=FILE, or NAME=ORIGINAL,NEW; FILE@hard.json for a subset.",
         ),
     ],
     frequency: Annotated[
-        list[str] | None, typer.Option("--frequency", help="NAME=0.73: mean selection frequency; repeat it.")
+        list[str] | None,
+        typer.Option(
+            "--frequency", metavar="NAME=0.73", help="Mean selection frequency of a set; can be repeated."
+        ),
     ] = None,
     original_total: OriginalTotal = None,
     new_total: NewTotal = None,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
 ) -> Report:
-    """Mean change of accuracy on several new test sets at once.
+    """Mean change of accuracy on several new test sets.
 
     Example: [bold]hardpan testbed strategies Matched=matched.csv Top=top.csv --frequency Top=0.93[/bold]
     """
@@ -149,7 +163,7 @@ def strategies(
 @app.command()
 @reporting
 def decompose(scores: Sources, config: Models, reading: Reading) -> Report:
-    """What can explain the drop: chance, diminishing returns, and the rest.
+    """How much of the drop can chance explain, do better models drop less, and what remains?
 
     Example: [bold]hardpan testbed decompose counts.csv --confidence 0.9999[/bold]
     """
@@ -162,12 +176,17 @@ def decompose(scores: Sources, config: Models, reading: Reading) -> Report:
 def humans(
     responses: Annotated[
         list[Path],
-        typer.Argument(metavar="RESPONSES", help="Files with participant, set, and response or correct."),
+        typer.Argument(
+            metavar="RESPONSES", help="Tables with columns participant, set, and response and label, or correct."
+        ),
     ],
     hardest: Fraction,
     options: Annotated[dict[str, Any], Flags(of=testbed.human_table, without=("only",))],
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", help="Count only the examples that its models find hardest.")
+        Path | None,
+        typer.Option(
+            "--predictions", help="Count only the examples on which the fewest of these models are right."
+        ),
     ] = None,
     original: OriginalSet = None,
     new: NewSet = None,
@@ -186,7 +205,7 @@ def humans(
 @app.command()
 @reporting
 def hardest(scores: Sources, options: Fraction, reading: Reading) -> Report:
-    """The examples of each set that the fewest models get right, for people to try.
+    """The examples of each set that the fewest models get right, for an experiment with people.
 
     Example: [bold]hardpan testbed hardest predictions.npz --json[/bold]
     """
@@ -211,11 +230,11 @@ def crossval(
 @app.command()
 @reporting
 def discriminate(
-    original: Annotated[str, typer.Argument(metavar="ORIGINAL", help="Original set: a name, file or folder.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="New set: a name, file or folder.")],
+    original: Annotated[str, typer.Argument(metavar="ORIGINAL", help="The original set: a dataset.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new set: a dataset.")],
     options: Annotated[dict[str, Any], Flags(of=testbed.discriminate, without=("original_labels", "new_labels"))],
 ) -> Report:
-    """Can a classifier distinguish new examples from original ones? Balanced in set and class (B.2.8).
+    """Can a classifier distinguish new examples from original ones?
 
     Example: [bold]hardpan testbed discriminate original_images.npz new_images.npz[/bold]
     """
@@ -236,12 +255,16 @@ def duplicates(
     scores: Scores,
     examples: Examples,
     column: Annotated[str, typer.Option("--column", help="Column with 1 for near-duplicates.")] = "duplicate",
-    new: Annotated[Path | None, typer.Option("--new", help="The same models on the new set, for the drop.")] = None,
-    new_set: Annotated[str | None, typer.Option("--new-set", help="The set of --new.")] = None,
+    new: Annotated[
+        Path | None, typer.Option("--new", help="Scores of the same models on the new set, for the drop.")
+    ] = None,
+    new_set: Annotated[
+        str | None, typer.Option("--new-set", help="Name of the test set in --new, if it has several.")
+    ] = None,
     which: Which = None,
     confidence: Confidence = 0.95,
 ) -> Report:
-    """Accuracy without near-duplicates, and how much of a drop they can explain (B.2.2).
+    """Accuracy without near-duplicates, and how much of a drop they explain.
 
     Example: [bold]hardpan testbed duplicates original.csv --examples examples.csv --new new.csv[/bold]
     """
@@ -277,18 +300,23 @@ def balanced(
 def breakdown(
     scores: Scores,
     examples: Annotated[
-        Path | None, typer.Option("--examples", help="Table with one row per example, in order or with id.")
+        Path | None,
+        typer.Option("--examples", help="Table with one row per example, in order or with id: CSV or Parquet."),
     ] = None,
-    column: Annotated[str, typer.Option("--by", help="Column to group by, or an attribute of --images.")] = "",
+    column: Annotated[
+        str, typer.Option("--by", help="Column of --examples; or brightness, contrast, grey or size of --images.")
+    ] = "",
     images: Annotated[
         str | None,
-        typer.Option("--images", help="The set's images: group by --by brightness, contrast, grey, size."),
+        typer.Option(
+            "--images", help="The images of the test set, a dataset, to group by one of their properties."
+        ),
     ] = None,
-    bins: Annotated[int, typer.Option("--bins", min=1, help="Quantile bins for numbers.")] = 5,
+    bins: Annotated[int, typer.Option("--bins", min=1, help="Number of quantile bins for columns of numbers.")] = 5,
     which: Which = None,
     confidence: Confidence = 0.95,
 ) -> Report:
-    """Accuracy by sub-class, by selection frequency (Figure 15), or by brightness, contrast, grey, size.
+    """Accuracy by a column of the examples, such as sub-class or selection frequency, or by an image property.
 
     Example: [bold]hardpan testbed breakdown new.csv --examples examples.csv --by frequency[/bold]
     """
@@ -311,13 +339,16 @@ def breakdown(
 def shared_errors(
     scores: Scores,
     which: Which = None,
-    images: Annotated[str | None, typer.Option("--images", help="The set's images, for --gallery.")] = None,
+    images: Annotated[
+        str | None, typer.Option("--images", help="The images of the test set, a dataset, for --gallery.")
+    ] = None,
     gallery: Annotated[
-        Path | None, typer.Option("--gallery", metavar="PNG", help="Write the images that no model gets right.")
+        Path | None,
+        typer.Option("--gallery", metavar="PNG", help="Write the images that no model gets right to this file."),
     ] = None,
     confidence: Confidence = 0.95,
 ) -> Report:
-    """Errors that pairs of models share, with κ, and the examples that no model gets right.
+    """Errors that pairs of models share, with Cohen's κ, and the examples that no model gets right.
 
     Example: [bold]hardpan testbed shared-errors new.csv[/bold]
     """
@@ -331,11 +362,11 @@ def shared_errors(
 @reporting
 def items(
     scores: Scores,
-    model: Annotated[str, typer.Option("--model", help="Model of the items: rasch, 2pl or 3pl.")] = "rasch",
+    model: Annotated[str, typer.Option("--model", help="Item response model: rasch, 2pl or 3pl.")] = "2pl",
     which: Which = None,
     seed: Seed = 0,
 ) -> Report:
-    """Item analysis of one test set: the same as hardpan leaderboard items.
+    """Item analysis as by leaderboard items, of one test set of a file with several, or of a subset.
 
     Example: [bold]hardpan testbed items matrix.parquet --model 2pl --out items[/bold]
     """

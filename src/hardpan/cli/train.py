@@ -10,13 +10,13 @@ import numpy as np
 import typer
 
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DataFlags
+from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, parallel_options
 from hardpan.training.config import TrainConfig
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="Name, file or folder of a dataset with labels.")]
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
 NAMES = {"record_every": "--record", "model_options": "--option", "objective_options": "--objective-option"}
 
 
@@ -25,28 +25,37 @@ NAMES = {"record_every": "--record", "model_options": "--option", "objective_opt
 def train(
     data: Data,
     out: Annotated[
-        str, typer.Option("--out", metavar="STORE", help="Store of predictions: a folder or an fsspec address.")
+        str,
+        typer.Option(
+            "--out",
+            metavar="STORE",
+            help="Store of predictions to create or resume: a folder or an fsspec address.",
+        ),
     ],
     config: Annotated[TrainConfig, Flags(names=NAMES)],
     reading: DataFlags = DATA_FLAGS,
     weights: Annotated[
-        str | None, typer.Option("--weights", metavar="DIR", help="Folder of models (STORE-models).")
+        str | None,
+        typer.Option("--weights", metavar="DIR", help="Folder for the trained models (default: STORE-models)."),
     ] = None,
     groups: Annotated[
         Path | None,
         typer.Option(
             "--groups",
             metavar="FILE|COLUMN",
-            help="A subset's JSON (its examples against the rest), an npz with groups, or a column of the table.",
+            help="Groups for --objective: a subset (its examples against the rest), an npz, or a column.",
         ),
     ] = None,
     scalars_only: Annotated[
         bool,
-        typer.Option("--scalars-only", help="Seeds in lockstep; keep scores and final weights, no predictions."),
+        typer.Option(
+            "--scalars-only",
+            help="Keep confusion scores and final weights only, no predictions; trains seeds in lockstep.",
+        ),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train classifiers and record their predictions of every example after every epoch.
+    """Train classifiers and record their predictions for every example after every epoch.
 
     If interrupted, run the same command again to resume.
 

@@ -132,13 +132,13 @@ def subset(
 
     Args:
         scores: of all examples.
-        threshold: scores of at least this many bits (at most, with ``easiest``).
-        quantile: from this quantile on: 0.9, the hardest tenth.
-        fraction: this fraction of the examples: 0.1, the hardest tenth.
-        count: this many, the most confusing first; equal scores in the order of the ids.
-        balanced: from each class separately: the same quantile of each, or an equal count (which must divide by the
-            number of classes); not with a threshold.
-        easiest: the least confusing instead; quantile 0.9 then gives the easiest tenth.
+        threshold: select scores of at least this many bits (at most, with ``easiest``).
+        quantile: select scores from this quantile on: 0.9 for the hardest tenth.
+        fraction: select this fraction of the examples: 0.1 for the hardest tenth.
+        count: select this many examples; equal scores in the order of the ids.
+        balanced: select from each class separately: the same quantile or fraction of each, or an equal count (which
+            must be a multiple of the number of classes); not with a threshold.
+        easiest: select the least confusing examples instead; quantile 0.9 then gives the easiest tenth.
         labels: (N,) class numbers for ``balanced``; those of the scores where None.
 
     Example:

@@ -39,12 +39,12 @@ class ConfusionConfig:
     """Settings of the confusion commands, saved with every result.
 
     Attributes:
-        epochs: "all", a number k for every k-th, or a list such as 0,5,10.
-        seeds: seeds to use, such as 0,1,2 (default: all).
+        epochs: epochs to use: "all", a number k for every k-th, or a list such as 0,5,10.
+        seeds: seeds to use, such as 0,1,2; default: all.
         base: base of the logarithm; 2 gives bits.
-        split: examples to count errors on: "all", "train", "validation" or "test".
-        of: whose errors at the last epoch: "seeds" (their mean) or "ensemble".
-        edges: limits of the bands, such as 0,1,2,3.4; round ones if empty.
+        split: examples to use: "all", "train", "validation" or "test".
+        of: count errors of the "seeds" (mean over seeds) or of their "ensemble", at the last epoch.
+        edges: edges of the bands, such as 0,1,2,3.4; default: round numbers.
         confidence: level of the intervals.
         seed: of the bootstrap.
         data: the dataset that was predicted.

@@ -219,7 +219,7 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
 
 
 def _sizes(config: SynthesizeConfig) -> tuple[int, int]:
-    test = min(max(round(config.test_share * config.n), 1), config.n - 1)
+    test = min(max(round(config.test_fraction * config.n), 1), config.n - 1)
     return config.n - test, test
 
 

@@ -34,41 +34,40 @@ class FlowConfig:
     """Settings of a flow; None takes the value of the preset.
 
     Attributes:
-        preset: "tiny" (CPU, seconds), "small" (minutes on a GPU) or "paper" (K=16, L=3, C=512).
-        family: "glow" (images), "spline" (vectors), or "auto": by the shape of the data.
-        steps: K, flow steps per level (glow).
-        levels: L, levels with a split between them (glow); fewer if the image is too small.
-        width: C, channels in the hidden layers of the coupling networks (glow).
-        least_scale: smallest factor of a coupling towards the latents (glow); its inverse is the largest factor of
-            the inverse map.
-        most_scale: largest factor of a coupling towards the latents (glow).
-        reach: inputs z of coupling networks and split priors become z/√(1 + (z/reach)²), which limits the effect of
-            values far outside those of training (glow); 0: no limit.
+        preset: "tiny" (seconds on a CPU), "small" (minutes on a GPU) or "paper" (K=16, L=3, C=512).
+        family: "glow" (images), "spline" (vectors), or "auto" (by the shape of the data).
+        steps: K, flow steps per level (glow); default: by preset.
+        levels: L, levels with a split between them (glow), fewer if the image is too small; default: by preset.
+        width: C, channels in the hidden layers of the coupling networks (glow); default: by preset.
+        least_scale: smallest scale of a coupling layer, from data to latents (glow).
+        most_scale: largest scale of a coupling layer, from data to latents (glow).
+        reach: soft limit of the inputs z of coupling networks and split priors, z/√(1 + (z/reach)²), against values
+            far outside the training data (glow); 0: no limit.
         dropout: dropout probability of the hidden units of coupling networks (glow).
-        dequantization: noise that makes integers continuous: "uniform", or "variational", whose density is learned
-            (glow; Ho et al. 2019): a tighter bound of the discrete likelihood.
-        transforms: coupling layers (spline).
-        hidden: width of their networks (spline).
-        bins: knots of each spline (spline).
+        dequantization: noise added to integer data: "uniform", or "variational" (glow; Ho et al. 2019), which is
+            learned and gives a tighter bound of the discrete likelihood.
+        transforms: number of coupling layers (spline).
+        hidden: width of the coupling networks (spline).
+        bins: number of knots of each spline (spline).
         jitter: standard deviation of noise added to standardised vectors in training (spline).
-        class_weight: λ of the classification loss.
-        class_loss: the cross-entropy of "head", a linear classifier of the features before the last step (Theisen
-            et al. 2021), or of "posterior", the flow's own posterior: the information bottleneck objective of
-            Ardizzone et al. (2020), −log p(x) − β log p(y | x), with β = 1 + λ · (dimension · log 2).
+        class_weight: weight λ of the classification loss.
+        class_loss: classification loss: the cross-entropy of "head", a linear classifier of the features before the
+            last step (Theisen et al. 2021), or of "posterior", the flow's own posterior (information bottleneck,
+            Ardizzone et al. 2020), −log p(x) − β log p(y | x), with β = 1 + λ · (dimension · log 2).
         class_covariances: one diagonal covariance per class instead of one for all.
-        pad_to: smallest height and width, reached by zero padding; by default 32 for the preset "paper", else none.
-        grey_levels: levels of integer data; by default 256, or the largest value + 1 if that is below 128.
-        epochs: passes over the training rows, at most.
-        batch_size: rows per step.
-        learning_rate: largest learning rate of Adam.
-        warmup: fraction of all steps over which the rate rises; then it falls as a cosine to 1 % of its height.
+        pad_to: pad images with zeros to this height and width; default: 32 for the preset "paper", else none.
+        grey_levels: number of levels of integer data; default: 256, or the largest value + 1 if that is below 128.
+        epochs: largest number of epochs; default: by preset.
+        batch_size: examples per step; default: by preset.
+        learning_rate: peak learning rate of Adam; default: by preset.
+        warmup: fraction of the steps in which the learning rate rises; then a cosine lowers it to 1 %.
         clip: largest norm of the gradient.
-        ema: decay of the averaged weights, which are saved; 0: no averaging.
+        ema: decay of an exponential moving average of the weights, which is saved; 0: none.
         patience: stop after this many epochs without a lower validation NLL; 0: never.
-        precision: "float32", or "bf16" for the coupling networks in training.
+        precision: "float32", or "bf16" for the coupling networks during training.
         seed: of everything random.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        checkpoint_every: epochs between checkpoints, if there is an output folder.
+        checkpoint_every: epochs between checkpoints.
     """
 
     preset: str = "small"
@@ -161,15 +160,15 @@ class SynthesizeConfig:
         bayes_error: Bayes error of the examples, 0..1; None: use ``temperature``.
         temperature: of the examples, if ``bayes_error`` is None.
         n: number of examples, train and test together.
-        test_share: proportion of test examples.
+        test_fraction: fraction of the examples that are test examples.
         seed: of the draws.
-        format: one of ``npz`` (float32, where the posteriors are exact), ``npz8``, ``idx`` and ``png`` (8 bits).
+        format: ``npz`` (float32, for which the posteriors are exact), or ``npz8``, ``idx``, ``png`` (8 bits).
     """
 
     bayes_error: float | None = None
     temperature: float = 1.0
     n: int = 70_000
-    test_share: float = 1 / 7
+    test_fraction: float = 1 / 7
     seed: int = 0
     format: str = "npz"
 
@@ -177,5 +176,5 @@ class SynthesizeConfig:
         if self.bayes_error is not None:
             real_number("bayes_error", self.bayes_error, "(0, 1)")
         whole_number("n", self.n, 20)
-        real_number("test_share", self.test_share, "(0, 1)")
+        real_number("test_fraction", self.test_fraction, "(0, 1)")
         one_of("format", self.format, FORMATS)

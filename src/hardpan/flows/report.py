@@ -86,7 +86,7 @@ def _benchmark(result: Benchmark) -> View:
     if result.other_temperatures:
         others = ", ".join(f"{t:.4g}" for t in result.other_temperatures)
         tiles.append(Tile("Same error at temperature", others))
-    test = len(result.test) if len(result.split) else round(result.config.test_share * result.config.n)
+    test = len(result.test) if len(result.split) else round(result.config.test_fraction * result.config.n)
     tiles.append(Tile("Examples", f"{result.config.n - test:,} for training, {test:,} for testing"))
     if result.rounding is not None:
         cost = numbers.plain(result.rounding, scale=100, unit="points")

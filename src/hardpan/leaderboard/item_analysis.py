@@ -163,8 +163,8 @@ def items(
 
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores; cells may be missing.
-        model: model of the items: "rasch", "2pl" or "3pl".
-        choices: number of answers to choose from, for "3pl".
+        model: item response model: "rasch", "2pl" or "3pl".
+        choices: number of choices per item, for "3pl".
         seed: of the simulation of the test's power.
         progress: called with a step and the fraction done.
 

@@ -173,8 +173,8 @@ def shorten(
     Args:
         outcomes: scores of at least 5 models; items that some models lack are used where they have them.
             Also what :meth:`hardpan.Outcomes.open` opens.
-        items: how many items to keep.
-        method: "random", "stratified" or "information".
+        items: number of items to keep.
+        method: how items are selected: "random", "stratified" or "information".
         confidence: level of the intervals.
         seed: of the selection.
         progress: called with a step and the fraction done.

@@ -82,9 +82,9 @@ def summarize(
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
         cluster: as in :func:`hardpan.leaderboard.rank`.
-        model: model of the items: "rasch", "2pl" or "3pl".
-        choices: number of answers to choose from, for "3pl".
-        short_items: items of the shorter test (default: 15 %).
+        model: item response model: "rasch", "2pl" or "3pl".
+        choices: number of choices per item, for "3pl".
+        short_items: number of items of the shorter test; default: 15 % of all.
         confidence: level of intervals and rank sets.
         seed: of everything random.
         progress: called with a step and the fraction done.

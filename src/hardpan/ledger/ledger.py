@@ -131,14 +131,14 @@ def create(
         folder: where the ledger will be; must not exist.
         labels: (N,) class numbers or names, or an npy, npz, CSV (id, label) or JSON file of them.
         key: the owner's 32 secret bytes, or the path of a new file for a fresh key (mode 0600).
-        name: what to call the benchmark.
+        name: name of the benchmark.
         ids: (N,) names of the examples; submissions by file must then name theirs.
-        classes: number of classes, where some have no example.
-        step: the Ladder's step, such as 0.05; "auto" has the smallest worst-case bound after ``submissions``.
-        submissions: submissions to plan for; more are accepted while the worst-case bound of the plan holds.
-        holdout: fraction of the labels kept, in secret, as a super hold-out that no answer of the Ladder uses.
+        classes: number of classes, if some have no example.
+        step: the Ladder's step, such as 0.05, or "auto": the step with the smallest bound after ``submissions``.
+        submissions: planned number of submissions; more are accepted while the bound of the plan holds.
+        holdout: fraction of the labels for a super hold-out, which no answer of the Ladder uses; 0: none.
         delta: probability with which the stated bound may fail.
-        unsafe: accept a step that reveals single labels, or a bound of 1.
+        unsafe: accept a step that reveals single labels, or a bound of 1 or more.
 
     Example:
         >>> import tempfile
@@ -224,7 +224,7 @@ class Ledger:
             predictions: (N,) classes, or (N, C) scores of which the largest counts, in the ledger's order; or a
                 file of them or :class:`hardpan.Predictions` (the mean over seeds at the last epoch), joined by id
                 where the ledger has ids.
-            name: what to call the submission.
+            name: name of the submission.
         """
         header, header_hash = chain.read_header(self.folder)
         codes = encode_predictions(align_predictions(self.folder, header, predictions), header)
@@ -291,8 +291,8 @@ class Ledger:
         With the owner's key, or the file that :meth:`reveal` wrote, every answer is computed again as well.
 
         Args:
-            heads: heads that were published with earlier answers; each must be an entry of the log.
-            revealed: file that ``reveal`` wrote: replay every answer.
+            heads: a head that was published with an earlier answer; it must be in the log.
+            revealed: the npz file that ``reveal`` wrote: replay every answer.
         """
         from hardpan.ledger.verification import verify
 
@@ -305,8 +305,8 @@ class Ledger:
         probability 1 − δ, provided that no submission was made after an earlier opening.
 
         Args:
-            names: names or sha256 (from the beginning) of the submissions to score; all if empty.
-            reason: why it is opened, for the record.
+            names: a submission to score, by name or by the beginning of its sha256; default: all.
+            reason: why it is opened, for the log.
         """
         header, header_hash = chain.read_header(self.folder)
         if header["holdout_examples"] == 0:

@@ -120,15 +120,15 @@ class Outcomes:
 
         Args:
             source: a file, a folder, a list of them, a frame, rows, columns, or an array.
-            filter: the filter of lm-eval logs (default: the first in the file).
-            metric: the metric (default: the first that lies in [0, 1]).
-            scorer: the scorer of Inspect logs (default: the first).
-            unparsed: answers that could not be parsed, or that have no score, are "wrong" or "missing".
-            groups: a further column of item groups to read: of a table, or a field of a document or of metadata;
-                or several.
-            max_score: divide scores by this, the highest possible one.
-            rows: what the rows of a wide table are, "models" or "items" (default: recognised by its names).
-            by_order: join items by position, where files have no item ids.
+            filter: filter of lm-eval logs; default: the first in the file.
+            metric: metric to read; default: the first with values from 0 to 1.
+            scorer: scorer of Inspect logs; default: the first.
+            unparsed: count answers that could not be parsed, or that have no score, as "wrong" or "missing".
+            groups: column with groups of items, such as a passage: of a table, or a field of a log's documents or
+                metadata; in Python also several.
+            max_score: the highest possible score, by which scores are divided.
+            rows: what the rows of a wide table are, "models" or "items"; default: by its names.
+            by_order: join items by position if files have no item ids.
             totals: sizes of the test sets of tables with accuracies: one for all, one per set, or by name.
             check_classes: refuse predicted classes whose class map looks wrong.
             n_classes: the number of classes, where the labels do not show them all.

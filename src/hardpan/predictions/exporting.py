@@ -38,8 +38,8 @@ def export(
     Args:
         predictions: what to write: :class:`hardpan.Predictions`, or whatever its ``open`` opens.
         path: the new file.
-        seeds: numbers of the seeds, such as 0,1,2; by default all.
-        epochs: numbers of the epochs; by default those that every seed has (the result lists the others).
+        seeds: seeds to export, such as 0,1,2; default: all.
+        epochs: epochs to export, such as 0,5,10; default: those that every seed has (the others are listed).
         progress: called with a step and the fraction done.
     """
     file, opened = as_path("path", path), open_any(predictions, name="predictions")

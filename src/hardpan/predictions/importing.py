@@ -55,18 +55,18 @@ def import_file(
     Args:
         path: the file; see :meth:`hardpan.Predictions.open`.
         out: the store.
-        ids: ids of the examples, instead of those in the file: an array, or a file (npy, npz, CSV or text).
-        labels: labels of the examples, class numbers or names, likewise.
-        class_names: the names in the order of the columns, with commas, or a file.
-        split: the split of the examples (train, validation or test), likewise.
-        outputs: "probabilities", "logits", "labels", or "auto": look at the first rows.
+        ids: ids of the examples, if not in the file: an npy, npz, CSV or text file; in Python also an array.
+        labels: labels of the examples, if not in the file: class numbers or names, as for ids.
+        class_names: class names in the order of the columns, separated by commas, or a file.
+        split: split of the examples (train, validation or test), if not in the file, as for ids.
+        outputs: what the file contains: "probabilities", "logits", "labels", or "auto" (by its values).
         normalize: divide rows by their sums (rounded rows, percentages).
         model: name of the model; it gets the next free seed of the store.
-        held_out: the models were not trained or tuned on any of these examples (for a new store).
-        seeds: numbers of the seeds, in the order of the file, such as 0,1,2.
-        epochs: numbers of the epochs, in the order of the file, such as 1,5,10.
+        held_out: state that the models were not trained or tuned on any of these examples (for a new store).
+        seeds: numbers of the seeds, in the order of the file, such as 0,1,2; default: as in the file.
+        epochs: numbers of the epochs, in the order of the file, such as 1,5,10; default: as in the file.
         dtype: "float16" or "float32", for a new store.
-        block: rows per shard, for a new store; by default 4 to 16 MiB.
+        block: examples per shard, for a new store; default: 4 to 16 MiB.
         progress: called with a step and the fraction done.
     """
     file = as_path("path", path)

@@ -54,8 +54,8 @@ def merge(
         out: the store to create, or the incomplete one of an interrupted merge.
         renumber: renumber seeds that an earlier source has already.
         common: leave out seeds and epochs that not all examples have; otherwise they are refused.
-        dtype: "float16" or "float32"; by default the wider of the sources.
-        block: rows per shard; by default 4 to 16 MiB.
+        dtype: "float16" or "float32"; default: the wider of the sources.
+        block: examples per shard; default: 4 to 16 MiB.
         progress: called with a step and the fraction done.
     """
     if isinstance(paths, (str, bytes)) or not isinstance(paths, Sequence) or len(paths) < 2:

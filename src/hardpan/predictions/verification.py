@@ -30,7 +30,7 @@ def verify(path: str | os.PathLike[str], *, drop: bool = False, progress: Progre
 
     Args:
         path: the store.
-        drop: uncommit damaged shards, so that the next run records them again.
+        drop: remove damaged shards, so that the same training or import records them again.
         progress: called with a step and the fraction done.
     """
     store = open_store(path)

@@ -197,11 +197,11 @@ class Project(ProjectFolder):
         Args:
             port: port to listen on; 0 takes any free port.
             host: address to listen on; 0.0.0.0 accepts other machines.
-            workers_expected: how many annotators the printed invitation admits.
-            address: what people type, if a proxy is in front, such as https://label.example.org.
-            trusted_proxy: address of that proxy; X-Forwarded-For is accepted only from it (default: from none).
-            new_owner_link: make and print a new owner's link; the old one ends.
-            json: print address and links as JSON, alone on stdout, at the start.
+            workers_expected: number of annotators that the printed invitation admits.
+            address: public address of the server, if a proxy is in front, such as https://label.example.org.
+            trusted_proxy: IP address of that proxy; X-Forwarded-For is accepted only from it; default: from none.
+            new_owner_link: make and print a new owner's link; the old one becomes invalid.
+            json: print address and links as JSON on stdout, and nothing else.
         """
         try:
             from hardpan.web.annotation import serve

@@ -34,7 +34,7 @@ class CrossvalConfig:
 
     Attributes:
         train: settings of the training; ``train.model`` names one or several architectures with commas.
-        folds: number of parts of the training set.
+        folds: number of folds of the training set.
         seed: of the folds and of the training.
         confidence: level of the intervals.
     """

@@ -32,12 +32,12 @@ class FloorBenchConfig:
     """Settings of the bench, saved with its results.
 
     Attributes:
-        sources: where the sets come from: "two-gaussians", "ten-gaussians", "warped", or "flow:NAME".
-        floors: exact floors of the sets.
-        sizes: numbers of examples; 60 % train, 20 % validate, 20 % test.
-        estimators: estimators to measure, by name or as ``module:function``.
-        runs: draws of each set.
-        votes: votes per test example.
+        sources: distributions to draw sets from: "two-gaussians", "ten-gaussians", "warped", or "flow:NAME".
+        floors: Bayes errors of the sets.
+        sizes: numbers of examples; 60 % train, 20 % validation, 20 % test.
+        estimators: estimators to measure, by name, or your own as ``module:function``.
+        runs: number of sets drawn for each source, Bayes error and size.
+        votes: simulated votes per test example.
         confidence: level of the intervals.
         seed: seeds every draw.
     """

@@ -36,12 +36,12 @@ class CurveConfig:
         bayes_error: the Bayes error of the examples; None: use ``temperature``.
         temperature: of the examples, if ``bayes_error`` is None.
         models: architectures, such as ``linear``, ``mlp`` or ``resnet18``.
-        sizes: training-set sizes; each set is the beginning of the next.
+        sizes: sizes of the training set; each set contains the smaller ones.
         test: number of test examples.
-        seeds: runs of each architecture at each size.
-        epochs: passes over the training set, at least.
-        steps: steps of training, at least: small sets get more passes.
-        soft: train on the exact posteriors as soft labels.
+        seeds: number of runs per architecture and size.
+        epochs: smallest number of epochs.
+        steps: smallest number of training steps; small sets get more epochs.
+        soft: train on the exact posteriors instead of labels.
         seed: of the draws.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     """

@@ -36,7 +36,7 @@ class PartialConfig:
     Attributes:
         train: settings of the training; ``train.model`` names one or several architectures with commas.
         splits: number of random halves of the new set.
-        control: also add as many examples of the original test set instead, to separate more data from new data.
+        control: also train with as many examples of the original test set instead, as a control for more data.
         seed: of the halves and of the training.
         confidence: level of the intervals.
     """

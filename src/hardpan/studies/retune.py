@@ -52,8 +52,8 @@ _WITHOUT_DROPOUT = {name: values for name, values in PAPER_GRID.items() if name 
 PAPER_START: dict[str, float] = {"rate": 0.1, "dropout": 1.0, "weight_decay": 5e-4}
 
 _BY_FACTORS = ("rate", "weight_decay", "clip")  # the next value is as many times the last one as that one was
-_BOUNDS = {"momentum": (0.0, 1.0), "smoothing": (0.0, 1.0), "average": (0.0, 1.0), "warmup": (0.0, 1.0)}
-_TRAINING = ("rate", "weight_decay", "momentum", "smoothing", "average", "warmup", "clip")
+_BOUNDS = {"momentum": (0.0, 1.0), "smoothing": (0.0, 1.0), "ema": (0.0, 1.0), "warmup": (0.0, 1.0)}
+_TRAINING = ("rate", "weight_decay", "momentum", "smoothing", "ema", "warmup", "clip")
 
 
 @record
@@ -65,8 +65,8 @@ class RetuneConfig:
         grid: values of each setting that is varied: rate, weight_decay, momentum, smoothing, ..., or an option of
             the architecture such as dropout. Empty: the paper's grid, without dropout but for a VGG.
         start: the setting to compare with; by default rate 0.1, dropout 1, weight decay 5e-4, or the middle.
-        choose: the test set that the best setting is chosen on, "new" or "original".
-        extensions: how often a range may grow on either side when the best setting lies at its end.
+        choose: test set on which the best setting is selected, "new" or "original".
+        extensions: how often a range may be extended at each end when the best setting lies there.
         seed: of the training and of the halves.
         confidence: level of the intervals.
     """

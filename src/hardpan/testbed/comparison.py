@@ -39,11 +39,11 @@ class CompareConfig:
     Attributes:
         scale: scale of the line: "linear", "probit" or "logit".
         exclude: models to leave out of the line, by name or pattern, such as ``fv_*``.
-        groups: the groups of models in the line; all by default.
+        groups: groups of models in the line; default: all.
         metric: the metric; None for top1 or the only one.
-        bootstrap: resamples for the intervals of the line.
-        interval: "percentile", or "bca" where models are resampled.
-        resample: what the interval of the line generalises over: "examples", "models" (as the paper) or "both".
+        bootstrap: number of bootstrap resamples for the intervals of the line.
+        interval: bootstrap interval: "percentile", or "bca" if models are resampled.
+        resample: what is resampled for the interval of the line: "examples", "models" (as in the paper) or "both".
         confidence: level of every interval.
         seed: of everything random.
     """
@@ -481,9 +481,9 @@ def pairs(
     Args:
         original: as for :func:`compare`; scores item by item are needed.
         new: likewise.
-        test_set: "original" or "new".
-        models: only these models; all if empty.
-        neighbours: only models that are adjacent in the ranking.
+        test_set: test set on which models are compared, "original" or "new".
+        models: only these models; default: all.
+        neighbours: only pairs that are adjacent in the ranking.
         confidence: level of the intervals.
         resamples: of the examples.
         seed: of the draws.

@@ -55,15 +55,15 @@ def discriminate(
     new_labels: ArrayLike | None = None,
     classifier: Method | Classifier = "logistic",
     test: Test = "split",
-    held_out: float = 0.2,
+    test_fraction: float = 0.2,
     permutations: int = 200,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Discrimination:
     """Test whether two sets can be distinguished, on one held-out split that is balanced in set and class.
 
-    As many examples of each set, class by class, as the scarcer has; a fraction ``held_out`` of these is set aside,
-    again class by class, and the classifier is fitted on the rest. If both sets are drawn from one distribution,
+    As many examples of each set, class by class, as the scarcer has; ``test_fraction`` of these is set aside, again
+    class by class, and the classifier is fitted on the rest. If both sets are drawn from one distribution,
     held-out answers are independent given the fit and right with probability 1/2 on average; that they are balanced
     can only make the tail of the number right thinner than the binomial one (Hoeffding 1956), so its p-value
     holds. The permutation test refits with the sets' names shuffled within classes; its p-value is
@@ -77,9 +77,9 @@ def discriminate(
         new_labels: (N',) classes.
         classifier: "logistic" (regression) or "lda"; in Python also a function (x_train, which_set, x_test) ->
             which_set.
-        test: "split" (exact binomial) or "permutation".
-        held_out: fraction of the balanced examples to test on; 0.2 as in the paper's 3,200 and 800.
-        permutations: number of permutations, for the test "permutation".
+        test: significance test: "split" (exact binomial test on held-out examples) or "permutation".
+        test_fraction: fraction of the examples to hold out.
+        permutations: number of permutations, for "permutation".
         confidence: level of the interval of the accuracy.
         seed: of the selection, the split and the permutations.
 
@@ -95,13 +95,13 @@ def discriminate(
     a, b = _features(original, "original"), _features(new, "new")
     if a.shape[1] != b.shape[1]:
         raise InputError(f"original and new must have features of one size; got {a.shape[1]} and {b.shape[1]}")
-    real_number("held_out", held_out, "(0, 1)")
+    real_number("test_fraction", test_fraction, "(0, 1)")
     one_of("test", test, ("split", "permutation"))
     whole_number("permutations", permutations, 1)
     strata_a, strata_b = _strata(original_labels, len(a), "original"), _strata(new_labels, len(b), "new")
     if (original_labels is None) != (new_labels is None):
         raise InputError("give labels of both sets, or of none")
-    split = _split(strata_a, strata_b, held_out, np.random.default_rng([seed, 0]))
+    split = _split(strata_a, strata_b, test_fraction, np.random.default_rng([seed, 0]))
     x = np.concatenate([a[split.rows_a], b[split.rows_b]])
     classify, name = _classifier(classifier)
     guesses = np.asarray(classify(x[~split.judged], split.which[~split.judged], x[split.judged]))
@@ -137,15 +137,15 @@ class _Split:
     judged: NDArray[np.bool_]
 
 
-def _split(a: NDArray[Any], b: NDArray[Any], held_out: float, rng: np.random.Generator) -> _Split:
-    """As many examples of each set, class by class, with the fraction ``held_out`` of each class judged on."""
+def _split(a: NDArray[Any], b: NDArray[Any], test_fraction: float, rng: np.random.Generator) -> _Split:
+    """As many examples of each set, class by class, with the fraction ``test_fraction`` of each class judged on."""
     by_class: list[tuple[NDArray[Any], ...]] = []
     due = 0.0
     for value in np.intersect1d(a, b):
         here, there = rng.permutation(np.flatnonzero(a == value)), rng.permutation(np.flatnonzero(b == value))
         size = min(len(here), len(there))
         # What rounding leaves over is carried to the next class, so that small classes count too.
-        due += held_out * size
+        due += test_fraction * size
         count = min(round(due), size)
         due -= count
         by_class.append((here[:size], there[:size], np.arange(size) < count, np.full(size, value)))

@@ -91,7 +91,7 @@ def hardest_of(original: Any, new: Any = None, fraction: float = 0.05) -> Hardes
     Args:
         original: as for :func:`compare`.
         new: likewise.
-        fraction: fraction of each set that is hardest, ties included.
+        fraction: fraction of each set to take, hardest first, ties included.
 
     Example:
         >>> from hardpan.testbed import simulate

@@ -235,14 +235,14 @@ def two_sets(
         original: outcomes on the original set, or what :meth:`hardpan.Outcomes.open` opens; without ``new``,
             outcomes or a file with both sets, or a pair. ``FILE@hard.json`` takes the examples of a subset.
         new: the same on the new set.
-        metric: the metric of counts, or top1, top5, ... of predicted classes.
-        original_set: the name of the original set, where a file has several.
-        new_set: the name of the new set, likewise.
-        original_total: the size of the original set, where a table has accuracies.
-        new_total: the size of the new set, likewise.
-        check_classes: refuse predictions whose classes look numbered differently.
-        n_classes: the number of classes, where the labels do not show them all.
-        by_order: join rows by position where there are no ids.
+        metric: metric of counts, or top1, top5, ... of predicted classes.
+        original_set: name of the original set, if a file has several sets.
+        new_set: name of the new set, if a file has several sets.
+        original_total: size of the original set, for tables of accuracies.
+        new_total: size of the new set, for tables of accuracies.
+        check_classes: refuse predictions whose class columns look permuted or shifted.
+        n_classes: number of classes, if some have no example.
+        by_order: join examples by position if there are no ids.
     """
     if isinstance(original, TwoSets):
         if metric not in (None, original.metric):

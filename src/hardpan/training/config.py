@@ -34,32 +34,32 @@ class TrainConfig:
     """Settings of ``hardpan train``.
 
     Attributes:
-        model: architecture, or several with commas: a name such as ``resnet18``, or ``module:factory``.
-        seeds: runs per architecture, with seeds 0, 1, ...
-        epochs: passes over the training examples.
+        model: architecture, or several separated by commas: a name such as ``resnet18``, or ``module:factory``.
+        seeds: number of runs per architecture, with seeds 0, 1, ...
+        epochs: number of epochs.
         batch: examples per step, over all processes.
-        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; by default that of the architecture.
-        rate: the highest learning rate; by default one that suits the architecture and the optimizer.
+        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; default: by architecture.
+        rate: peak learning rate; default: by architecture and optimizer.
         momentum: momentum of ``sgd``.
-        weight_decay: of matrices and filters; by default that of the optimizer.
-        schedule: ``cosine``, ``step`` (a tenth at 50 % and again at 75 %) or ``constant``.
-        warmup: fraction of the run over which the rate rises.
-        clip: largest norm of the gradient; 0: no limit; by default that of the architecture.
-        smoothing: label smoothing, 0..1.
-        average: decay of the running mean of the weights, which then predicts; 0: no mean is kept.
-        augment: ``auto`` (crops and flips of colour images, crops of grey ones, nothing for vectors), ``none``,
+        weight_decay: weight decay, not of biases and normalisation layers; default: by optimizer.
+        schedule: ``cosine``, ``step`` (a tenth after 50 % and after 75 % of the run) or ``constant``.
+        warmup: fraction of the run in which the learning rate rises.
+        clip: largest norm of the gradient; 0: no limit; default: by architecture.
+        smoothing: label smoothing, from 0 to 1.
+        ema: decay of an exponential moving average of the weights, which then predicts; 0: none.
+        augment: ``auto`` (crops and flips of colour images, crops of grey ones, none for vectors), ``none``,
             ``crop`` or ``crop-flip``.
-        objective: ``erm``, ``groupdro``, ``reweight``, ``upsample``, ``subsample``; all but the first need groups.
-        objective_options: further settings of the objective.
-        model_options: further settings of the architecture.
-        record_every: epochs between recordings of the predictions; the last epoch is always recorded.
+        objective: ``erm``, or with groups ``groupdro``, ``reweight``, ``upsample`` or ``subsample``.
+        objective_options: a setting of the objective.
+        model_options: a setting of the architecture, such as width=64.
+        record_every: record predictions every so many epochs, and after the last.
         patience: stop after this many epochs without a lower validation loss; 0: never.
         precision: ``float32``, ``tf32``, ``bf16``, or ``auto`` (bf16 on a GPU, float32 on a CPU).
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        threads: CPU threads of a run; results are bitwise equal for an equal number of threads.
-        evaluation_batch: examples per batch when predicting; 0: as many as suit the device.
-        capture: on a GPU, replay the whole step as a CUDA graph; not for models that read values back.
-        compile: compile the model with ``torch.compile`` first (needs a C++ compiler).
+        threads: CPU threads per run; the same number gives the same bits.
+        evaluation_batch: examples per batch when predicting; 0: by device.
+        capture: on a GPU, capture the training step as a CUDA graph; not for models that read values back.
+        compile: compile the model with ``torch.compile`` (needs a C++ compiler).
 
     Example:
         >>> TrainConfig(model="mlp", epochs=0)
@@ -80,7 +80,7 @@ class TrainConfig:
     warmup: float = 0.2
     clip: float | None = None
     smoothing: float = 0.0
-    average: float = 0.0
+    ema: float = 0.0
     augment: str = "auto"
     objective: str = "erm"
     objective_options: Mapping[str, Any] = field(default_factory=dict)
@@ -172,7 +172,7 @@ _INTERVALS = {
     "rate": "(0, inf)",
     **dict.fromkeys(("weight_decay", "clip"), "[0, inf)"),
     **dict.fromkeys(("momentum", "warmup", "smoothing"), "[0, 1]"),
-    "average": "[0, 0.999999]",
+    "ema": "[0, 0.999999]",
 }
 _BY_ARCHITECTURE = ("rate", "weight_decay", "clip")  # None until :func:`with_defaults` fills them in
 _CHOICES = {

@@ -93,7 +93,7 @@ class ClassifierTask:
         )
         self._trained = [item for item in model.parameters() if item.requires_grad]
         optimization.allocate_gradients(self._trained)
-        self.average = optimization.WeightAverage(model, config.average) if config.average else None
+        self.average = optimization.WeightAverage(model, config.ema) if config.ema else None
         self._sums = torch.zeros(2, device=self._device)
         self._done = 0
         self._captured = engine.CapturedStep(self._step, self._device, enabled=config.capture)

@@ -64,15 +64,15 @@ class FloorConfig:
     """Settings of a floor, saved with it.
 
     Attributes:
-        estimators: estimators under an assumption: "neighbours", "tree", "gaussian", "bhattacharyya".
-        classifiers: classifiers that are fitted to bound the floor from above: "auto", or "boosted trees", "linear
-            model", "extra trees", or none.
+        estimators: estimators that need an assumption: "neighbours", "tree", "gaussian", "bhattacharyya".
+        classifiers: classifiers to fit, for the upper bound: "auto", or "boosted trees", "linear model", "extra
+            trees"; none fits none.
         calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
-        by_order: join predictions without ids by position.
-        held_out: no model of ``predictions`` was trained or tuned on the test examples.
-        folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.
-        label_noise: rate of random label flips, if you know it: bounds the error from below.
-        samples: how many samples of a flow are compared with the data.
+        by_order: join predictions by position if they have no ids.
+        held_out: state that the models of ``predictions`` were not trained or tuned on the test examples.
+        folds: cross-validate estimators given as ``predictions`` in this many folds; 0: use them as fitted.
+        label_noise: rate of random label flips, if known; gives a lower bound of the error.
+        samples: number of samples of the flow that are compared with the data.
         budget: seconds for fitting classifiers.
         confidence: joint level of the bracket.
         seed: of the split and of every random draw.
