@@ -92,10 +92,10 @@ def begin_experiment(
 
     Args:
         project: a project whose set is frozen.
-        predictions: tables with id and one column per model, stores, or testbed files; opening them is logged.
-        fraction: proportion of each set, hardest first, rounded up.
-        per_class: images of each class and set, instead of a fraction.
-        count: images of each set, instead of a fraction.
+        predictions: table with id and one column per model, store, or testbed file; opening it is logged.
+        fraction: fraction of each set to take, hardest first, rounded up.
+        per_class: number of images per class and set, instead of a fraction.
+        count: number of images per set, instead of a fraction.
         seed: of ties.
 
     Source: Recht et al., appendix B.2.5 and Table 3.

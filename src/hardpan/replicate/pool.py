@@ -153,8 +153,8 @@ def add_candidates(
         source: a folder (CLASS/picture, CLASS/KEYWORD/picture, or pictures alone with ``class_name``), or a CSV or
             Parquet file with columns path (inside the file's own folder) or bytes, and optionally class, keyword,
             source and date; other columns are kept with the image.
-        class_name: class of pictures that have none of their own.
-        keyword: keyword of pictures that have none of their own.
+        class_name: class of images for which the source has none.
+        keyword: keyword of images for which the source has none.
         progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.images import add_images, contents

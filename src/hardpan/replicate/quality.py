@@ -245,7 +245,7 @@ def annotation_quality(project: ProjectFolder, *, min_informedness: float = MIN_
 
     Args:
         project: an open project.
-        min_informedness: workers whose upper limit is below it fail the controls.
+        min_informedness: workers fail the controls if the upper limit of hit rate − false-alarm rate is below this.
     """
     from hardpan.replicate.database.votes import counted_votes
 

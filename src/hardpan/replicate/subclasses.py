@@ -95,12 +95,12 @@ def find_subclasses(
 
     Args:
         project: an open project.
-        source: folder or table of labelled pictures: originals get the keyword of an exact match. Without it they
-            keep their own keywords.
-        per_class: new images needed of each class.
-        top: keywords to keep per class.
-        first_date: set candidates before this date aside, those without a date too.
-        last_date: set candidates after this date aside, likewise.
+        source: folder or table of images with keywords: originals get the keyword of the same image there; default:
+            they keep their own.
+        per_class: number of new images per class.
+        top: number of keywords to keep per class.
+        first_date: exclude candidates from before this date, such as 2012-01-31, or without a date.
+        last_date: exclude candidates from after this date, or without a date.
         progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.images import contents, set_aside, set_columns, set_quotas, stored_images

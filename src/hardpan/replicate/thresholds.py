@@ -95,9 +95,9 @@ def project_sweep(
 
     Args:
         project: an open project.
-        per_class: images of each class.
-        predictions: table with id and one column of predicted classes per model, for every candidate; only after
-            assembly, and logged.
+        per_class: number of images per class.
+        predictions: table with id and one column of predicted classes per model, for every candidate; only for an
+            assembled set. Opening it is logged.
         actor: who opens them.
     """
     from hardpan.replicate.database.votes import add_event, counted_votes

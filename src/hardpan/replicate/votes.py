@@ -49,8 +49,8 @@ def exchange_votes(
     Args:
         project: an open project.
         export: write every vote to this .csv or .parquet file.
-        import_: add the votes of this CSV or Parquet file (image_id, class, worker, selected).
-        platform: where imported votes come from.
+        import_: add the votes of this CSV or Parquet file, with columns image_id, class, worker, selected.
+        platform: name of the platform that imported votes come from.
     """
     from hardpan.replicate.status import project_status
 
