@@ -1,5 +1,9 @@
 """The lines a user writes, as the documentation writes them; audits are in tests/auditing."""
 
+import inspect
+from dataclasses import is_dataclass
+from types import ModuleType
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -104,3 +108,18 @@ def test_a_sealed_test_set(tmp_path):
     book = hp.ledger.create(tmp_path / "book", labels, key=tmp_path / "owner.key")
     book.submit(labels, name="baseline")
     assert book.verify().ok
+
+
+def test_every_interval_is_at_95_percent_and_every_seed_is_0():
+    """Unless something else is asked for, in every public function and Config."""
+    modules = [value for name in hp.__all__ if isinstance(value := getattr(hp, name), ModuleType)]
+    defaults = [
+        (f"{module.__name__}.{name}", parameter.name, parameter.default)
+        for module in modules
+        for name in module.__all__
+        if inspect.isfunction(value := getattr(module, name)) or is_dataclass(value)
+        for parameter in inspect.signature(value).parameters.values()
+        if parameter.name in ("confidence", "seed") and parameter.default not in (parameter.empty, None)
+    ]
+    assert len(defaults) > 60
+    assert [one for one in defaults if one[2] != {"confidence": 0.95, "seed": 0}[one[1]]] == []

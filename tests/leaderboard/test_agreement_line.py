@@ -27,6 +27,7 @@ def test_planted_drop_is_recovered(shifted):
     result = agreement(old, labels, new)
     truth = (new == hidden).mean(axis=1)
     drop = (result.accuracy - truth).mean()
+    assert (result.examples_old, result.examples_new) == (6000, 3000)
     assert drop > 0.05
     assert np.abs(result.estimate - truth).mean() < 0.25 * drop
     assert np.mean((result.low <= truth) & (truth <= result.high)) > 0.9

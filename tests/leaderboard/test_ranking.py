@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import special
+from scipy.stats import norm, t
 from statsmodels.stats.multitest import multipletests
 
 from hardpan import Outcomes
@@ -229,6 +230,22 @@ def test_smallest_difference_of_two_models():
     error = (scores[0] - scores[1]).std(ddof=1) / np.sqrt(2000)
     assert board.smallest_difference == pytest.approx((1.959964 + 0.8416212) * error, rel=1e-6)
     assert board.items_needed == np.ceil(2000 * (board.smallest_difference / board.lead.value) ** 2)
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_items_needed_for_the_lead_among_all_pairs(cluster):
+    """n ((q(1 − α/2P) + q(0.8)) SE / lead)² with P pairs; q of Student's t with G − 1 degrees for G groups."""
+    rng = np.random.default_rng(6)
+    scores = (rng.random((3, 300)) < [[0.5], [0.8], [0.7]]).astype(float)
+    board = rank(Outcomes.from_arrays(scores, groups=np.repeat(np.arange(20), 15)), cluster=cluster)
+    error = (scores[1] - scores[2]).std(ddof=1) / np.sqrt(300)
+    if cluster:
+        sums = (scores[1] - scores[2] - board.lead.value).reshape(20, 15).sum(axis=1)
+        error = np.sqrt(20 / 19 * (sums**2).sum()) / 300
+    law = t(19) if cluster else norm
+    reach = (law.ppf(1 - 0.05 / 6) + law.ppf(0.8)) * error
+    assert board.lead.value == pytest.approx(scores[1].mean() - scores[2].mean())
+    assert board.items_needed == pytest.approx(300 * (reach / board.lead.value) ** 2, abs=2)  # twice rounded up
 
 
 @pytest.mark.parametrize("kind", ["plain", "missing", "clustered"])

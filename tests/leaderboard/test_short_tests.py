@@ -49,6 +49,7 @@ def test_all_items_but_few_leave_little_doubt(outcomes):
 def test_more_items_are_better(outcomes):
     short = shorten(outcomes, 100)
     assert (np.diff(short.size_half_width[1:]) < 0).all()
+    assert (short.sizes[0], short.sizes[-1]) == (10, 250)  # up to half of the test
     assert len(short.items) == len(set(short.items.tolist())) == 100
 
 

@@ -96,5 +96,7 @@ def test_errors_out_of_range_are_refused_with_the_range() -> None:
         bayes.temperature_for(twins, priors=[0.3, 0.2, 0.5], error=0.1)
     with pytest.raises(InputError, match=r"\berror\b"):
         bayes.temperature_for(TRIANGLE, error=math.nan)
+    with pytest.raises(InputError, match=r"\berror\b.*0\.9\b"):
+        bayes.temperatures_for([[0.0], [2.0]], covs=[[1.0], [4.0]], error=0.9)
     with pytest.raises(InputError, match=r"\btemperatures\b"):
         bayes.gaussian_curve(TRIANGLE, temperatures=[])
