@@ -205,8 +205,8 @@ def check(project: Any, tally: Tally) -> tuple[int, int]:
         counted.setdefault((vote.worker_id, vote.image_id, vote.class_index), []).append(vote.selected)
     by_image = {(worker, image): selected for (worker, image, _), selected in counted.items()}
     with project.database.read() as connection:
-        rows = connection.execute(select(Assignment.token, Assignment.worker_id, Assignment.shown)).all()
-    shown = {row.token: (row.worker_id, row.shown) for row in rows}
+        rows = connection.execute(select(Assignment.token, Assignment.worker_id, Assignment.image_ids)).all()
+    shown = {row.token: (row.worker_id, row.image_ids) for row in rows}
     lost = 0
     for token, selected in tally.acknowledged.items():
         worker, images = shown[token]

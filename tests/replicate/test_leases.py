@@ -18,7 +18,6 @@ from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.connection import Database
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.leases import lease_image_ids
-from hardpan.replicate.database.migrations import upgrade
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
 from hardpan.replicate.simulate import add_arrays
 from hardpan.replicate.tasks import original_uses
@@ -46,16 +45,13 @@ def test_tables_are_those_of_the_models(make_project):
     project.database.migrate()  # again changes nothing
 
 
-def test_a_database_of_the_first_version_is_brought_to_this_one_with_what_it_holds(database_url, tmp_path):
-    database = Database(database_url or f"sqlite:///{tmp_path / 'old.sqlite'}")
-    with database.write() as connection:
-        upgrade(connection, "0001")
-        worker = "INSERT INTO workers (id, external_id, role, created_at) VALUES ('w', '', 'annotator', 0)"
-        connection.execute(text(worker))
+def test_a_database_of_another_version_is_refused(database_url, tmp_path):
+    database = Database(database_url or f"sqlite:///{tmp_path / 'other.sqlite'}")
     database.migrate()
-    with database.read() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
-        assert connection.scalar(text("SELECT id FROM workers")) == "w"
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(InputError, match=r"database.*9999"):
+        database.migrate()
     database.dispose()
 
 
@@ -67,7 +63,7 @@ def test_every_image_gets_its_workers_and_none_of_them_twice(make_project):
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert len(by_image) == 60
     assert set(by_image.values()) == {4}
-    assert all(row.submitted == row.wanted for row in stored_votes.coverage(project))
+    assert all(row.submitted == row.needed for row in stored_votes.coverage(project))
 
 
 def test_tasks_hide_their_controls(make_project):
@@ -166,7 +162,7 @@ def test_an_expired_lease_returns_and_late_answers_count_only_while_wanted(make_
     with pytest.raises(stored_leases.LeaseLost, match="finished"):
         stored_leases.renew_lease(project, slow, lease.token)
     assert stored_leases.next_task(project, slow) is None
-    assert all(row.submitted == row.wanted for row in stored_votes.coverage(project))
+    assert all(row.submitted == row.needed for row in stored_votes.coverage(project))
 
 
 def test_an_expired_lease_that_nobody_took_is_still_good(make_project, clock):
@@ -221,7 +217,7 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
     assert not failures
     votes = stored_votes.all_votes(project)
     assert max(Counter((v.worker_id, v.image_id) for v in votes).values()) == 1
-    assert all(row.submitted == row.wanted for row in stored_votes.coverage(project))
+    assert all(row.submitted == row.needed for row in stored_votes.coverage(project))
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert set(by_image.values()) == {5}
 

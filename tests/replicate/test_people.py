@@ -7,7 +7,7 @@ import pytest
 from hardpan.errors import InputError
 from hardpan.replicate.database import decisions, experiment, leases, votes
 from hardpan.replicate.database import people as stored_people
-from hardpan.replicate.database.images import stored_images, tasks_wanted
+from hardpan.replicate.database.images import stored_images, workers_needed
 from hardpan.replicate.database.people import NotAdmitted
 from hardpan.replicate.database.votes import counted_votes
 
@@ -162,7 +162,7 @@ def test_tasks_of_a_batch_want_their_own_number_of_votes(make_project):
     with pytest.raises(InputError, match="votes"):
         project.make_tasks(votes=0)
     project.make_tasks(votes=5)
-    assert {wanted for _, wanted in tasks_wanted(project).values()} == {5}
+    assert {needed for _, needed in workers_needed(project).values()} == {5}
     assert project.top_up() == 0
 
 

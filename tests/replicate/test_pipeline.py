@@ -149,12 +149,12 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
         project.assemble()
     queue = decisions.duplicate_queue(project, most=10**6)
     assert len(queue) == found.new_pairs
-    closest = [item for item in queue if item.place != "new"][:4]
+    closest = [item for item in queue if item.other_split != "new"][:4]
     rounds = 0
     removed = set()
     while True:  # a reviewer who finds the four closest pairs alike, and the rest not
         for item in decisions.duplicate_queue(project, most=10**6):
-            bad = item.image_id in {i.image_id for i in closest} and item.place != "new"
+            bad = item.image_id in {i.image_id for i in closest} and item.other_split != "new"
             verdict = "remove" if bad else "keep"
             decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
         resolved = project.resolve_duplicates()

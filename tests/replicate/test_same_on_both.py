@@ -79,7 +79,9 @@ def test_a_pair_with_the_longest_id_can_be_decided_on(make):
     project = make(originals(ids=[f"{'i' * 178}{k:02d}" for k in range(12)]))
     new = add_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
     other = stored_images(project, "original")[0].id
-    add_pairs(project, [{"image_id": new, "other_id": other, "place": "test", "l2": 1.0, "ssim": 0.5, "round": 0}])
+    add_pairs(
+        project, [{"image_id": new, "other_id": other, "other_split": "test", "l2": 1.0, "ssim": 0.5, "round": 0}]
+    )
     assert decisions.decide(project, "duplicate", f"{new}|{other}", "keep", by="owner")
     assert decisions.verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
 
@@ -149,7 +151,14 @@ def test_the_same_step_four_times_at_once_is_done_once(make):
     rows = [dict(zip(columns, (name, 0, f"w{k}", True, None), strict=True)) for name in names[0] for k in range(3)]
     new = at_once(lambda: store_votes(project, rows, platform="p"))
     assert sorted(new) == [(0, 120)] * 3 + [(120, 0)]
-    pair = {"image_id": names[0][0], "other_id": names[0][1], "place": "new", "l2": 1.0, "ssim": 0.5, "round": 0}
+    pair = {
+        "image_id": names[0][0],
+        "other_id": names[0][1],
+        "other_split": "new",
+        "l2": 1.0,
+        "ssim": 0.5,
+        "round": 0,
+    }
     assert sorted(at_once(add_pairs, project, [pair])) == [0, 0, 0, 1]
     drawn = [SampledImage(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
     at_once(begin_sample, project, drawn)

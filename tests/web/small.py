@@ -92,28 +92,28 @@ def prepare_reviews(project: Any, *, each: int = 6) -> None:
     from sqlalchemy import insert
 
     from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.database.models import Chosen, Pair, Quota
+    from hardpan.replicate.database.models import Pair, Quota, SampleRow
 
     quotas = [
         {"class_index": kind, "keyword": word, "originals": 10, "quota": 4}
         for kind in range(len(CLASSES))
         for word in KEYWORDS
     ]
-    chosen, pairs = [], []
+    sampled, pairs = [], []
     for kind in range(len(CLASSES)):
         names = [row.id for row in stored_images(project, "candidate", class_index=kind)][:each]
         known = [row.id for row in stored_images(project, "original", class_index=kind)]
-        chosen += [
+        sampled += [
             {"image_id": name, "class_index": kind, "votes": 2, "round": 0, "how": "", "removed_why": ""}
             for name in names
         ]
-        for place, other in (("new", names[1]), ("test", known[0]), ("train", known[1])):
+        for split, other in (("new", names[1]), ("test", known[0]), ("train", known[1])):
             pairs.append(
-                {"image_id": names[0], "other_id": other, "place": place, "l2": 3.25, "ssim": 0.8, "round": 0}
+                {"image_id": names[0], "other_id": other, "other_split": split, "l2": 3.25, "ssim": 0.8, "round": 0}
             )
     with project.database.write() as connection:
         connection.execute(insert(Quota), quotas)
-        connection.execute(insert(Chosen), chosen)
+        connection.execute(insert(SampleRow), sampled)
         connection.execute(insert(Pair), pairs)
     originals = [row.id for row in stored_images(project, "original")][::10]
-    experiment.start_experiment(project, originals, [row["image_id"] for row in chosen][::4])
+    experiment.start_experiment(project, originals, [row["image_id"] for row in sampled][::4])

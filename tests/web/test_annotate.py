@@ -65,7 +65,7 @@ def test_all_is_done_in_the_end_and_there_is_a_code(town):
         do_all(worker)
     last = workers[0].post("/annotate/api/task", {"besides": []}).json()
     assert last["task"] is None
-    assert last["project"]["done"] == last["project"]["wanted"]
+    assert last["project"]["done"] == last["project"]["needed"]
     person = town.project.workers()[0]
     assert last["code"] == stored_people.completion_code(town.project, person.id)
     assert workers[0].post("/annotate/api/code", {}).json()["code"] == last["code"]

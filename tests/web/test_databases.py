@@ -48,7 +48,7 @@ def test_the_whole_site(town):
     assert len(votes) == 12 * done
     assert len({(vote.worker_id, vote.image_id) for vote in votes}) == len(votes)
     assert sum(vote.selected for vote in votes) == 2 * done
-    assert all(row.submitted <= row.wanted for row in stored_votes.coverage(town.project))
+    assert all(row.submitted <= row.needed for row in stored_votes.coverage(town.project))
 
     selector, reviewer = town.person("selector"), town.person("reviewer")
     names = selector.post("/select/api/candidates", {"class": 0, "keyword": "plain", "start": 0}).json()["images"]

@@ -267,8 +267,10 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
-    rows = [(item.image_id, item.other_id, item.place, round(item.l2, 3), round(item.ssim, 4)) for item in waiting]
-    files.write_text(path, tables.csv_text(rows_to_columns(("id", "other", "place", "l2", "ssim"), rows)))
+    rows = [
+        (item.image_id, item.other_id, item.other_split, round(item.l2, 3), round(item.ssim, 4)) for item in waiting
+    ]
+    files.write_text(path, tables.csv_text(rows_to_columns(("id", "other", "other_split", "l2", "ssim"), rows)))
 
 
 def _record(

@@ -157,7 +157,7 @@ def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
         "",
         "| image | other | where | SSIM | l2 |",
         "| --- | --- | --- | --- | --- |",
-        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.place} | {i.ssim:.3f} | {i.l2:.1f} |" for i in listed),
+        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.other_split} | {i.ssim:.3f} | {i.l2:.1f} |" for i in listed),
         "",
     ]
 

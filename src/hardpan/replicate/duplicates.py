@@ -30,11 +30,11 @@ _PAIRS_AT_ONCE = 2048
 
 @record
 class SimilarPair:
-    """A sampled image and an image near to it; ``place`` is "new", "train", "test" or "original"."""
+    """A sampled image and an image near to it; ``other_split`` is "new", "train", "test" or "original"."""
 
     image: str
     other: str
-    place: str
+    other_split: str
     l2: float
     ssim: float
 
@@ -146,7 +146,7 @@ def find_duplicates(
         outputs={"images": hash_rows(ids), "pairs": hash_rows([(ids[a], names[b]) for a, b in sorted(pairs)])},
     )
     closest = duplicate_queue(project, most=10)
-    most_similar = tuple(SimilarPair(p.image_id, p.other_id, p.place, p.l2, p.ssim) for p in closest)
+    most_similar = tuple(SimilarPair(p.image_id, p.other_id, p.other_split, p.l2, p.ssim) for p in closest)
     return DuplicateSearch(len(ids), len(y) - len(ids), new, recall, close_recall, most_similar)
 
 
@@ -265,7 +265,9 @@ def _measured(
         if split == "new" and first > second:  # one entry per pair; the later id would be removed
             first, second = second, first
         values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
-        results.append({"image_id": first, "other_id": second, "place": split, "round": round_number, **values})
+        results.append(
+            {"image_id": first, "other_id": second, "other_split": split, "round": round_number, **values}
+        )
     return results
 
 
@@ -299,7 +301,7 @@ def _fit(x: NDArray[np.float64], removed: NDArray[np.bool_], target: float) -> t
     return weights, float((scores[missed] + below.max()) / 2 if len(below) else scores[missed])
 
 
-QUEUE_COLUMNS = ("step", "subject", "verdict", "place", "l2", "ssim", "features")
+QUEUE_COLUMNS = ("step", "subject", "verdict", "other_split", "l2", "ssim", "features")
 
 
 def export_pairs(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
@@ -307,7 +309,7 @@ def export_pairs(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
     from hardpan.replicate.database.decisions import duplicate_queue
 
     items = duplicate_queue(project, most=10**9)
-    rows = [("duplicate", i.subject, "", i.place, i.l2, i.ssim, i.features) for i in items]
+    rows = [("duplicate", i.subject, "", i.other_split, i.l2, i.ssim, i.features) for i in items]
     write_output(path, rows_to_columns(QUEUE_COLUMNS, rows))
     return len(items)
 

@@ -8,7 +8,7 @@
       project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
       original/x.npy     pixels of the original set (uint8), read in place
       pool/ab/ID.png     candidates, one file per content, all of one format
-      shown/ab/HASH      images in the form that annotators and participants get
+      served/ab/HASH     images in the form that annotators and participants get
       steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
       set/               the assembled test set
 """
@@ -202,7 +202,7 @@ class ProjectFolder:
 
     def _blinded_file(self, image_id: str) -> Path:
         name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
-        return self.root / "shown" / name[:2] / name
+        return self.root / "served" / name[:2] / name
 
     def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
         """An image as an array (H, W) or (H, W, 3), in its own size."""

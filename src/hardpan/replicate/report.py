@@ -276,7 +276,7 @@ def _search(result: DuplicateSearch) -> View:
     if result.close_recall is not None:
         lines.append(f"Of those with an SSIM of at least 0.6 it finds {numbers.estimate(result.close_recall)}.")
     names = ("image", "nearest", "where", "l2", "SSIM")
-    rows = tuple((p.image, p.other, p.place, f"{p.l2:.1f}", f"{p.ssim:.3f}") for p in result.closest)
+    rows = tuple((p.image, p.other, p.other_split, f"{p.l2:.1f}", f"{p.ssim:.3f}") for p in result.closest)
     table = Table("Most similar pairs that wait for review", names, rows)
     section = Section("Pairs", tuple(lines), tables=(table,) if rows else ())
     headline = (

@@ -165,7 +165,7 @@ def original_uses(project: ProjectFolder, before: int) -> Counter[str]:
 
 def top_up(project: ProjectFolder) -> int:
     """Ask for one more worker wherever one who fails the controls or is excluded has answered; gives how many."""
-    from hardpan.replicate.database.images import tasks_wanted, want_more
+    from hardpan.replicate.database.images import want_more, workers_needed
     from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.votes import all_votes
     from hardpan.replicate.quality import worker_quality
@@ -183,7 +183,7 @@ def top_up(project: ProjectFolder) -> int:
     }
     extra = {
         task: planned.get(batch, default) + flagged_votes[task] - requested
-        for task, (batch, requested) in tasks_wanted(project).items()
+        for task, (batch, requested) in workers_needed(project).items()
         if planned.get(batch, default) + flagged_votes[task] > requested
     }
     if extra:

@@ -58,12 +58,19 @@ class Database:
 
     def migrate(self) -> None:
         """Bring the tables to this version; several processes may do so at once."""
+        from alembic.util.exc import CommandError
+
         from hardpan.replicate.database.migrations import upgrade
 
         try:
             with self.write() as connection:
                 self._wait_for_turn(connection, _MIGRATING)
                 upgrade(connection)
+        except CommandError as error:  # a revision that this version does not have
+            raise InputError(
+                f"database {url_without_password(self.url)} was made by another version of hardpan ({error}); use "
+                "that version, or create a new project"
+            ) from error
         except DatabaseError as error:  # no server, or a file that is something else
             reason = str(error.orig).strip().partition("\n")[0]
             address = url_without_password(self.url)

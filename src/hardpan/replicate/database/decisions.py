@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_text, in_plain_order, log
-from hardpan.replicate.database.models import Chosen, Decision, Image, Pair, Quota
+from hardpan.replicate.database.models import Decision, Image, Pair, Quota, SampleRow
 from hardpan.replicate.database.people import check_use
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import SampledImage
@@ -63,12 +63,12 @@ class ReviewItem:
 
 @dataclass(frozen=True, slots=True)
 class PairItem:
-    """Two images that may be near-duplicates. ``place`` says where the other lies: "new", "train" or "test"."""
+    """Two images that may be near-duplicates; ``other_split`` is that of the other: "new", "train" or "test"."""
 
     subject: str
     image_id: str
     other_id: str
-    place: str
+    other_split: str
     l2: float
     ssim: float
     features: float | None
@@ -174,9 +174,9 @@ def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewIt
     """Images of the current sample that nobody has reviewed, in the order of class and id."""
     with project.database.read() as connection:
         rows = connection.execute(
-            select(Chosen.image_id)
-            .where(Chosen.removed_round.is_(None))
-            .order_by(Chosen.class_index, in_plain_order(Chosen.image_id))
+            select(SampleRow.image_id)
+            .where(SampleRow.removed_round.is_(None))
+            .order_by(SampleRow.class_index, in_plain_order(SampleRow.image_id))
         )
         seen = _verdicts(connection, "final-review")
         return _items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
@@ -188,13 +188,13 @@ def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = 
         result = _verdicts(connection, "duplicate")
         rows = connection.execute(
             select(Pair.__table__)
-            .join(Chosen, Chosen.image_id == Pair.image_id)
-            .where(Chosen.removed_round.is_(None) if not decided else Chosen.round >= 0)
+            .join(SampleRow, SampleRow.image_id == Pair.image_id)
+            .where(SampleRow.removed_round.is_(None) if not decided else SampleRow.round >= 0)
             .order_by(Pair.ssim.desc(), Pair.l2, Pair.id)
         ).all()
-        gone = set(connection.scalars(select(Chosen.image_id).where(Chosen.removed_round.is_not(None))))
+        gone = set(connection.scalars(select(SampleRow.image_id).where(SampleRow.removed_round.is_not(None))))
     items = [
-        PairItem(s, r.image_id, r.other_id, r.place, r.l2, r.ssim, r.features, result.get(s, ""))
+        PairItem(s, r.image_id, r.other_id, r.other_split, r.l2, r.ssim, r.features, result.get(s, ""))
         for r in rows
         if decided or r.other_id not in gone
         for s in [f"{r.image_id}|{r.other_id}"]
@@ -269,9 +269,9 @@ def _check_subject(connection: Connection, step: str, subject: str) -> None:
 def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None:
     """Replace the sample by a new one of round 0."""
     with project.database.write(alone=True) as connection:
-        connection.execute(delete(Chosen))
+        connection.execute(delete(SampleRow))
         if images:
-            connection.execute(insert(Chosen), [_row(project, image, 0) for image in images])
+            connection.execute(insert(SampleRow), [_row(project, image, 0) for image in images])
         log(connection, project.clock(), "owner", "sampled", images=len(images))
 
 
@@ -280,24 +280,28 @@ def change_sample(
 ) -> None:
     """Take images out (id to reason) and put others in, as one round; one that was cut off begins again."""
     with project.database.write(alone=True) as connection:
-        connection.execute(delete(Chosen).where(Chosen.round == round_number))
+        connection.execute(delete(SampleRow).where(SampleRow.round == round_number))
         connection.execute(
-            update(Chosen).where(Chosen.removed_round == round_number).values(removed_round=None, removed_why="")
+            update(SampleRow)
+            .where(SampleRow.removed_round == round_number)
+            .values(removed_round=None, removed_why="")
         )
         for name, why in removed.items():
             connection.execute(
-                update(Chosen).where(Chosen.image_id == name).values(removed_round=round_number, removed_why=why)
+                update(SampleRow)
+                .where(SampleRow.image_id == name)
+                .values(removed_round=round_number, removed_why=why)
             )
         if added:
-            connection.execute(insert(Chosen), [_row(project, image, round_number) for image in added])
+            connection.execute(insert(SampleRow), [_row(project, image, round_number) for image in added])
         log(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
 
 
 def chosen_rows(project: ProjectFolder) -> list[Any]:
     """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
     with project.database.read() as connection:
-        order = (Chosen.class_index, in_plain_order(Chosen.image_id))
-        return list(connection.execute(select(Chosen.__table__).order_by(*order)).all())
+        order = (SampleRow.class_index, in_plain_order(SampleRow.image_id))
+        return list(connection.execute(select(SampleRow.__table__).order_by(*order)).all())
 
 
 def add_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:

@@ -122,13 +122,13 @@ def set_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
 
 
 def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
-    """Put planned tasks in, all or none; each wants ``wanted`` workers."""
+    """Put planned tasks in, all or none; each needs ``workers`` workers."""
     with project.database.write(alone=True) as connection:
         first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
         connection.execute(
             insert(Task),
             [
-                {"id": first + k, "batch": batch, "class_index": t.class_index, "wanted": workers, "submitted": 0}
+                {"id": first + k, "batch": batch, "class_index": t.class_index, "needed": workers, "submitted": 0}
                 for k, t in enumerate(planned)
             ],
         )
@@ -174,11 +174,11 @@ def stored_tasks(project: ProjectFolder, batch: int) -> list[PlannedTask]:
     return [PlannedTask(task.class_index, tuple(sorted(images.get(task.id, [])))) for task in tasks]
 
 
-def tasks_wanted(project: ProjectFolder) -> dict[int, tuple[int, int]]:
+def workers_needed(project: ProjectFolder) -> dict[int, tuple[int, int]]:
     """Task id to its batch and the number of workers it wants."""
     with project.database.read() as connection:
         return {
-            row.id: (row.batch, row.wanted) for row in connection.execute(select(Task.id, Task.batch, Task.wanted))
+            row.id: (row.batch, row.needed) for row in connection.execute(select(Task.id, Task.batch, Task.needed))
         }
 
 
@@ -186,5 +186,5 @@ def want_more(project: ProjectFolder, extra: dict[int, int]) -> None:
     """Raise the number of workers that tasks want: task id to how many more."""
     with project.database.write(alone=True) as connection:
         for task, count in extra.items():
-            connection.execute(update(Task).where(Task.id == task).values(wanted=Task.wanted + count))
+            connection.execute(update(Task).where(Task.id == task).values(needed=Task.needed + count))
         log(connection, project.clock(), "owner", "want-more", tasks=len(extra), workers=sum(extra.values()))

@@ -49,7 +49,7 @@ HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a
 OPEN_TASKS = (
     select(_t.id)
     .outerjoin(_leased, _leased.c.task_id == _t.id)
-    .where(_assigned < _t.wanted, _t.id.not_in(_own_tasks))
+    .where(_assigned < _t.needed, _t.id.not_in(_own_tasks))
     .order_by(_assigned.desc(), _t.id)
 )
 # Asked image by image: each answer is a step into an index, however much the worker has done.
@@ -65,7 +65,7 @@ BLOCKED = (
     .where(or_(_before.correlate(_task_images), _answered.correlate(_task_images)))
     .distinct()
 )
-TASK_LOCKED = select(_t.wanted, _t.submitted).where(_t.id == _task).with_for_update()
+TASK_LOCKED = select(_t.needed, _t.submitted).where(_t.id == _task).with_for_update()
 HELD_OF_TASK = select(func.count()).where(_a.task_id == _task, _running)
 CLASS_OF_TASK = select(_t.class_index).where(_t.id == _task)
 OWN_EARLIER = select(_assignments).where(_a.task_id == _task, _a.worker_id == _worker)
@@ -75,7 +75,7 @@ ANSWERED_BEFORE = (
     select(_v.id).where(_v.worker_id == _worker, _v.image_id.in_(bindparam("images", expanding=True))).limit(1)
 )
 DONE = select(func.count()).where(_a.worker_id == _worker, _a.state == "submitted")
-TOTALS = select(func.coalesce(func.sum(_t.submitted), 0), func.coalesce(func.sum(_t.wanted), 0))
+TOTALS = select(func.coalesce(func.sum(_t.submitted), 0), func.coalesce(func.sum(_t.needed), 0))
 
 NEW_LEASE = insert(_assignments)
 NEW_VOTES = insert(_votes)
@@ -200,7 +200,7 @@ def submit(
             same = row.submission_key == submission_key
             log(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
             return Receipt("repeated", token, _done(connection, worker_id), row.submitted_at)
-        positions = _checked_positions(selected, len(row.shown))
+        positions = _checked_positions(selected, len(row.image_ids))
         _check_task_open(connection, row, now)
         _check_first_look(connection, row)
         _count(connection, row, positions, now)
@@ -214,7 +214,7 @@ def lease_image(project: ProjectFolder, worker_id: str, token: str, position: in
     """The image at a position of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
     with project.database.read() as connection:
         image_ids = connection.scalar(
-            select(Assignment.shown).where(Assignment.token == token, Assignment.worker_id == worker_id)
+            select(Assignment.image_ids).where(Assignment.token == token, Assignment.worker_id == worker_id)
         )
         if image_ids is None or not 0 <= position < len(image_ids):
             raise LeaseLost("there is no such image in this task")
@@ -225,14 +225,14 @@ def lease_image(project: ProjectFolder, worker_id: str, token: str, position: in
 def lease_image_ids(project: ProjectFolder, token: str) -> list[str]:
     """Image ids of a lease, in their order; for simulations and tests, never for a page."""
     with project.database.read() as connection:
-        return list(connection.scalar(select(Assignment.shown).where(Assignment.token == token)) or [])
+        return list(connection.scalar(select(Assignment.image_ids).where(Assignment.token == token)) or [])
 
 
 def progress(project: ProjectFolder, worker_id: str) -> tuple[int, int, int]:
-    """Tasks that a worker has done, that all have done, and that are wanted, for the page's bar."""
+    """Tasks that a worker has done, that all have done, and that are needed, for the page's bar."""
     with project.database.read() as connection:
-        done, wanted = connection.execute(TOTALS).one()
-        return _done(connection, worker_id), int(done), int(wanted)
+        done, needed = connection.execute(TOTALS).one()
+        return _done(connection, worker_id), int(done), int(needed)
 
 
 def _open_task(connection: Connection, worker_id: str, now: float) -> int | None:
@@ -252,7 +252,7 @@ def _still_open(connection: Connection, task: int, now: float) -> bool:
     """Look again with the task's row locked: on PostgreSQL two workers may have found the same last slot."""
     row = connection.execute(TASK_LOCKED, {"task": task}).one()
     leased = connection.scalar(HELD_OF_TASK, {"task": task, "now": now})
-    return bool(row.submitted + (leased or 0) < row.wanted)
+    return bool(row.submitted + (leased or 0) < row.needed)
 
 
 def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: int, now: float) -> Lease:
@@ -272,7 +272,7 @@ def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: 
         "state": "leased",
         "leased_at": now,
         "expires_at": expires,
-        "shown": image_ids,
+        "image_ids": image_ids,
     }
     connection.execute(NEW_LEASE, row)
     log(connection, now, worker_id, "leased", task=task)
@@ -295,7 +295,7 @@ def _check_task_open(connection: Connection, row: Any, now: float) -> None:
 
 def _check_first_look(connection: Connection, row: Any) -> None:
     """A late submission may have put an image of this task before the same worker elsewhere."""
-    if connection.scalar(ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.shown}):
+    if connection.scalar(ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.image_ids}):
         raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
 
 
@@ -313,7 +313,7 @@ def _count(connection: Connection, row: Any, positions: set[int], now: float) ->
             "task_id": row.task_id,
             "at": now,
         }
-        for position, image in enumerate(row.shown)
+        for position, image in enumerate(row.image_ids)
     ]
     connection.execute(NEW_VOTES, votes)
     connection.execute(ONE_MORE, {"task": row.task_id})
@@ -332,7 +332,9 @@ def _done(connection: Connection, worker_id: str) -> int:
 
 def _lease(connection: Connection, row: Any, expires: float | None = None) -> Lease:
     class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
-    return Lease(row.token, int(class_index or 0), len(row.shown), row.expires_at if expires is None else expires)
+    return Lease(
+        row.token, int(class_index or 0), len(row.image_ids), row.expires_at if expires is None else expires
+    )
 
 
 def _check_worker(connection: Connection, worker_id: str, now: float) -> None:

@@ -15,7 +15,7 @@ class Base(DeclarativeBase):
 
 
 class Image(Base):
-    """An original or a candidate; ``row`` is the place of an original in ``original/x.npy``."""
+    """An original or a candidate; ``row`` is the position of an original in ``original/x.npy``."""
 
     __tablename__ = "images"
     id: Mapped[str] = mapped_column(String(200), primary_key=True)
@@ -33,13 +33,13 @@ class Image(Base):
 
 
 class Task(Base):
-    """A grid of images for one target class, wanted by a number of workers."""
+    """A grid of images for one target class, ``needed`` by a number of workers."""
 
     __tablename__ = "tasks"
     id: Mapped[int] = mapped_column(primary_key=True)
     batch: Mapped[int]
     class_index: Mapped[int]
-    wanted: Mapped[int]
+    needed: Mapped[int]
     submitted: Mapped[int] = mapped_column(default=0)
 
 
@@ -92,7 +92,7 @@ class Assignment(Base):
     expires_at: Mapped[float]
     submitted_at: Mapped[float | None]
     submission_key: Mapped[str | None] = mapped_column(String(200))
-    shown: Mapped[list[str]]
+    image_ids: Mapped[list[str]]
     __table_args__ = (
         UniqueConstraint("task_id", "worker_id"),
         Index("ix_assignments_state", "state", "expires_at"),
@@ -128,10 +128,10 @@ class Quota(Base):
     quota: Mapped[int]
 
 
-class Chosen(Base):
+class SampleRow(Base):
     """A candidate in the current sample, the round it came in by, and the one in which it was removed."""
 
-    __tablename__ = "chosen"
+    __tablename__ = "sample"
     image_id: Mapped[str] = mapped_column(ForeignKey("images.id"), primary_key=True)
     class_index: Mapped[int]
     keyword: Mapped[str | None] = mapped_column(String(200))
@@ -150,7 +150,7 @@ class Pair(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     image_id: Mapped[str] = mapped_column(ForeignKey("images.id"), index=True)
     other_id: Mapped[str] = mapped_column(ForeignKey("images.id"))
-    place: Mapped[str] = mapped_column(String(16))
+    other_split: Mapped[str] = mapped_column(String(16))
     l2: Mapped[float]
     ssim: Mapped[float]
     features: Mapped[float | None]

@@ -148,7 +148,7 @@ class ClassCoverage:
     class_index: int
     tasks: int
     complete: int
-    wanted: int
+    needed: int
     submitted: int
     leased: int
 
@@ -157,7 +157,7 @@ def coverage(project: ProjectFolder) -> list[ClassCoverage]:
     """Annotation so far, one row per class with tasks."""
     now = project.clock()
     with project.database.read() as connection:
-        tasks = connection.execute(select(Task.id, Task.class_index, Task.wanted, Task.submitted)).all()
+        tasks = connection.execute(select(Task.id, Task.class_index, Task.needed, Task.submitted)).all()
         leases = connection.execute(
             select(Assignment.task_id, func.count().label("number"))
             .where(Assignment.state == "leased", Assignment.expires_at > now)
@@ -167,7 +167,7 @@ def coverage(project: ProjectFolder) -> list[ClassCoverage]:
     results: dict[int, list[int]] = {}
     for task in tasks:
         sums = results.setdefault(task.class_index, [0, 0, 0, 0, 0])
-        amounts = (1, int(task.submitted >= task.wanted), task.wanted, task.submitted, leased.get(task.id, 0))
+        amounts = (1, int(task.submitted >= task.needed), task.needed, task.submitted, leased.get(task.id, 0))
         results[task.class_index] = [a + b for a, b in zip(sums, amounts, strict=True)]
     return [ClassCoverage(c, *results[c]) for c in sorted(results)]
 

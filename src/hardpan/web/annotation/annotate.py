@@ -99,5 +99,5 @@ def _seconds(site: Site, lease: leases.Lease) -> float:
 
 
 def _progress(site: Site, session: Session) -> dict[str, Any]:
-    own, done, wanted = leases.progress(site.project, session.person)
-    return {"done": own, "project": {"done": done, "wanted": wanted}}
+    own, done, needed = leases.progress(site.project, session.person)
+    return {"done": own, "project": {"done": done, "needed": needed}}

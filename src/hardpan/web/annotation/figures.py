@@ -55,7 +55,7 @@ class Figures:
 
     coverage: list[votes.ClassCoverage]
     done: int
-    wanted: int
+    needed: int
     votes: int
     median_seconds: float | None
     workers: list[WorkerRow]
@@ -78,7 +78,7 @@ def count(project: Project) -> Figures:
     return Figures(
         coverage,
         sum(item.submitted for item in coverage),
-        sum(item.wanted for item in coverage),
+        sum(item.needed for item in coverage),
         sum(item.votes for item in quality.workers),
         statistics.median(every) if every else None,
         _workers(quality, {person.id: person for person in persons}, seconds),

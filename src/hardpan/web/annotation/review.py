@@ -101,7 +101,7 @@ def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
             "subject": item.subject,
             "image": item.image_id,
             "other": item.other_id,
-            "place": item.place,
+            "other_split": item.other_split,
             "l2": item.l2,
             "ssim": item.ssim,
         }

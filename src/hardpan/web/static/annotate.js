@@ -105,8 +105,8 @@ let known = { done: 0, project: null };
 function progress(news) {
   known = { ...known, ...news };
   $("progress").textContent = known.done ? `· ${plural(known.done, "task")} done` : "";
-  if (known.project?.wanted) {
-    $("bar").max = known.project.wanted;
+  if (known.project?.needed) {
+    $("bar").max = known.project.needed;
     $("bar").value = known.project.done;
   }
 }
@@ -144,7 +144,7 @@ function none() {
 
 function thanks(answer, nothingLeft) {
   finished = nothingLeft;
-  const open = known.project && known.project.done < known.project.wanted;
+  const open = known.project && known.project.done < known.project.needed;
   $("thanks-title").textContent = known.done ? "Thank you" : "No tasks";
   const looked = known.done ? `You have done ${plural(known.done, "task")}. ` : "";
   $("thanks-text").textContent = !nothingLeft ? `${looked}You can resume at any time.`

@@ -4,7 +4,7 @@ import { Outbox } from "./outbox.js";
 import { announce, newKey, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
-const PLACES = { new: "Another new image", original: "Original set", train: "Original training set", test: "Original test set" };
+const SPLITS = { new: "Another new image", original: "Original set", train: "Original training set", test: "Original test set" };
 let waiting = [], left = 0, decided = [], current = null;
 const show = (name) => { for (const id of ["task", "waiting", "thanks"]) $(id).hidden = id !== name; };
 const source = (id) => `/review/image?id=${encodeURIComponent(id)}`;
@@ -31,7 +31,7 @@ async function next() {
   $("image").src = source(current.image);
   $("other").src = source(current.other);
   $("gap").src = gap(current);
-  $("place").textContent = PLACES[current.place] ?? current.place;
+  $("place").textContent = SPLITS[current.other_split] ?? current.other_split;
   $("l2").textContent = current.l2.toPrecision(3);
   $("ssim").textContent = current.ssim.toFixed(3);
   $("left").textContent = `${left} pair${left === 1 ? "" : "s"} waiting`;

@@ -11,12 +11,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 
-def upgrade(connection: Connection, to: str = "heads") -> None:
+def upgrade(connection: Connection) -> None:
     """Run what this database has not seen yet, inside the transaction of ``connection``."""
     scripts = ScriptDirectory(str(Path(__file__).parent))
 
     def steps(current: Any, _: Any) -> Any:
-        return scripts._upgrade_revs(to, current)
+        return scripts._upgrade_revs("heads", current)
 
     context = MigrationContext.configure(connection, opts={"fn": steps, "script": scripts})
     with Operations.context(context):

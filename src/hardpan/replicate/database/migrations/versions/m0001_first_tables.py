@@ -82,6 +82,8 @@ def _people() -> None:
         sa.Column("external_id", sa.String(length=200), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("created_at", sa.Double(), nullable=False),
+        sa.Column("blocked_at", sa.Double(), nullable=True),
+        sa.Column("excluded_at", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(["invitation_id"], ["invitations.id"]),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("invitation_id", "external_id"),
@@ -107,7 +109,7 @@ def _tasks() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("class_index", sa.Integer(), nullable=False),
         sa.Column("batch", sa.Integer(), nullable=False),
-        sa.Column("wanted", sa.Integer(), nullable=False),
+        sa.Column("needed", sa.Integer(), nullable=False),
         sa.Column("submitted", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
@@ -132,7 +134,7 @@ def _tasks() -> None:
         sa.Column("expires_at", sa.Double(), nullable=False),
         sa.Column("submitted_at", sa.Double(), nullable=True),
         sa.Column("submission_key", sa.String(length=200), nullable=True),
-        sa.Column("shown", sa.JSON(), nullable=False),
+        sa.Column("image_ids", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(["task_id"], ["tasks.id"]),
         sa.ForeignKeyConstraint(["worker_id"], ["workers.id"]),
         sa.PrimaryKeyConstraint("id"),
@@ -140,7 +142,10 @@ def _tasks() -> None:
         sa.UniqueConstraint("token"),
     )
     op.create_index("ix_assignments_state", "assignments", ["state", "expires_at"], unique=False)
-    op.create_index(op.f("ix_assignments_worker_id"), "assignments", ["worker_id"], unique=False)
+    # What a worker has done is counted for every task: from this index alone, not from leases with all images.
+    op.create_index(
+        "ix_assignments_worker", "assignments", ["worker_id", "state", "expires_at", "task_id"], unique=False
+    )
 
 
 def _votes() -> None:
@@ -180,7 +185,7 @@ def _sample() -> None:
     )
     op.create_index("ix_decisions_subject", "decisions", ["step", "subject"], unique=False)
     op.create_table(
-        "chosen",
+        "sample",
         sa.Column("image_id", sa.String(length=200), nullable=False),
         sa.Column("class_index", sa.Integer(), nullable=False),
         sa.Column("keyword", sa.String(length=200), nullable=True),
@@ -198,7 +203,7 @@ def _sample() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("image_id", sa.String(length=200), nullable=False),
         sa.Column("other_id", sa.String(length=200), nullable=False),
-        sa.Column("place", sa.String(length=16), nullable=False),
+        sa.Column("other_split", sa.String(length=16), nullable=False),
         sa.Column("l2", sa.Double(), nullable=False),
         sa.Column("ssim", sa.Double(), nullable=False),
         sa.Column("features", sa.Double(), nullable=True),
