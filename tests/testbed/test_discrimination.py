@@ -93,7 +93,7 @@ def test_same_seed_same_result() -> None:
         ({"original_labels": np.zeros(50), "new_labels": np.ones(50)}, "original and new"),
         ({"original_labels": np.zeros(3), "new_labels": np.ones(50)}, "original_labels"),
         ({"classifier": "tree"}, "classifier"),
-        ({"held_out": 1.0}, "held_out"),
+        ({"test_fraction": 1.0}, "test_fraction"),
         ({"test": "t"}, "test"),
         ({"permutations": 0}, "permutations"),
         ({"original": np.zeros((4, 4))}, "too small to split"),
