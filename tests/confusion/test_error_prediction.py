@@ -163,6 +163,12 @@ def test_confused_models_correlate_as_planted():
     right = {name: rng.random(400) > values / 3 for name, values in scores.items()}
     found = confused_models(scores, right)
     assert [model.name for model in found.models] == ["m0", "m1", "m2", "m3"]
+    for model in found.models:
+        mean, accuracy = model.mean_confusion, model.accuracy
+        assert (mean.value, accuracy.value) == pytest.approx((scores[model.name].mean(), right[model.name].mean()))
+        reach = 1.959964 * scores[model.name].std(ddof=1) / np.sqrt(400)
+        assert (mean.low, mean.high) == pytest.approx((mean.value - reach, mean.value + reach))
+        assert accuracy.low < accuracy.value < accuracy.high
     assert found.rho.value < -0.95
     assert found.rho.low <= found.rho.value <= found.rho.high < 0
     with pytest.raises(InputError, match="scores and correct"):

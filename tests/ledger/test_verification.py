@@ -113,6 +113,40 @@ def test_outsider_cannot_add_an_entry(book: Path) -> None:
         ledger.open(book, KEY).submit(guesses(1))
 
 
+@pytest.mark.parametrize(
+    ("change", "allowed"),
+    [
+        ({}, True),
+        ({"rung": 0, "improved": True}, True),
+        ({"rung": 0}, False),
+        ({"improved": True}, False),
+        ({"rung": 49}, False),
+        ({"rung": -1, "improved": True}, False),
+        ({"kind": "init"}, False),
+        ({"kind": "note"}, False),
+        ({"submission": "the first one's"}, False),
+    ],
+)
+def test_owner_who_breaks_the_rules_is_caught_without_labels(book: Path, change: dict, allowed: bool) -> None:
+    """Entries that are hashed and signed as they should be."""
+    first = ledger.open(book, KEY).submit(guesses(0, 0.3))
+    header, header_hash = chain.read_header(book)
+    entries = chain.read_log(book, header_hash).entries
+    predictions = guesses(1, 0.3).astype(np.int32)
+    name = labels.submission_hash(header, predictions.astype("<i4").tobytes())
+    rung = entries[-1]["rung"]
+    payload = {"kind": "submission", "name": "x", "submission": name, "rung": rung, "improved": False, "time": ""}
+    payload |= change
+    if "submission" in change:
+        payload["submission"] = first.submission
+    elif payload["kind"] == "submission":
+        labels.store_pending(book, name, predictions)
+        labels.finish_pending(book, {name})
+    chain.append(book, header_hash, chain.make_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY)
+    check = ledger.Ledger(book, None).verify()
+    assert check.ok == allowed, check.problems
+
+
 def test_owner_who_answers_falsely_is_caught_once_labels_are_revealed(book: Path, tmp_path: Path) -> None:
     ledger.open(book, KEY).submit(guesses(0, 0.3))
     header, header_hash = chain.read_header(book)

@@ -8,7 +8,7 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from hardpan import bayes
-from hardpan.bayes.floors.gaussian_fit import DRAWS, fit_shared, gaussian_floor, own_decisions_p_value
+from hardpan.bayes.floors.gaussian_fit import DRAWS, FitError, fit_shared, gaussian_floor, own_decisions_p_value
 from hardpan.bayes.floors.inputs import held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -139,6 +139,8 @@ def test_the_p_value_of_own_decisions_is_twice_the_smaller_binomial_tail(wrong, 
     found = own_decisions_p_value(exact, held_out_error(wrong, 200, method="m"))
     tails = [binomtest(wrong, 200, promised, alternative=side).pvalue for side in ("less", "greater")]
     assert found == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6, abs=1e-12)
+    fit = FitError(exact, np.array([promised, promised]), 1.0)
+    assert fit.p_value(wrong, 200) == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6, abs=1e-12)
 
 
 def test_a_rough_prediction_is_rejected_less():

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
 from hardpan.bayes.floors import neighbours
+from hardpan.bayes.floors.inputs import standardised
 from hardpan.errors import InputError
 
 
@@ -60,6 +61,18 @@ def test_nearest_keeps_its_digits_far_from_the_origin():
 def test_bad_numbers_are_refused(error, k):
     with pytest.raises(InputError, match="must"):
         neighbours.cover_hart(error, k)
+
+
+def test_images_keep_their_distances_and_columns_get_one_scale():
+    rng = np.random.default_rng(0)
+    images, rows = rng.integers(0, 256, (30, 4, 4), dtype=np.uint8), np.arange(20)
+    flat = images.reshape(30, 16)
+    assert np.array_equal(standardised(images, rows), flat)
+    scaled = standardised(images.astype(np.float32), rows)
+    np.testing.assert_allclose(scaled * flat.max(), flat, rtol=1e-12)
+    columns = standardised(flat * 10.0 ** np.arange(-160, 160, 20), rows)
+    np.testing.assert_allclose(columns[rows].mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(columns[rows].std(axis=0), 1.0)
 
 
 def test_lengths_that_disagree_are_refused():

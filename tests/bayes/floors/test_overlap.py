@@ -24,7 +24,18 @@ def test_two_unit_gaussians_have_the_closed_form():
     assert found.upper.value == pytest.approx(rho / 2, abs=4 * found.upper.stderr)
     assert found.lower.value == pytest.approx((1 - np.sqrt(1 - rho**2)) / 2, abs=4 * found.lower.stderr)
     assert found.lower.value < norm.cdf(-1) < found.upper.value
+    assert 10**found.lower.log10 == pytest.approx(found.lower.value)
     assert found.classifier is None
+
+
+def test_a_far_class_changes_the_bounds_of_two_by_their_priors_only():
+    rng = np.random.default_rng(0)
+    y = np.arange(3000) % 3
+    x = rng.normal(np.array([0.0, 2.0, 60.0])[y])[:, None]
+    three, two = bhattacharyya(x, y), bhattacharyya(x[y < 2], y[y < 2])
+    assert (three.lower.value, three.upper.value) == pytest.approx(
+        (two.lower.value * 2 / 3, two.upper.value * 2 / 3), rel=1e-2
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -111,4 +111,4 @@ def test_bad_input_is_refused():
     with pytest.raises(InputError, match="label"):
         henze_penrose(np.eye(3), [0, 1])
     with pytest.raises(InputError, match="n_classes"):
-        henze_penrose(np.eye(4), [0, 1, 2, 3], n_classes=2)
+        henze_penrose(np.eye(4), [0, 1, 2, 1], n_classes=2)

@@ -139,10 +139,10 @@ def test_isotonic_calibration_undoes_any_increasing_distortion():
     "votes",
     [
         np.ones((5, 1)),
-        np.full((5, 2), 0.5),
-        np.full((5, 2), -1),
+        np.full((5, 2), 1.5),
+        np.tile([5, -1], (5, 1)),
         np.eye(5, dtype=int),
-        np.full((5, 2), np.nan),
+        np.tile([5.0, np.nan], (5, 1)),
         ["a"],
     ],
 )
