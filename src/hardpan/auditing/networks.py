@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.bayes.floors.classifiers import machine_is_busy
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.inputs import Labels
 from hardpan.errors import InputError
 
 if TYPE_CHECKING:
@@ -397,8 +397,3 @@ def _loss(network: nn.Module, x: _Examples, labels: Tensor, rows: Labels) -> flo
             truth = labels[torch.from_numpy(which).to(labels.device)]
             total += float(torch.nn.functional.cross_entropy(network(x[which]), truth, reduction="sum"))
     return total / len(rows)
-
-
-def mean_probs(networks: list[TrainedNetwork]) -> Floats:
-    """Mean over networks at the last moment, (m, K)."""
-    return np.asarray(np.mean([item.probs[-1] for item in networks], axis=0, dtype=np.float64))

@@ -428,53 +428,64 @@ class _Features:
     native: TableFeatures | None = None
 
 
-def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
+@dataclass(slots=True)
+class _Kinds:
+    """Feature columns by what their cells are, and columns that cannot be features."""
+
+    lists: list[str] = field(default_factory=list)
+    numbers: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+
+def _kinds(table: pyarrow.Table, meaning: _Meaning, where: str) -> _Kinds:
     import pyarrow
 
-    pictures = [name for name in meaning.features if _is_pictures(table.column(name))]
-    if pictures:
-        return _images(table, meaning, pictures, where, resize)
-    if resize is not None:
-        raise InputError(f"{where}resize is for images; the table has no column of images")
-    numbers: list[str] = []
-    texts: list[str] = []
-    unused: list[str] = []
-    lists: list[str] = []
+    kinds = _Kinds()
     for name in meaning.features:
         kind = table.schema.field(name).type
         if pyarrow.types.is_dictionary(kind):
             kind = kind.value_type
         if _is_list(kind):
-            lists.append(name)
+            kinds.lists.append(name)
         elif _is_number(kind):
-            numbers.append(name)
+            kinds.numbers.append(name)
         elif _is_text(kind) and (meaning.explicit or _is_category(table.column(name))):
-            texts.append(name)
+            kinds.texts.append(name)
         elif meaning.explicit or name == VECTOR:
             expected = "lists of numbers" if name == VECTOR else "numbers, text or lists of numbers"
             raise InputError(f"{where}{name} must be {expected}; got {kind}: encode it, or drop it")
         else:
-            unused.append(name)
-    notes = []
-    if unused:
-        message = f"not used as features (long text, dates, other types): {few(unused)}"
-        notes.append(DataWarning(message, "unused_column", tuple(unused)))
-    if VECTOR in numbers and meaning.features == (VECTOR,) and not meaning.explicit:
+            kinds.unused.append(name)
+    if VECTOR in kinds.numbers and meaning.features == (VECTOR,) and not meaning.explicit:
         raise InputError(f"{where}{VECTOR} must be lists of numbers; got {table.schema.field(VECTOR).type}")
-    if not (numbers or texts or lists):
+    if not (kinds.numbers or kinds.texts or kinds.lists):
         raise InputError(
             f"{where}the table has no features ({few(table.column_names)}); give columns of numbers or categories, "
             f"or a column {VECTOR} of lists of numbers: encode free text and dates first, such as by an embedding"
         )
-    rest = [*meaning.others, *unused]
+    return kinds
+
+
+def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
+    pictures = [name for name in meaning.features if _is_pictures(table.column(name))]
+    if pictures:
+        return _images(table, meaning, pictures, where, resize)
+    if resize is not None:
+        raise InputError(f"{where}resize is for images; the table has no column of images")
+    kinds = _kinds(table, meaning, where)
+    lists, numbers, texts = kinds.lists, kinds.numbers, kinds.texts
+    rest, notes = [*meaning.others, *kinds.unused], []
+    if kinds.unused:
+        message = f"not used as features (long text, dates, other types): {few(kinds.unused)}"
+        notes.append(DataWarning(message, "unused_column", tuple(kinds.unused)))
     check_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
     vectors = _Block()
     for name in lists:
         matrix = _vectors(table.column(name), f"{where}{name}")
         vectors.values.append(matrix)
-        vectors.names += [
-            name if len(lists) + len(numbers) + len(texts) == 1 else f"{name}[{k}]" for k in range(matrix.shape[1])
-        ]
+        alone = len(lists) + len(numbers) + len(texts) == 1
+        vectors.names += [name if alone else f"{name}[{k}]" for k in range(matrix.shape[1])]
     columns = {name: _numbers(table, name, where) for name in numbers}
     if not texts and not any(_has_gap(values) for values in columns.values()):
         # Only numbers: the common type, as the file has them.

@@ -270,43 +270,20 @@ def _read_wide(
     if names is None and not _numeric(next(iter(columns.values()))):
         names = next(iter(columns))
     by_item = options.rows == "items" or (model is None and item is not None)
-    other = {names, *options.groups, *KEY, *RUN, *(GROUPS if by_item else ())}
-    body = {name: values for name, values in columns.items() if name not in other and _numeric(values)}
-    if not body:
-        raise InputError(
-            f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
-            "'item', or 'answer' and 'key' beside them, or a wide table of numbers in [0, 1]; the columns are "
-            f"{few(list(columns))}"
-        )
-    cells_text = [value for name, values in columns.items() if name not in other for value in values]
-    if _has_answers(cells_text) and any(_letter(value) for values in body.values() for value in values):
-        raise InputError(
-            f"{where}: the cells are answers, not scores; give one row per model and item with columns 'model', "
-            "'item', 'answer' and 'key'"
-        )
+    body = _wide_scores(columns, {names, *options.groups, *KEY, *RUN, *(GROUPS if by_item else ())}, where)
     count = len(next(iter(body.values())))
-    rows = options.rows
-    if rows is None and model is not None:
-        rows = "models"
-    elif rows is None and item is not None:
-        rows = "items"
-    elif rows is None:
-        rows = _row_kind(list(body), None if names is None else [str(value) for value in columns[names]], count)
-        cells.notes.append(f"Rows are read as {rows} (pass rows=, --rows, to change this).")
     labels = [str(value) for value in columns[names]] if names is not None else None
-    others = {name: values for name, values in columns.items() if name not in body and name != names}
+    rows = options.rows or ("models" if model is not None else "items" if item is not None else None)
+    if rows is None:
+        rows = _row_kind(list(body), labels, count)
+        cells.notes.append(f"Rows are read as {rows} (pass rows=, --rows, to change this).")
     if rows == "models":
         models = labels or [f"model-{row}" for row in range(count)]
         items = list(body)
         matrix = [[body[name][row] for name in items] for row in range(count)]
     else:
         models = list(body)
-        for name, values in body.items():
-            if max(number(value) or 0.0 for value in values) > (cells.max_score or 1.0):
-                raise InputError(
-                    f"{where}: column {name!r} has values above {cells.max_score or 1:g}; pass groups={name!r} "
-                    f"(--groups {name}) if it is no model, or max_score (--max-score) to divide by the highest one"
-                )
+        _check_highest(body, cells.max_score or 1.0, where)
         items = labels or [f"item-{row}" for row in range(count)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
@@ -316,21 +293,46 @@ def _read_wide(
             "with one row per model and item call the columns 'model', 'item' and 'score'"
         )
     index = [cells.item(("", name), name) for name in items]
-    if rows == "items":
-        key = _first(others, KEY)
-        for name, values in others.items():
-            for place, value in zip(index, values, strict=True):
-                if name == key:
-                    cells.set_key(place, _text(value))
-                else:
-                    cells.describe(place, {name: value})
-    else:
-        for name, values in others.items():
-            for one, value in zip(models, values, strict=True):
-                cells.describe_model(cells.model(one), name, value)
+    others = {name: values for name, values in columns.items() if name not in body and name != names}
+    key = _first(others, KEY)
+    for name, values in others.items():
+        for row, value in enumerate(values):
+            if rows == "models":
+                cells.describe_model(cells.model(models[row]), name, value)
+            elif name == key:
+                cells.set_key(index[row], _text(value))
+            else:
+                cells.describe(index[row], {name: value})
     for one, values in zip(models, matrix, strict=True):
-        for place, value in zip(index, values, strict=True):
-            cells.add(cells.model(one), place, number(value), where=f"{where}, {one}", missing=_blank(value))
+        for column, value in zip(index, values, strict=True):
+            cells.add(cells.model(one), column, number(value), where=f"{where}, {one}", missing=_blank(value))
+
+
+def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[str, Any]:
+    """The columns of scores of a wide table; ``other`` are no scores."""
+    body = {name: values for name, values in columns.items() if name not in other and _numeric(values)}
+    if not body:
+        raise InputError(
+            f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
+            "'item', or 'answer' and 'key' beside them, or a wide table of numbers in [0, 1]; the columns are "
+            f"{few(list(columns))}"
+        )
+    values = [value for name, cells in columns.items() if name not in other for value in cells]
+    if _has_answers(values) and any(_letter(value) for cells in body.values() for value in cells):
+        raise InputError(
+            f"{where}: the cells are answers, not scores; give one row per model and item with columns 'model', "
+            "'item', 'answer' and 'key'"
+        )
+    return body
+
+
+def _check_highest(body: Mapping[str, Any], highest: float, where: str) -> None:
+    for name, values in body.items():
+        if max(number(value) or 0.0 for value in values) > highest:
+            raise InputError(
+                f"{where}: column {name!r} has values above {highest:g}; pass groups={name!r} (--groups {name}) if "
+                "it is no model, or max_score (--max-score) to divide by the highest one"
+            )
 
 
 def _row_kind(columns: Sequence[str], labels: Sequence[str] | None, count: int) -> str:
