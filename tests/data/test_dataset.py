@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,6 +106,17 @@ def test_select_by_rows_mask_ids_and_split():
     assert digits.select(np.arange(1797) < 5).ids.tolist() == digits.ids[:5].tolist()
     assert digits.select(split="test").ids.tolist() == digits.ids[digits.splits().test].tolist()
     assert len(digits.select([])) == 0
+
+
+def test_an_example_is_named_by_its_row_in_its_own_file():
+    dataset = made([5, 6, 7, 8, 9], split=np.array(["train", "train", "train", "test", "test"]))
+    assert dataset.place(4) == "test row 4"
+    rows = {"row": np.array([0, 1, 2, 0, 1])}
+    dataset = replace(dataset, metadata=rows)
+    assert [dataset.place(row) for row in (2, 4)] == ["train row 2", "test row 1"]
+    assert dataset.select([4]).place(0) == "test row 1"
+    files = replace(dataset, metadata={**rows, "path": np.array(["a.png", "b.png", "c.png", "d.png", "e.png"])})
+    assert files.place(3) == "d.png"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def test_scores_are_joined_by_document(folder: Path) -> None:
     np.testing.assert_array_equal(outcomes.scores, LOGPROBS.argmax(axis=2) == RIGHT)
     assert outcomes.items.tolist() == [f"quiz/{doc}" for doc in range(12)]
     assert outcomes.groups["subject"].tolist() == ["even", "odd"] * 6
+    assert outcomes.questions == tuple(f"question {doc}" for doc in range(12))
     assert any("acc" in note for note in outcomes.notes)
 
 
@@ -166,6 +167,13 @@ def test_a_metric_above_one_is_refused_or_divided(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="max_score"):
         Outcomes.open(path, metric="judge")
     assert Outcomes.open(path, metric="judge", max_score=10).scores.tolist() == [[0.2, 0.3, 0.4]]
+
+
+def test_the_prompt_is_the_question_of_a_document_without_one(tmp_path: Path) -> None:
+    rows = [{**choice_row(doc, [-1.0, -2.0], 0), "doc": {"tags": ["a", 1]}} for doc in range(2)]
+    outcomes = Outcomes.open(write_lm_eval(tmp_path / "m", "quiz", rows), groups="tags")
+    assert outcomes.questions == ("question 0", "question 1")
+    assert outcomes.groups["tags"].tolist() == ["a, 1"] * 2
 
 
 def test_group_columns_can_be_asked_for(folder: Path) -> None:
