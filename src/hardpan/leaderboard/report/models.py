@@ -280,20 +280,39 @@ def pairs_section(result: Ranking) -> Section:
 
 @view.register
 def _(result: PairedComparison) -> View:
+    section = _pair_section(result)
+    return View(
+        title=f"{result.first} and {result.second}",
+        headline=_pair_headline(result),
+        sections=(replace(section, charts=(_pair_chart(result),)), *input_sections(result.notes)),
+        terminal=(section,),
+        provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
+        columns={
+            "item": result.differing,
+            "score_first": result.scores[:, 0],
+            "score_second": result.scores[:, 1],
+            "difference": result.scores[:, 0] - result.scores[:, 1],
+        },
+        size=numbers.counted(result.items, "shared item"),
+    )
+
+
+def _pair_headline(result: PairedComparison) -> str:
     d = result.difference
-    size = numbers.signed(d)
     ahead, behind = (result.first, result.second) if d.value >= 0 else (result.second, result.first)
     if d.low > 0 or d.high < 0:
         lead = Estimate(abs(d.value), d.stderr, min(abs(d.low), abs(d.high)), max(abs(d.low), abs(d.high)))
         by = numbers.plain(lead, 100, "points")
-        headline = f"{ahead} is better than {behind} by {by} on {result.items:,} shared items."
-    else:
-        headline = (
-            f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: {size}"
-        )
-        headline += f"; {undetected(result.smallest_difference)}." if result.smallest_difference > 0 else "."
+        return f"{ahead} is better than {behind} by {by} on {result.items:,} shared items."
+    headline = f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: "
+    headline += numbers.signed(d)
+    return headline + (f"; {undetected(result.smallest_difference)}." if result.smallest_difference > 0 else ".")
+
+
+def _pair_section(result: PairedComparison) -> Section:
+    d = result.difference
     sentences = [
-        f"{result.first} − {result.second}: {size}.",
+        f"{result.first} − {result.second}: {numbers.signed(d)}.",
         f"{result.first} scores {100 * result.score_first:.1f} %, {result.second} "
         f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
         f"{result.second} on {result.only_second:,}.",
@@ -324,23 +343,26 @@ def _(result: PairedComparison) -> View:
         warnings.append(f"Only {result.groups} groups: the clustered interval is approximate below 20 groups.")
     if result.cluster and result.large_group:
         warnings.append("One group has more than a tenth of the items: the clustered interval is approximate.")
-    differing = result.differing
     rows = tuple(
-        (str(name), float(a), float(b)) for name, (a, b) in zip(differing[:ROWS], result.scores[:ROWS], strict=True)
+        (str(name), float(a), float(b))
+        for name, (a, b) in zip(result.differing[:ROWS], result.scores[:ROWS], strict=True)
     )
-    section = Section(
+    return Section(
         "Paired difference",
         tuple(sentences),
         warnings=tuple(warnings),
         folded=(Table("Items on which they differ", ("item", result.first, result.second), rows),),
         methods=PAIRED[1:],
     )
+
+
+def _pair_chart(result: PairedComparison) -> Chart:
     counts = {
         f"{result.first} is better": result.only_first,
         "no difference": result.items - result.only_first - result.only_second,
         f"{result.second} is better": result.only_second,
     }
-    better = Chart(
+    return Chart(
         "composition",
         f"On how many of the {result.items:,} items each is better",
         tuple(
@@ -350,18 +372,4 @@ def _(result: PairedComparison) -> View:
         ),
         "; ".join(f"{name}: {numbers.counted(count, 'item')}" for name, count in counts.items()) + ".",
         {},
-    )
-    return View(
-        title=f"{result.first} and {result.second}",
-        headline=headline,
-        sections=(replace(section, charts=(better,)), *input_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
-        columns={
-            "item": differing,
-            "score_first": result.scores[:, 0],
-            "score_second": result.scores[:, 1],
-            "difference": result.scores[:, 0] - result.scores[:, 1],
-        },
-        size=numbers.counted(result.items, "shared item"),
     )

@@ -31,6 +31,11 @@ SHORT_METHODS = (
     "Coverage is measured on models that were held out of the calibration (5 folds, 10 selections each for "
     "random and stratified items).",
 )
+INFLATION_METHODS = (
+    "Per model: the probit line of the others with the slope corrected for noise in the reference scores; "
+    "SE² = scatter + Var(y) + slope² Var(x) + line, Student's t with M − 3 degrees of freedom, one-sided, "
+    "Holm over the models.",
+)
 
 
 @view.register
@@ -140,18 +145,37 @@ def short_section(result: ShortTest) -> Section:
 
 @view.register
 def _(result: Inflation) -> View:
+    section = _inflation_section(result)
+    arrays = (
+        *("score", "reference_score", "predicted", "excess", "low", "high"),
+        *("p_value", "p_holm", "inflated", "outside"),
+    )
+    return View(
+        title="Scores against a reference set",
+        headline=_inflation_headline(result),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
+        provenance=Provenance(method=INFLATION_METHODS, versions=versions_of("numpy", "scipy")),
+        columns={"model": result.models, **{name: getattr(result, name) for name in arrays}},
+        size=f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items",
+    )
+
+
+def _inflation_headline(result: Inflation) -> str:
     flagged = [name for name, bad in zip(result.models, result.inflated, strict=True) if bad]
     if flagged:
         which = numbers.listed(flagged[:5]) + (f" and {len(flagged) - 5} more" if len(flagged) > 5 else "")
-        headline = (
+        return (
             f"{which} score{'s' if len(flagged) == 1 else ''} higher than the reference set predicts, beyond "
             f"chance ({100 * result.confidence:g} % confidence for all {len(result.models)} models together)."
         )
-    else:
-        headline = (
-            f"No model of {len(result.models)} scores higher than the reference set predicts, beyond chance "
-            f"({100 * result.confidence:g} % confidence for all together)."
-        )
+    return (
+        f"No model of {len(result.models)} scores higher than the reference set predicts, beyond chance "
+        f"({100 * result.confidence:g} % confidence for all together)."
+    )
+
+
+def _inflation_section(result: Inflation) -> Section:
     sentences = [
         f"Line on the probit scale: slope {result.slope:.2f} (uncorrected for noise "
         f"{result.slope_uncorrected:.2f}), offset {_signed(result.offset)}; {100 * result.noise_share:.0f} % of "
@@ -194,37 +218,11 @@ def _(result: Inflation) -> View:
             }
             for i, name in enumerate(result.models[:CHART_ROWS])
         ),
-        headline,
+        _inflation_headline(result),
         {"x_title": "excess"},
     )
-    section = Section(
+    return Section(
         "Score against the reference set", tuple(sentences), charts=(chart,), tables=(Table("Models", head, rows),)
-    )
-    method = (
-        "Per model: the probit line of the others with the slope corrected for noise in the reference scores; "
-        "SE² = scatter + Var(y) + slope² Var(x) + line, Student's t with M − 3 degrees of freedom, one-sided, "
-        "Holm over the models.",
-    )
-    return View(
-        title="Scores against a reference set",
-        headline=headline,
-        sections=(section, *input_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=method, versions=versions_of("numpy", "scipy")),
-        columns={
-            "model": result.models,
-            "score": result.score,
-            "reference_score": result.reference_score,
-            "predicted": result.predicted,
-            "excess": result.excess,
-            "low": result.low,
-            "high": result.high,
-            "p_value": result.p_value,
-            "p_holm": result.p_holm,
-            "inflated": result.inflated,
-            "outside": result.outside,
-        },
-        size=f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items",
     )
 
 
@@ -294,11 +292,7 @@ def _(result: AgreementLine) -> View:
         ),
         columns={
             "model": result.models,
-            "accuracy": result.accuracy,
-            "estimate": result.estimate,
-            "stderr": result.stderr,
-            "low": result.low,
-            "high": result.high,
+            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
         },
         size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -107,22 +108,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         ),
     )
     words = str(chart.options.get("y_title", ""))
-    scale = alt.Scale(zero=bool(chart.options.get("zero", share)))
-    if chart.options.get("domain"):
-        scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
-    shown = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
-    smallest = (min(shown) if log else max(shown) / 10) if share and shown else math.inf
-    title = error_title(words, smallest) + (" (log scale)" if log else "")
-    labels: dict[str, Any] = {"labelExpr": error_labels(smallest)} if share else number_ticks()
-    if log and shown:  # a little beyond the data, with round numbers inside
-        ends = [min(shown) / 1.2, 1.2 * max(shown)]
-        scale = alt.Scale(type="log", domain=ends, nice=False)
-        labels["values"] = log_ticks(*ends)
-    axis = alt.Axis(**({"tickCount": 6} | labels))
-
-    def vertical(name: str) -> alt.Y:
-        return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
-
+    vertical = _vertical_axis(chart, rows)
     tips = [
         alt.Tooltip("series:N", title="line"),
         alt.Tooltip("x:Q", title=str(chart.options.get("x_title", "")), format=".4~g"),
@@ -153,6 +139,24 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         ticks = alt.Chart(data_of(rug)).mark_tick(color=LIGHT.ceiling, thickness=2, height=12, opacity=0.8)
         layers.append(ticks.encode(x=x, y=alt.YValue(height - 6)))
     return alt.layer(*layers, height=height)
+
+
+def _vertical_axis(chart: Chart, rows: list[dict[str, Any]]) -> Callable[[str], alt.Y]:
+    """The vertical position by a column of the rows, all on one axis."""
+    log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
+    scale = alt.Scale(zero=bool(chart.options.get("zero", share)))
+    if chart.options.get("domain"):
+        scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
+    values = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
+    smallest = (min(values) if log else max(values) / 10) if share and values else math.inf
+    title = error_title(str(chart.options.get("y_title", "")), smallest) + (" (log scale)" if log else "")
+    labels: dict[str, Any] = {"labelExpr": error_labels(smallest)} if share else number_ticks()
+    if log and values:  # a little beyond the data, with round numbers inside
+        ends = [min(values) / 1.2, 1.2 * max(values)]
+        scale = alt.Scale(type="log", domain=ends, nice=False)
+        labels["values"] = log_ticks(*ends)
+    axis = alt.Axis(**({"tickCount": 6} | labels))
+    return lambda name: alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
 
 
 def _ends(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

@@ -24,37 +24,10 @@ SLANTED: dict[str, Any] = {"labelAngle": 40, "labelAlign": "right"}
 
 
 def matrix(chart: Chart) -> alt.TopLevelMixin:
-    """Draw a value per row and column as a shade, with its number; the diagonal in its own colour, if wanted."""
-    percent, diagonal = bool(chart.options.get("percent", True)), bool(chart.options.get("diagonal"))
+    """Draw a value per row and column as a shade, with its number; the diagonal may have its own colour."""
     rows_ = list(dict.fromkeys(str(row["row"]) for row in chart.rows))
     columns = list(dict.fromkeys(str(row["column"]) for row in chart.rows))
-    values = [abs(float(row["value"])) for row in chart.rows if row["value"] is not None]
-    top = max(values, default=1.0) or 1.0
-    bottom = 0.8 * min(values, default=0.0) if chart.options.get("contrast") else 0.0
     text = chart.options.get("text", max(len(rows_), len(columns)) <= _MOST_WITH_TEXT)
-    smallest = float(text) if isinstance(text, float) else 0.0
-    cells = []
-    for row in chart.rows:
-        known = row["value"] is not None
-        value = float(row["value"]) if known else 0.0
-        shade = (abs(value) - bottom) / (top - bottom) if known and top > bottom else 0.0
-        on = str(row["row"]) == str(row["column"])
-        if diagonal and not on:
-            shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
-        written = numbers.NOTHING if not known else numbers.percent(value) if percent else f"{value:,.3g}"
-        number = "" if not known else f"{100 * value:.0f}" if percent else f"{value:,.3g}"
-        cells.append(
-            {
-                "row": str(row["row"]),
-                "column": str(row["column"]),
-                "value": value if known else None,
-                "shade": round(0.08 + 0.87 * shade, 3) if shade else 0.0,
-                "side": "ceiling" if diagonal and not on else "floor",
-                "text": number if text and known and abs(value) > smallest and value != 0 else "",
-                "ink": "paper" if shade > 0.62 else "ink",
-                "shown": str(row.get("shown") or written),
-            }
-        )
     flat: dict[str, Any] = {"ticks": False, "domain": False, "labelLimit": 190}
     # Names stand upright where a column is wide enough for the longest, on a phone too.
     slanted = max(map(len, columns), default=0) > _LETTERS / max(1, len(columns))
@@ -79,7 +52,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("column:N", title=x_title(chart, "column")),
         alt.Tooltip("shown:N", title="value"),
     ]
-    base = alt.Chart(data_of(cells)).encode(x=x, y=y, tooltip=tips)
+    base = alt.Chart(data_of(_matrix_cells(chart, text))).encode(x=x, y=y, tooltip=tips)
     opacity = alt.Opacity("shade:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
     layers = [base.mark_rect().encode(color=alt.Color("side:N", scale=sides, legend=None), opacity=opacity)]
     if text:
@@ -92,6 +65,38 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
         side = max(4, round(24 * _CELL / len(rows_)))
     layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent")
     return layered.properties(height=side * max(1, len(rows_)))
+
+
+def _matrix_cells(chart: Chart, text: Any) -> list[dict[str, Any]]:
+    """The cells with their shade and number; ``text`` says whether numbers are written, or above which value."""
+    percent, diagonal = bool(chart.options.get("percent", True)), bool(chart.options.get("diagonal"))
+    values = [abs(float(row["value"])) for row in chart.rows if row["value"] is not None]
+    top = max(values, default=1.0) or 1.0
+    bottom = 0.8 * min(values, default=0.0) if chart.options.get("contrast") else 0.0
+    smallest = float(text) if isinstance(text, float) else 0.0
+    cells = []
+    for row in chart.rows:
+        known = row["value"] is not None
+        value = float(row["value"]) if known else 0.0
+        shade = (abs(value) - bottom) / (top - bottom) if known and top > bottom else 0.0
+        on = str(row["row"]) == str(row["column"])
+        if diagonal and not on:
+            shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
+        written = numbers.NOTHING if not known else numbers.percent(value) if percent else f"{value:,.3g}"
+        number = "" if not known else f"{100 * value:.0f}" if percent else f"{value:,.3g}"
+        cells.append(
+            {
+                "row": str(row["row"]),
+                "column": str(row["column"]),
+                "value": value if known else None,
+                "shade": round(0.08 + 0.87 * shade, 3) if shade else 0.0,
+                "side": "ceiling" if diagonal and not on else "floor",
+                "text": number if text and known and abs(value) > smallest and value != 0 else "",
+                "ink": "paper" if shade > 0.62 else "ink",
+                "shown": str(row.get("shown") or written),
+            }
+        )
+    return cells
 
 
 def joint(chart: Chart) -> alt.TopLevelMixin:
