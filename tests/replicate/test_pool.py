@@ -24,6 +24,7 @@ from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.pool import decode
 from hardpan.replicate.subclasses import keyword_quotas
 from hardpan.replicate.tasks import nearby_classes
+from hardpan.tables import read_columns
 
 
 def png(pixels):
@@ -237,6 +238,11 @@ def test_votes_go_out_and_come_back(make_project, tmp_path, kind):
     path = tmp_path / f"votes.{kind}"
     count = project.export_votes(path)
     assert count == len(stored_votes.all_votes(project)) > 0
+    with pytest.raises(InputError, match=r"votes\.json"):
+        project.export_votes(tmp_path / "votes.json")
+    quality = project.export_frequencies(tmp_path / f"frequencies.{kind}")
+    columns = read_columns(tmp_path / f"frequencies.{kind}")
+    assert [float(value) for value in columns["frequency"]] == [f.value for f in quality.frequencies]
     assert project.import_votes(path, platform="elsewhere") == (count, 0)
     assert project.import_votes(path, platform="elsewhere") == (0, count)
     votes = stored_votes.all_votes(project)

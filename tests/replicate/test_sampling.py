@@ -21,6 +21,7 @@ from hardpan.replicate.sampling import (
     sample,
     sample_again,
 )
+from hardpan.replicate.thresholds import threshold_sweep
 
 
 def table(counts, name="cat", votes=10, start=0):
@@ -84,6 +85,19 @@ def test_threshold_and_top():
     assert sample(candidates, "threshold", per_class=20).shortfalls[0].missing == 11
     assert [image.frequency for image in sample(candidates, "top", per_class=5).images] == [1.0] * 4 + [0.9]
     assert len(sample(candidates, "threshold", per_class=60, threshold=0.5).images) == 59
+
+
+@pytest.mark.parametrize("form", [lambda k: k / 10, lambda k: 0.1 * k, lambda k: 1 - (10 - k) / 10])
+def test_a_frequency_at_the_threshold_belongs_to_the_set(form):
+    """However k of 10 votes was computed; the mean of what is above and the size of the set have closed forms."""
+    rows = table({form(k): 1 for k in range(11)})
+    found = threshold_sweep(rows, per_class=3, steps=11)
+    assert found.candidates.tolist() == list(range(11, 0, -1))
+    assert found.size.tolist() == [3] * 9 + [2, 1]
+    assert found.full_classes.tolist() == [1] * 9 + [0, 0]
+    np.testing.assert_allclose(found.average, (np.arange(11) / 10 + 1) / 2)
+    for k in range(11):
+        assert len(sample(rows, "threshold", 20, threshold=k / 10).images) == 11 - k
 
 
 def test_votes_and_originals_that_are_too_few_are_told():
