@@ -67,7 +67,7 @@ def test_vectors_and_a_sweep(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["digits", "--preset", "huge"], "preset must"),
-        (["nothing.npz"], "is neither a name"),
+        (["nothing.npz"], "nothing.npz"),
         (["digits", "--sweep", "a,b"], "--sweep must"),
         (["digits", "--sweep", "1", "--sweep-preset", "huge"], "--sweep-preset must"),
         (["digits", "--device", "cdua"], "device must"),

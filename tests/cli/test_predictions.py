@@ -83,7 +83,7 @@ def test_logits_said_and_rows_refused(files, hardpan):
         (("verify", "nowhere"), "nowhere"),
         (("import", "none.npy", "--out", "x"), "none.npy"),
         (("import", "none.txt", "--out", "x"), "none.txt"),
-        (("merge", "nowhere", "--out", "x"), "at least two"),
+        (("merge", "nowhere", "--out", "x"), "two or more"),
         (("export", "nowhere", "x.npz"), "nowhere"),
         (("export", "nowhere", "x.npz", "--seeds", "one"), "--seeds"),
     ],

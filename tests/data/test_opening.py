@@ -29,7 +29,6 @@ def test_digits_are_what_scikit_learn_gives():
 def test_an_unknown_name_lists_the_legal_ones(name):
     with pytest.raises(InputError, match="digits") as caught:
         Dataset.open(name)
-    assert "npz" in str(caught.value)
     assert len(str(caught.value)) < 1000
 
 

@@ -241,7 +241,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
     refused("groups", groups=np.zeros(500, dtype=int))
     refused("groups must", objective="reweight", groups=np.zeros(3, dtype=int))
     refused("has no labels", data=Dataset("x", digits.x, digits.ids))
-    refused("neither a name", data="digitz")
+    refused("digitz", data="digitz")
     with pytest.raises(InputError, match=r"\bout\b"):
         training.train(digits, SMALL, out="")
     with pytest.raises(InputError, match=r"\bweights\b"):

@@ -154,8 +154,10 @@ def train(
         for step in evidence.steps
         if step.skipped == "no-torch"
     ]
+    # A flow that cannot be read is refused before anything is trained.
+    passed = None if evidence.config.flow in ("none", "auto", "bundled") else _passed_flow(evidence)
     flow = _train_all(evidence, budget, work, between(tell, 0.02, 0.7))
-    passed = _passed_flow(evidence)
+    passed = passed or _passed_flow(evidence)
     if passed is not None and evidence.config.flow == "bundled" and _late(evidence, budget):
         evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
         passed = None

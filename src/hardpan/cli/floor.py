@@ -55,6 +55,8 @@ def estimate_command(
 
     Example: [bold]hardpan floor estimate digits --out floor[/bold]
     """
+    if data is None and not votes:
+        raise InputError("DATA and --votes: give at least one of them; got neither")
     loaded = None
     if flow:
         from hardpan import flows

@@ -146,8 +146,12 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
     plain = spread(command)
 
     def run(*, backend: str, workers: int | None, address: str, **options: Any) -> R:
-        with execution.parallel(backend, workers=workers, address=address):
-            return plain(**options)
+        try:
+            with execution.parallel(backend, workers=workers, address=address):
+                return plain(**options)
+        except InputError as error:
+            error.args = (named_by_option(str(error), {name: f"--{name}" for name in ("backend", "address")}),)
+            raise
 
     return _extended(plain, run, _options(Where))
 
@@ -177,7 +181,8 @@ def spread(command: Callable[..., R]) -> Callable[..., R]:
             parameters += [option.parameter for option in groups[name][1]]
         elif name != "return":
             parameters.append(inspect.signature(command).parameters[name].replace(annotation=hint))
-    options_of = {item.name: option_name(item) for item in parameters}
+    options_of = {option.strip("-").replace("-", "_"): option for option in map(option_name, parameters)}
+    options_of |= {item.name: option_name(item) for item in parameters}
 
     @functools.wraps(command)
     def run(**values: Any) -> R:
@@ -211,8 +216,10 @@ def named_by_option(message: str, options: Mapping[str, str]) -> str:
     Example:
         >>> named_by_option("learning_rate must be above 0; got -1", {"learning_rate": "--rate"})
         '--rate must be above 0; got -1'
+        >>> named_by_option("count and fraction: give one of them", {"count": "--count", "fraction": "--fraction"})
+        '--count and --fraction: give one of them'
     """
-    names = re.match(r"\w+(?: and \w+)*(?=:| must\b| is needed\b)", message)
+    names = re.match(r"\w+(?:(?:,| and) \w+)*(?=:| must\b| is needed\b| does not\b| ['\"])", message)
     if names is None:
         return message
     return re.sub(r"\w+", lambda word: options.get(word[0], word[0]), names[0]) + message[names.end() :]

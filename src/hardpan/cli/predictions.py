@@ -69,7 +69,7 @@ def info(predictions: Source) -> Report:
 @app.command()
 @printing
 def merge(
-    sources: Annotated[
+    paths: Annotated[
         list[str], typer.Argument(metavar="PREDICTIONS...", help="Stores or files; STORE@hard.json for a subset.")
     ],
     out: NewStore,
@@ -80,7 +80,7 @@ def merge(
     Example: [bold]hardpan predictions merge seeds-0-2 seeds-3-5 --out all-seeds[/bold]
     """
     with progress_on_stderr() as progress:
-        return merge_stores(sources, out, **options, progress=progress)
+        return merge_stores(paths, out, **options, progress=progress)
 
 
 @app.command()

@@ -157,7 +157,7 @@ def subset(
     stated = {name: value for name, value in rules.items() if value is not None}
     if len(stated) != 1:
         listed = ", ".join(stated) or "none"
-        raise InputError(f"give exactly one of threshold, quantile, fraction and count; got {listed}")
+        raise InputError(f"threshold, quantile, fraction and count: give exactly one of them; got {listed}")
     rule, value = next(iter(stated.items()))
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{rule} must be a number; got {value!r}")

@@ -8,6 +8,7 @@ tests/data/samples.py. To add a published dataset, add its files with their sums
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import os
 from collections.abc import Mapping, Sequence
@@ -103,6 +104,18 @@ def open_dataset(
     return dataset if options.name is None else dataclasses.replace(dataset, name=str(options.name))
 
 
+def _unknown(source: str) -> str:
+    """Why a text is no dataset: a URL, a path that does not exist, or a name, with the names that are close."""
+    short = source if len(source) <= 200 else source[:197] + "..."
+    if "://" in source:
+        return f"dataset {short!r} is a URL; download the file and give its path"
+    if Path(source).suffix or os.sep in source:
+        return f"dataset {short!r}: no such file or folder; give a path that exists, or a name such as {BUNDLED[0]}"
+    close = difflib.get_close_matches(source, names(), 1)
+    hint = f"did you mean {close[0]}? Names" if close else "names"
+    return f"dataset {short!r} is neither a name nor an existing file or folder; {hint}: {', '.join(names())}"
+
+
 def _open_path(
     source: Any, options: DataOptions, mirror: str | None, cache: str | os.PathLike[str] | None
 ) -> Dataset:
@@ -122,11 +135,7 @@ def _open_path(
         return dataset if options.class_names is None else _renamed_classes(dataset, options.class_names)
     path = Path(source)
     if not source or not _exists(path):
-        short = source if len(source) <= 200 else source[:197] + "..."
-        raise InputError(
-            f"dataset {short!r} is neither a name ({', '.join(names())}) nor an existing file or folder "
-            f"({', '.join(FORMATS)})"
-        )
+        raise InputError(_unknown(source))
     if not (path.is_dir() or path.is_file()):
         raise InputError(f"{path}: is neither a file nor a folder, but a pipe or a device; give a file or folder")
     for kind, reader in FORMATS.items():

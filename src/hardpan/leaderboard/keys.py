@@ -235,7 +235,10 @@ def _places(scores: Floats) -> NDArray[np.int64]:
 def _answers(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     missing = [name for name in ("answers", "key") if getattr(outcomes, name) is None]
     if missing or outcomes.answers is None or outcomes.key is None:
-        raise InputError(f"outcomes has no {' and no '.join(missing)}; wrong keys show in what models answered")
+        raise InputError(
+            f"outcomes has no {' and no '.join(missing)}, which the search for wrong keys needs; give logs with "
+            "answers, or a table with columns answer and key"
+        )
     return outcomes.answers.reshape(*outcomes.answers.shape[:2], -1), outcomes.key
 
 

@@ -78,7 +78,9 @@ def groups_of(outcomes: Outcomes, cluster: bool | str) -> Groups | None:
         raise InputError(f"cluster must be True, False or the name of a group column; got {cluster!r}")
     known = ", ".join(outcomes.groups) or "none"
     if isinstance(cluster, str) and cluster not in outcomes.groups:
-        raise InputError(f"cluster {cluster!r} is not a group column of the items; there are: {known}")
+        raise InputError(
+            f"cluster {cluster!r} is not a column of item groups (known: {known}); read it with groups (--groups)"
+        )
     for name in (cluster,) if isinstance(cluster, str) else outcomes.groups:
         labels, codes = np.unique(np.asarray(outcomes.groups[name]).astype(np.str_), return_inverse=True)
         if len(labels) >= 2 and (isinstance(cluster, str) or len(labels) < outcomes.n_items):

@@ -56,7 +56,8 @@ def read_key(path: Path | None) -> bytes:
             mode = stat.S_IMODE(path.stat().st_mode)
             text = path.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{origin} cannot be read ({error}); give the file that ledger init wrote") from error
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise InputError(f"{origin} cannot be read ({reason}); give the file that ledger init wrote") from error
         if os.name == "posix" and mode & 0o077:
             raise InputError(f"{origin} can be read by others (mode {mode:04o}); run: chmod 600 {path}")
     try:

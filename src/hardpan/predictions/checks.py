@@ -204,14 +204,15 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
     total = _shared_sum(usable)
     if total is not None:
         raise InputError(
-            f"{what}: rows are not negative and all sum to about {total:.6g}; pass normalize=True (--normalize) to "
-            "divide rows by their sums, or outputs='logits' (--outputs logits) if they are logits"
+            f"{what}: rows are not negative and all sum to about {total:.6g}; import them with normalize=True "
+            "(hardpan predictions import --normalize), or outputs='logits' (--outputs logits) if they are logits"
         )
     if usable.min() < 0 or usable.max() > 1:
         return "logits"
     raise InputError(
-        f"{what}: rows are within 0..1 but do not sum to 1: probabilities of independent classes, or logits? pass "
-        "outputs='logits' (--outputs logits), or normalize=True (--normalize)"
+        f"{what}: rows are within 0..1 but do not sum to 1: probabilities of independent classes, or logits? "
+        "import them with outputs='logits' (hardpan predictions import --outputs logits), or normalize=True "
+        "(--normalize)"
     )
 
 

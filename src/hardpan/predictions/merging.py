@@ -59,7 +59,7 @@ def merge(
         progress: called with a step and the fraction done.
     """
     if isinstance(paths, (str, bytes)) or not isinstance(paths, Sequence) or len(paths) < 2:
-        raise InputError(f"paths must be a list of at least two sources; got {paths!r}")
+        raise InputError(f"paths must be two or more stores or files; got {paths!r}")
     for path in (*paths, out):
         as_path("out" if path is out else "paths", path)
     if _canonical(out) in {_canonical(path) for path in paths}:

@@ -564,7 +564,7 @@ def excluded_rows(
     for pattern in exclude:
         hits = np.array([fnmatch.fnmatchcase(name, pattern) for name in models], dtype=np.bool_)
         if not hits.any():
-            raise InputError(f"exclude pattern {pattern!r} matches no model; the models are {few(models, 5)}")
+            raise InputError(f"exclude {pattern!r} matches no model; the models are {few(models, 5)}")
         out |= hits
     if groups:
         known = sorted(set(group))
