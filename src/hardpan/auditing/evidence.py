@@ -17,7 +17,7 @@ from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.models import Model
 from hardpan.bayes.floors.votes import Annotations
 from hardpan.data.dataset import Dataset, Split
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.intervals import check_confidence
@@ -80,12 +80,10 @@ class AuditConfig:
         check_confidence(self.confidence)
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, float)) or not self.budget > 0:
             raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
-        if self.ensemble not in ENSEMBLES:
-            raise InputError(f"ensemble must be one of {', '.join(ENSEMBLES)}; got {self.ensemble!r}")
+        one_of("ensemble", self.ensemble, ENSEMBLES)
         if not isinstance(self.held_out, bool):
             raise InputError(f"held_out must be True or False; got {self.held_out!r}")
-        if not isinstance(self.label_noise, (int, float)) or not 0.0 <= self.label_noise < 1.0:
-            raise InputError(f"label_noise must be a rate from 0 to below 1; got {self.label_noise!r}")
+        real_number("label_noise", self.label_noise, "[0, 1)")
         for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("seeds", 1)):
             whole_number(name, getattr(self, name), least)
 

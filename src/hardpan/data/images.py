@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hardpan import files
 from hardpan.data.arrays import SPLIT_WORDS
 from hardpan.data.dataset import Dataset, DataWarning, content_ids
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.safe_files import check_memory, few, folder_entries, reason
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def decode(
         where: what to call the collection in messages.
         resize: make every image this many pixels wide and high; None keeps the size if there is only one.
     """
-    if resize is not None and (isinstance(resize, bool) or not isinstance(resize, int) or not 1 <= resize <= 4096):
-        raise InputError(f"resize must be a whole number of pixels from 1 to 4096; got {resize!r}")
+    if resize is not None:
+        whole_number("resize", resize, 1, 4096)
 
     def name_of(row: int) -> str:
         item = pictures[row]

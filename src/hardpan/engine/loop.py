@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hardpan.engine.checkpoints import join_tensors, load_checkpoint, save_checkpoint, tensors_of
 from hardpan.engine.distributed import barrier, is_main, mean_values
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.execution import Progress
 
 BEST = "best/"
@@ -119,11 +119,8 @@ def run_epochs(
     Raises:
         Diverged: a mean is NaN or infinite; the last checkpoint is from before.
     """
-    if config.epochs < 1 or config.checkpoint_every < 1 or config.patience < 0:
-        raise InputError(
-            f"epochs and checkpoint_every must be at least 1 and patience at least 0; got {config.epochs}, "
-            f"{config.checkpoint_every} and {config.patience}"
-        )
+    for name, least in (("epochs", 1), ("checkpoint_every", 1), ("patience", 0)):
+        whole_number(name, getattr(config, name), least)
     history = _resume(task, folder, settings)
     clock = _Clock(task, config.epochs, history.resumed_at, progress if is_main() else None, label)
     for epoch in range(len(history.epochs), config.epochs):
@@ -150,8 +147,7 @@ def _judge(task: Task, config: LoopConfig, history: History, values: Mapping[str
     """Keep the weights of an epoch that is the best so far; stop where none has been better for long enough."""
     if not config.monitor:
         return
-    if config.monitor not in values:
-        raise InputError(f"monitor must be one of {', '.join(values)}; got {config.monitor!r}")
+    one_of("monitor", config.monitor, values)
     epoch = len(history.epochs) - 1
     if history.best_epoch < 0 or values[config.monitor] < history.epochs[history.best_epoch][config.monitor]:
         history.best_epoch = epoch

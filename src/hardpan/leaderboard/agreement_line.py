@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, real_number, whole_number
 from hardpan.files import record
 from hardpan.leaderboard.sampling import Floats
 from hardpan.predictions import Predictions
@@ -110,11 +110,8 @@ def agreement(
         True
     """
     level = check_confidence(confidence)
-    number = isinstance(transfer_error, (int, float)) and not isinstance(transfer_error, bool)
-    if not number or not 0 <= transfer_error < 1:
-        raise InputError(f"transfer_error must be a fraction of at least 0, such as 0.015; got {transfer_error!r}")
-    if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 20:
-        raise InputError(f"resamples must be a whole number of at least 20; got {resamples!r}")
+    real_number("transfer_error", transfer_error, "[0, 1)")
+    whole_number("resamples", resamples, 20)
     names, old, truth, new = _checked(predictions_old, labels, predictions_new)
     right = old == truth
     first, second = np.triu_indices(len(old), 1)

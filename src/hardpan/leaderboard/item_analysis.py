@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
@@ -180,10 +180,8 @@ def items(
         (True, True)
     """
     outcomes = as_outcomes(outcomes, models=2)
-    if model not in MODELS:
-        raise InputError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
-    if isinstance(choices, bool) or not isinstance(choices, (int, np.integer)) or choices < 2:
-        raise InputError(f"choices must be a whole number of at least 2; got {choices!r}")
+    one_of("model", model, MODELS)
+    whole_number("choices", choices, 2)
     rows, columns, used = _with_scores(outcomes.item_scores())
     few, rasch, robust = len(used) < FEW_MODELS, model == "rasch", not is_binary(outcomes)
     guessing = 1.0 / choices if model == "3pl" else 0.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
@@ -191,10 +191,8 @@ def shorten(
     outcomes = as_outcomes(outcomes, models=FOLDS, items=6)
     level = check_confidence(confidence)
     n = outcomes.n_items
-    if isinstance(items, bool) or not isinstance(items, (int, np.integer)) or not 5 <= items < n:
-        raise InputError(f"items must be a whole number from 5 to {n - 1}, fewer than the test has; got {items!r}")
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    whole_number("items", items, 5, n - 1)
+    one_of("method", method, METHODS)
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     if not known.any(axis=0).all():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 
 
 def parse_step(step: float | str | Fraction) -> Fraction:
@@ -162,10 +162,8 @@ def check_step(examples: int, step: Fraction, submissions: int, delta: float) ->
 
 
 def _check_bound(examples: int, submissions: int, delta: float) -> None:
-    if examples < 1:
-        raise InputError(f"examples must be at least 1; got {examples}")
-    if submissions < 1:
-        raise InputError(f"submissions must be at least 1; got {submissions}")
+    whole_number("examples", examples, 1)
+    whole_number("submissions", submissions, 1)
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20")
 

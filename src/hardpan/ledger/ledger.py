@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardpan
-from hardpan.errors import InputError
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 from hardpan.files import as_path, locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing
@@ -153,10 +153,8 @@ def create(
         answers = read_answers(Path(labels), LABEL_COLUMNS)
         labels, ids = answers.values, answers.ids if ids is None else ids
     codes, class_names = encode_labels(labels, classes)
-    if not 0 <= holdout < 1:
-        raise InputError(f"holdout must lie in [0, 1); got {holdout}; 0.5 holds out every second example")
-    if not 0 < delta < 1:
-        raise InputError(f"delta must lie between 0 and 1; got {delta}")
+    real_number("holdout", holdout, "[0, 1)")
+    real_number("delta", delta, "(0, 1)")
     if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
         raise InputError(
             f"ids must name each of the {len(codes)} labels once; got {len(set(ids))} different of {len(ids)}"

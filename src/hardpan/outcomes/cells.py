@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.numbers import counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
 from hardpan.safe_files import few
@@ -77,8 +77,7 @@ class Cells:
     """Collects scores by model and item; 24 bytes per score, whatever the size of the files."""
 
     def __init__(self, unparsed: str = "wrong", max_score: float | None = None) -> None:
-        if unparsed not in UNPARSED:
-            raise InputError(f"unparsed must be one of {', '.join(UNPARSED)}; got {unparsed!r}")
+        one_of("unparsed", unparsed, UNPARSED)
         if max_score is not None and not (
             isinstance(max_score, (int, float)) and math.isfinite(max_score) and max_score > 0
         ):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.numbers import counted
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells
@@ -52,8 +52,7 @@ def read(
     if isinstance(source, Outcomes):
         return source
     cells = Cells(unparsed, max_score)
-    if options.rows is not None and options.rows not in tables.ROWS:
-        raise InputError(f"rows must be one of {', '.join(tables.ROWS)}; got {options.rows!r}")
+    one_of("rows", options.rows, (*tables.ROWS, None))
     if isinstance(source, np.ndarray) or _is_matrix(source):
         matrix = _turned(np.asarray(source), options)
         if max_score is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardpan import tables
-from hardpan.errors import InputError
+from hardpan.errors import InputError, real_number, whole_number
 from hardpan.files import record
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.samples import current_sample
@@ -169,10 +169,10 @@ def hardest_images(
     """
     if per_class is not None and count is not None:
         raise InputError(f"give per_class or count, not both; got {per_class} and {count}")
-    if not 0.0 < fraction <= 1.0:
-        raise InputError(f"fraction must lie above 0 and up to 1; got {fraction!r}")
-    if min(per_class or 1, count or 1) < 1 or 0 in (per_class, count):
-        raise InputError(f"per_class and count must be at least 1; got {per_class} and {count}")
+    real_number("fraction", fraction, "(0, 1]")
+    for name, value in (("per_class", per_class), ("count", count)):
+        if value is not None:
+            whole_number(name, value, 1)
     names = sorted(easiness)
     tie = np.random.default_rng(seed).permutation(len(names))
     order = [names[k] for k in np.lexsort((tie, np.array([easiness[name] for name in names])))]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, real_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.replicate.folder import ProjectFolder
@@ -259,8 +259,7 @@ def quality_of(votes: Sequence[StoredVote], *, min_informedness: float = MIN_INF
     negative ones at its lower limit (Clopper–Pearson, 90 % two-sided), is below ``min_informedness``: nobody is
     flagged for bad luck on a few controls; workers who select at random, all or nothing are, after enough of them.
     """
-    if not -1.0 <= min_informedness <= 1.0:
-        raise InputError(f"min_informedness must lie between -1 and 1; got {min_informedness!r}")
+    real_number("min_informedness", min_informedness, "[-1, 1]")
     workers = worker_quality(votes, min_informedness)
     bad = {item.worker_id for item in workers if item.flagged}
     frequencies = selection_frequencies(votes, bad)

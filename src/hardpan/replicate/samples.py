@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardpan import files
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality
 from hardpan.replicate.sampling import MIN_VOTES, UNKNOWN_VOTES, Annotated, Sample, sample, sample_again
@@ -46,8 +46,7 @@ def draw_sample(
     from hardpan.replicate.database.votes import all_votes
 
     project.check_open()
-    if source not in SOURCES:
-        raise InputError(f"source must be one of {', '.join(SOURCES)}; got {source!r}")
+    one_of("source", source, SOURCES)
     settings = {
         "strategy": strategy if source == "votes" else "threshold",
         "per_class": per_class,

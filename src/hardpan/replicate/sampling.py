@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats, tables
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, one_of, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -469,9 +469,7 @@ def _instead(item: SampledImage, subclass: str) -> SampledImage:
 
 
 def _check(strategy: str, per_class: int, threshold: float, min_votes: int) -> None:
-    if strategy not in STRATEGIES:
-        raise InputError(f"strategy must be one of {', '.join(STRATEGIES)}; got {strategy!r}")
+    one_of("strategy", strategy, STRATEGIES)
     whole_number("per_class", per_class, 1)
-    if not 0.0 <= threshold <= 1.0:
-        raise InputError(f"threshold must lie between 0 and 1; got {threshold!r}")
+    real_number("threshold", threshold, "[0, 1]")
     whole_number("min_votes", min_votes, 0)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from hardpan import numbers
-from hardpan.errors import InputError
+from hardpan.errors import one_of
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
@@ -78,8 +78,7 @@ class Problem:
     examples: Chart | None = None
 
     def __post_init__(self) -> None:
-        if self.severity not in SEVERITIES:
-            raise InputError(f"severity must be one of {', '.join(SEVERITIES)}; got {self.severity!r}")
+        one_of("severity", self.severity, SEVERITIES)
 
 
 @record

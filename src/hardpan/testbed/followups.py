@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
@@ -102,10 +102,8 @@ def true_accuracy(accuracy: float, duplicates: float, on_duplicates: float = 1.0
         >>> round(true_accuracy(0.93, 0.08), 3)
         0.924
     """
-    if not 0 <= duplicates < 1:
-        raise InputError(f"duplicates must be a fraction in [0, 1); got {duplicates}")
-    if not 0 <= on_duplicates <= 1:
-        raise InputError(f"on_duplicates must be an accuracy in 0..1; got {on_duplicates}")
+    real_number("duplicates", duplicates, "[0, 1)")
+    real_number("on_duplicates", on_duplicates, "[0, 1]")
     value = (accuracy - duplicates * on_duplicates) / (1 - duplicates)
     if not 0 <= accuracy <= 1 or not -1e-9 <= value <= 1 + 1e-9:
         raise InputError(

@@ -44,7 +44,7 @@ from hardpan.bayes.floors.votes import (
 )
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset, Split
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, real_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -98,12 +98,10 @@ class FloorConfig:
             ("calibrations", self.calibrations, tuple(CALIBRATIONS)),
         ):
             for name in names:
-                if name not in known:
-                    raise InputError(f"{argument} must be among {', '.join(known)}; got {name!r}")
+                one_of(argument, name, known)
         if not isinstance(self.held_out, bool):
             raise InputError(f"held_out must be True or False; got {self.held_out!r}")
-        if not 0.0 <= self.label_noise < 1.0:
-            raise InputError(f"label_noise must be a rate from 0 to below 1; got {self.label_noise!r}")
+        real_number("label_noise", self.label_noise, "[0, 1)")
         if not self.budget > 0:
             raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
 

@@ -10,7 +10,7 @@ from scipy import optimize
 from scipy.special import log_softmax, pdtr, pdtrc
 
 from hardpan.bayes.floors.inputs import Floats, Labels, as_labels, as_probabilities, mean_estimate
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.estimates import Estimate
 
 SMALLEST = 1e-12  # a probability of exactly 0 has no logarithm
@@ -238,8 +238,7 @@ CALIBRATIONS: dict[str, Callable[[Floats, Labels], Calibrator]] = {
 
 def fit_calibration(name: str, probs: Floats, labels: Labels) -> Calibrator:
     """Fit the calibration of that name."""
-    if name not in CALIBRATIONS:
-        raise InputError(f"calibration must be one of {', '.join(CALIBRATIONS)}; got {name!r}")
+    one_of("calibration", name, CALIBRATIONS)
     return CALIBRATIONS[name](probs, labels)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.bayes.floors.inputs import Labels, as_classes, as_features, as_labels, share_estimate
 from hardpan.bayes.floors.neighbours import cover_hart
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
@@ -80,8 +80,7 @@ def henze_penrose(
     rows = as_features("x", x)
     classes = as_labels("labels", labels, len(rows))
     k = as_classes(n_classes, classes)
-    if most < 3:
-        raise InputError(f"most must be at least 3; got {most}")
+    whole_number("most", most, 3)
     total = len(rows)
     order = np.random.default_rng([seed, 0]).permutation(total)[:most]
     rows, classes = rows[order], classes[order]

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of
 from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Decision, Image, Pair, Quota, SampleRow
 from hardpan.replicate.database.people import check_use
@@ -99,10 +99,8 @@ def decide(
     Returns:
         Whether it was new.
     """
-    if step not in STEPS:
-        raise InputError(f"step must be one of {', '.join(STEPS)}; got {step!r}")
-    if verdict not in STEPS[step]:
-        raise InputError(f"verdict of {step} must be one of {', '.join(STEPS[step])}; got {verdict!r}")
+    one_of("step", step, STEPS)
+    one_of(f"verdict of {step}", verdict, STEPS[step])
     check_text("note", note)
     check_text("submission_key", submission_key, 200)
     check_text("subject", subject)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, one_of, whole_number
 from hardpan.replicate.database.connection import check_text, log
 from hardpan.replicate.database.models import Answer, Assignment, Decision, Event, Invitation, Worker
 from hardpan.replicate.folder import ProjectFolder
@@ -87,10 +87,8 @@ def invite(
     project: ProjectFolder, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
 ) -> Invited:
     """Make an invitation for ``uses`` people of one role, valid for ``seconds`` (without end if None)."""
-    if role not in ROLES:
-        raise InputError(f"role must be one of {', '.join(ROLES)}; got {role!r}")
-    if not 1 <= uses <= MOST_USES:
-        raise InputError(f"uses must be a number from 1 to {MOST_USES:,}; got {uses}")
+    one_of("role", role, ROLES)
+    whole_number("uses", uses, 1, MOST_USES)
     check_text("label", label)
     now = project.clock()
     name = new_name()

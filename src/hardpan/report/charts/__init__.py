@@ -73,7 +73,7 @@ from typing import Any
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
-from hardpan.errors import InputError
+from hardpan.errors import one_of
 from hardpan.report.charts import bars, curves, grids, intervals, points
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
@@ -193,8 +193,7 @@ def spec(chart: Chart) -> dict[str, Any]:
         >>> drawn["description"], drawn["width"]
         ('One bar: cat 3.', 'container')
     """
-    if chart.drawing not in KINDS:
-        raise InputError(f"drawing must be one of {', '.join(KINDS)}; got {chart.drawing!r}")
+    one_of("drawing", chart.drawing, KINDS)
     # Altair would check every mark, scale and axis against its JSON schema; the tests check each kind once.
     with debug_mode(False):
         drawn: dict[str, Any] = KINDS[chart.drawing](chart).to_dict(validate=False)
