@@ -328,6 +328,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "a dataset": (npz(x=np.zeros((4, 2)), y=[0, 1, 0, 1]), {}, "dataset"),
     "predictions without labels": (npz(predictions=[[0, 1]]), {}, "labels"),
     "predictions without labels, JSON": (text("s.json", '{"predictions": {"a": [0, 1]}}'), {}, "labels"),
+    "labels without predictions": (text("s.json", '{"predictions": {}, "labels": [0, 1]}'), {}, "predictions"),
     "four dimensions": (npy(np.zeros((2, 2, 2, 2))), {}, "scores"),
     "an array of objects": (lambda folder: np.array([["a", "b"]]), {}, "scores"),
     "permuted classes": (

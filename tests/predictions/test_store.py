@@ -15,6 +15,7 @@ from tests.predictions.made import labels, logits, names, probabilities
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions, describe, export, merge, verify
 from hardpan.predictions.recorder import Recorder
+from hardpan.predictions.store import is_store
 
 N, C = 100, 7
 
@@ -28,7 +29,9 @@ def made(path, **options):
 @pytest.mark.parametrize("remote", [False, True])
 def test_what_was_written_is_read_back_bit_for_bit(tmp_path, dtype, remote):
     path = f"memory://{tmp_path.name}-{dtype}" if remote else tmp_path / "run"
+    assert not is_store(path)
     written = made(path, dtype=dtype, split=["train"] * 80 + ["test"] * 20, config={"lr": 0.1})
+    assert is_store(path)
     given = probabilities(2, 3, N, C, dtype=dtype)
     for seed in (0, 1):
         for epoch in range(3):

@@ -227,9 +227,11 @@ def test_what_the_draws_cannot_show_is_in_the_interval() -> None:
         assert estimate.high - estimate.low < 1e-3 * estimate.value
 
 
-def test_the_cap_is_said() -> None:
-    estimate = bayes.gaussian(3 * np.eye(10), rtol=1e-6, max_draws=10_000)
-    assert estimate.n <= 10_000
+@pytest.mark.parametrize("method", ["importance", "hdr", "montecarlo", "chernoff"])
+def test_the_cap_is_used_and_said(method: str) -> None:
+    covs = np.tile([[1.0], [2.0], [1.0], [1.0]], 4) if method == "chernoff" else None
+    estimate = bayes.gaussian(3 * np.eye(4), covs=covs, method=method, rtol=1e-6, max_draws=10_000)
+    assert 5_000 < estimate.n <= 10_000
     assert any("cap" in note for note in estimate.notes)
 
 
