@@ -36,7 +36,7 @@ def init(
 
     Publish the commitment and the head that it prints; keep the key file secret.
 
-    Example: [bold]hardpan ledger init book --labels labels.csv --key owner.key[/bold]
+    Example: [bold]hardpan ledger init book --labels labels.csv --key owner.key --holdout 0.5[/bold]
     """
     return ledger.create(folder, labels, key, **options).status()
 
