@@ -47,7 +47,7 @@ from hardpan.data.opening import split_options
 from hardpan.errors import InputError, seconds
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.execution.mapping import between
+from hardpan.execution.mapping import between, no_progress
 from hardpan.files import TRANSIENT, record
 from hardpan.report.base import Report
 from hardpan.report.files import missing_parents, remove_if_empty
@@ -159,7 +159,7 @@ def audit(
     """
     reading, changes = split_options(changes)
     config = _settings(config, predictions, changes)
-    tell = progress or (lambda step, fraction: None)
+    tell = progress or no_progress
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     evidence = _gather(Dataset.open(dataset, **reading), config)

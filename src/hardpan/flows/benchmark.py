@@ -19,6 +19,7 @@ from hardpan import files, numbers, stats
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.flows import formats
 from hardpan.flows.config import SynthesizeConfig
@@ -140,7 +141,7 @@ def synthesize(
     )
     temperature, *others = temperatures
     exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
-    unfinished, report = _unfinished(folder, settings), progress or (lambda step, fraction: None)
+    unfinished, report = _unfinished(folder, settings), progress or no_progress
     try:
         for number in range(count := -(-config.n // BLOCK)):
             report(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / count)

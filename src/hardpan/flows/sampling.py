@@ -15,6 +15,7 @@ from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.flows.flow import Flow, fingerprint
 from hardpan.report.base import Report
@@ -81,7 +82,7 @@ def sample_temperatures(
         raise InputError(f"flow {name!r} draws feature vectors, which have no pictures; pass a flow of images")
     if not temperatures or len(set(temperatures)) < len(temperatures):
         raise InputError(f"temperatures must be different numbers; got {list(temperatures)}")
-    report = progress or (lambda step, fraction: None)
+    report = progress or no_progress
     images, labels, errors = [], [], []
     for number, temperature in enumerate(temperatures):
         report(f"temperature {temperature:g}", number / len(temperatures))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import FULL_DISK, InputError
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import as_path, replacing
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.predictions import Predictions
@@ -55,7 +56,7 @@ def export(
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as partial:
-            writer(partial, selected, progress or (lambda step, fraction: None))
+            writer(partial, selected, progress or no_progress)
     except OSError as error:
         if error.errno in FULL_DISK:
             raise InputError(

@@ -17,6 +17,7 @@ import hardpan
 from hardpan import files, tables
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectFolder, resized
 from hardpan.replicate.samples import current_sample, sample_problems
@@ -139,7 +140,7 @@ def _assemble(
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
             _record(project, lineage, formats, author, license_, unreviewed_ok)
         return Assembled(str(target), lineage)
-    report = progress or (lambda step, fraction: None)
+    report = progress or no_progress
     report("checking the sample", 0.0)
     sample = current_sample(project)
     waiting = duplicate_queue(project, most=10**9)

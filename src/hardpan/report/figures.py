@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from hardpan import numbers
 from hardpan.estimates import Estimate
-from hardpan.report.sections import Chart
+from hardpan.report.sections import Chart, fields_of
 
 
 def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: str, at_one: str = "") -> Chart:
@@ -21,7 +21,7 @@ def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: st
         'The Bayes error goes from 2.00 % at temperature 0.5 to 16.0 % at 1.'
     """
     pairs = sorted(zip(temperatures, estimates, strict=True), key=lambda pair: pair[0])
-    rows = tuple({"x": float(t), "y": e.value, "low": e.low, "high": e.high} for t, e in pairs)
+    rows = tuple({"x": float(t), **fields_of(e, "y")} for t, e in pairs)
     (first, lowest), (last, highest) = pairs[0], pairs[-1]
     return Chart(
         "curve",

@@ -17,6 +17,7 @@ from hardpan.bayes.floors.spanning_tree import minimal_spanning_tree
 from hardpan.errors import InputError, real_number, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.studies.floor_estimators import ESTIMATORS, FloorEstimator, find_estimator
@@ -119,7 +120,7 @@ def run_bench(
     if "tree" in estimators:
         minimal_spanning_tree(np.eye(3))  # compiled or read from the cache now, not in the first measurement
     log = _Log(None if out is None else Path(out) / CELLS)
-    tell = progress or (lambda step, fraction: None)
+    tell = progress or no_progress
     plan = [
         (source, floor, n, run)
         for source in config.sources

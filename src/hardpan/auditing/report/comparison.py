@@ -13,7 +13,7 @@ from hardpan.bayes.floors import report as floors
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.report.sections import Chart, Provenance, Section, Table, fields_of
 
 SMALLEST_SHOWN = 1e-12
 MEASURES = {
@@ -172,8 +172,7 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
         status = "not refuted" if entry is None else entry.status
         role = "refuted" if status in ("refuted", "assumption rejected") else "ceiling"
         reason = item.method if entry is None else floors.reason(entry)
-        ends = {"value": item.value, "low": item.low, "high": item.high}
-        rows.append({"name": name, **ends, "role": role, "status": status, "reason": reason})
+        rows.append({"name": name, **fields_of(item), "role": role, "status": status, "reason": reason})
     words = "; ".join(f"{name} {_cell(found, measure, name)}" for name in ordered)
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)

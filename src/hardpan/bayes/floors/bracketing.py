@@ -47,6 +47,7 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError, one_of, real_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
@@ -293,7 +294,7 @@ def floor(
     if label_noise is not None:
         changes["label_noise"] = label_noise
     config = dataclasses.replace(config or FloorConfig(), **changes)
-    report = progress or (lambda step, fraction: None)
+    report = progress or no_progress
     if dataset is None:
         return _from_votes_alone(votes, config)
     report("reading the data", 0.0)
@@ -323,9 +324,9 @@ def floor(
             samples=config.samples,
             confidence=config.confidence,
             seed=config.seed,
-            progress=lambda step, fraction: report(step, 0.05 + 0.2 * fraction),
+            progress=between(report, 0.05, 0.25),
         )
-    fitted = fit_classifiers(inputs, config, progress=lambda step, fraction: report(step, 0.25 + 0.35 * fraction))
+    fitted = fit_classifiers(inputs, config, progress=between(report, 0.25, 0.6))
     return floor_of(
         inputs,
         config,
@@ -333,7 +334,7 @@ def floor(
         fitted=fitted,
         flow=evidence,
         annotations=annotations,
-        progress=lambda step, fraction: report(step, 0.6 + 0.4 * fraction),
+        progress=between(report, 0.6, 1.0),
     )
 
 
@@ -375,7 +376,7 @@ def floor_of(
     progress: Progress | None = None,
 ) -> Floor:
     """The floor of a prepared dataset from models, fitted classifiers, a flow and votes."""
-    report = progress or (lambda step, fraction: None)
+    report = progress or no_progress
     level, k = config.confidence, inputs.dataset.n_classes
     truth = inputs.labels[inputs.test]
     entries: list[Entry] = []

@@ -14,6 +14,7 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 
 MOST_EACH = 5000
@@ -106,7 +107,7 @@ def flow_evidence(
         samples: how many samples are compared with test examples; 0 skips the comparison.
         most_rows: posteriors of at most so many validation and so many test examples, and of none of train.
     """
-    report = progress or (lambda step, fraction: None)
+    report = progress or no_progress
     if flow.n_classes != dataset.n_classes:
         raise InputError(f"flow: has {flow.n_classes} classes; {dataset.name} has {dataset.n_classes}")
     if not fits(flow, dataset):

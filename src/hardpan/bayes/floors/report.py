@@ -24,7 +24,7 @@ from hardpan.bayes.floors.verdict import (
 )
 from hardpan.estimates import Estimate
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+from hardpan.report.sections import Chart, Provenance, Section, Table, Tile, fields_of
 
 ASSUMPTIONS = {
     HELD_OUT: "the test examples are independent draws that no classifier was tuned on",
@@ -344,23 +344,17 @@ def ceilings(floor: Floor) -> Chart:
     """The errors of the classifiers and the evidence, the bracket shaded: what needs no assumption."""
     classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
     evidence = [e for e in floor.entries if e.role != "classifier" and not e.under_assumption]
-    rows = tuple(
-        {
-            "name": entry.name,
-            "value": entry.estimate.value,
-            "low": entry.estimate.low,
-            "high": entry.estimate.high,
-            "role": _colour(entry),
-            "status": "",
-            "reason": reason(entry),
-        }
-        for entry in (*evidence, *classifiers[:MOST_CLASSIFIERS])
-    )
-    shown = (*evidence, *classifiers[:MOST_CLASSIFIERS])
-    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in shown)
+    listed = (*evidence, *classifiers[:MOST_CLASSIFIERS])
+    rows = tuple(_chart_row(entry, "") for entry in listed)
+    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in listed)
     title = "Errors of classifiers; shaded: the lowest possible error"
     options = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
     return Chart("intervals", title, rows, f"{described}. {capital(bracket_words(floor))}.", options)
+
+
+def _chart_row(entry: Entry, status: str) -> dict[str, Any]:
+    role = {"role": _colour(entry), "status": status, "reason": reason(entry)}
+    return {"name": entry.name, **fields_of(entry.estimate), **role}
 
 
 def chart(floor: Floor) -> Chart:
@@ -371,18 +365,7 @@ def chart(floor: Floor) -> Chart:
     owners = [e.name for e in classifiers if any(o.model == e.name for o in shown if o is not e)]
     crowd = set(owners[2:])
     shown = [e for e in shown if e.role == "classifier" or e.model not in crowd]
-    rows = tuple(
-        {
-            "name": entry.name,
-            "value": entry.estimate.value,
-            "low": entry.estimate.low,
-            "high": entry.estimate.high,
-            "role": _colour(entry),
-            "status": "" if entry.role == "classifier" else _chart_status(entry),
-            "reason": reason(entry),
-        }
-        for entry in shown
-    )
+    rows = tuple(_chart_row(entry, "" if entry.role == "classifier" else _chart_status(entry)) for entry in shown)
     high = floor.bracket.high
     described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in shown)
     positive = [entry.estimate.value for entry in shown if entry.estimate.value > SHOWN_BELOW * high]
