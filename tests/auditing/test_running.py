@@ -116,7 +116,7 @@ def test_the_frame_and_the_folder_have_every_example(digits, tmp_path):
     assert frame["label"].tolist() == [data.class_names[c] for c in data.labels]
     models = [name for name in frame if name.startswith("correct: ")]
     assert len(models) > 1  # the explorer puts two of them side by side
-    assert all(frame.loc[frame["part"] == "test", name].notna().sum() > 300 for name in models)
+    assert all(frame.loc[frame["split"] == "test", name].notna().sum() > 300 for name in models)
     report.save(tmp_path)
     assert (tmp_path / "examples.parquet").read_bytes() == (folder / "examples.parquet").read_bytes()
     assert repr(report) == f"Audit({report.headline})"

@@ -73,7 +73,7 @@ def check_whole(folder: Path) -> None:
         page = (folder / "index.html").read_text(encoding="utf-8")
         assert f"<dt>Seed</dt><dd>{config['seed']}</dd>" in page
         table = pq.read_table(folder / "examples.parquet")
-        assert table["part"].to_pylist().count("test") == report["size"]["test"]
+        assert table["split"].to_pylist().count("test") == report["size"]["test"]
 
 
 @pytest.fixture(scope="module")

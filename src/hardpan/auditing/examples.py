@@ -1,14 +1,14 @@
 """The table of all examples: the results of every step of an audit per example, joined by id, in one Parquet file.
 
-Columns that every table has: ``id``, ``part`` ("train", "validation" or "test") and ``label``. The others are there
+Columns that every table has: ``id``, ``split`` ("train", "validation" or "test") and ``label``. The others are there
 if a step of the audit computed them:
 
 - ``confusion``, ``confusion_stderr``: confusion score in bits, and its standard error;
 - ``predicted``, ``p_label``: what the ensemble says, and the probability that it gives the label;
 - ``floor_posterior``: probability that the flow gives the label; ``floor_difficulty``: 1 − its largest posterior;
-- ``selection_frequency``: share of annotators that selected the image for its class;
-- ``duplicate``, ``duplicate_distance``, ``duplicate_part``: of a test example, the nearest training example;
-- ``correct: MODEL``: whether a model is right; ``share_correct``: the share of models that are.
+- ``selection_frequency``: proportion of annotators that selected the image for its class;
+- ``duplicate``, ``duplicate_distance``, ``duplicate_split``: of a test example, the nearest training example;
+- ``correct: MODEL``: whether a model is right; ``proportion_correct``: the proportion of models that are.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Examples:
         return int(self.table.num_rows)
 
 
-def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+def join(dataset: Dataset, splits: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
     """Join what is known of every example into one table.
 
     Args:
         dataset: N labelled examples.
-        parts: row numbers by the name of a part of the split.
+        splits: row numbers by the name of the split.
         columns: further columns of length N; NaN in a column of numbers means that nothing is known.
 
     Example:
@@ -63,13 +63,13 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
         >>> digits = Dataset.open("digits")
         >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
         >>> join(digits, rows, {"confusion": np.zeros(1797)}).column_names
-        ['id', 'part', 'row', 'label', 'confusion']
+        ['id', 'split', 'row', 'label', 'confusion']
     """
     n = len(dataset)
-    part = np.full(n, "", dtype=object)
-    for name, rows in parts.items():
-        part[rows] = name
-    results: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "part": _category(part)}
+    split = np.full(n, "", dtype=object)
+    for name, rows in splits.items():
+        split[rows] = name
+    results: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "split": _category(split)}
     if "row" in dataset.metadata:
         results["row"] = pa.array(np.asarray(dataset.metadata["row"], dtype=np.int64))
     if "path" in dataset.metadata:

@@ -118,8 +118,8 @@ def _columns(
         columns[f"correct: {item.name}"] = right
         rights.append(np.where(known, np.where(known, right, 0), np.nan).astype(np.float64))
     if signals.correct_seeds is not None and len(evidence.models) == 1:
-        columns["share_correct"] = spread(signals.correct_seeds.mean(axis=0))
+        columns["proportion_correct"] = spread(signals.correct_seeds.mean(axis=0))
     else:
         with np.errstate(invalid="ignore"):
-            columns["share_correct"] = np.mean(rights, axis=0)
+            columns["proportion_correct"] = np.mean(rights, axis=0)
     return {name: values for name, values in columns.items() if values is not None}

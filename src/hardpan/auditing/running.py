@@ -404,7 +404,7 @@ def _near_columns(evidence: Evidence, found: Nearest) -> None:
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
     at = found.rows
     names[at], away[at], parts[at] = evidence.dataset.ids[found.training], found.distances[:, 0], "train"
-    evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_part": parts}
+    evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_split": parts}
     if evidence.annotations is not None and evidence.annotations.votes is not None:
         votes, rows = evidence.annotations.votes, evidence.annotations.rows
         assert rows is not None

@@ -42,7 +42,7 @@ def client(digits):
 
 
 def test_rows_come_a_page_at_a_time(client):
-    asked = {"filters": [{"column": "part", "operation": "any_of", "value": ["test"]}], "sort": "confusion"}
+    asked = {"filters": [{"column": "split", "operation": "any_of", "value": ["test"]}], "sort": "confusion"}
     answer = client.post("/api/rows", json=asked | {"descending": True, "offset": 10, "limit": 5}).json()
     dataset = Dataset.open("digits")
     test = dataset.splits().test

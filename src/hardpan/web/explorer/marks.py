@@ -84,7 +84,7 @@ class Marks:
                     mark = replace(mark, corrected_label="" if label == str(row.get("label")) else label)
                 tags = [tag for tag in (*mark.tags, add) if tag and tag != remove]
                 mark = replace(mark, tags=tuple(dict.fromkeys(tags)))
-                self._facts[key] = {"split": row.get("split", row.get("part", "")), **row}
+                self._facts[key] = {"split": "", **row}
                 if mark == Mark():
                     self._marks.pop(key, None)
                 else:

@@ -30,7 +30,7 @@ OPERATIONS = {
 }
 TITLES = {
     "id": "Id",
-    "part": "Split",
+    "split": "Split",
     "split": "Split",
     "row": "Row",
     "path": "File",
@@ -44,8 +44,8 @@ TITLES = {
     "selection_frequency": "Selection frequency",
     "duplicate": "Nearest training example",
     "duplicate_distance": "Distance to the nearest training example",
-    "duplicate_part": "Split of the nearest example",
-    "share_correct": "Proportion of models that are right",
+    "duplicate_split": "Split of the nearest example",
+    "proportion_correct": "Proportion of models that are right",
 }
 
 
