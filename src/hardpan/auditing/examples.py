@@ -1,7 +1,7 @@
 """The table of all examples: the results of every step of an audit per example, joined by id, in one Parquet file.
 
-Columns that every table has: ``id``, ``split`` ("train", "validation" or "test") and ``label``. The others are there
-if a step of the audit computed them:
+Every table has the columns ``id``, ``split`` ("train", "validation" or "test") and ``label``. The others are there if
+a step of the audit computed them:
 
 - ``confusion``, ``confusion_stderr``: confusion score in bits, and its standard error;
 - ``predicted``, ``p_label``: what the ensemble says, and the probability that it gives the label;
@@ -50,7 +50,9 @@ class Examples:
         return int(self.table.num_rows)
 
 
-def join(dataset: Dataset, splits: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+def join(
+    dataset: Dataset, splits: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]
+) -> pa.Table:
     """Join what is known of every example into one table.
 
     Args:

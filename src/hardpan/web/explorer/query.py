@@ -31,7 +31,6 @@ OPERATIONS = {
 TITLES = {
     "id": "Id",
     "split": "Split",
-    "split": "Split",
     "row": "Row",
     "path": "File",
     "label": "Label",
