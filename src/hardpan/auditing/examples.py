@@ -1,6 +1,6 @@
 """The table of all examples: the results of every step of an audit per example, joined by id, in one Parquet file.
 
-Every table has the columns ``id``, ``split`` ("train", "validation" or "test") and ``label``. The others are there if
+Every table has the columns ``id``, ``split`` ("train", "validation" or "test") and ``label``. It has the others if
 a step of the audit computed them:
 
 - ``confusion``, ``confusion_stderr``: confusion score in bits, and its standard error;
