@@ -151,7 +151,7 @@ def test_bad_input_ends_with_one_sentence(digits, probs, tmp_path: Path, capsys)
         ("digits", "--flow", tmp_path / "absent"): "absent",
         (tmp_path / "unlabelled.npz",): "labels",
         ("digits", "--out", tmp_path / "text.npz"): "text.npz",
-        (): "dataset",
+        (): "DATA",
     }
     for arguments, argument in cases.items():
         code, shown, errors = run(capsys, "estimate", *arguments, *(() if "--estimators" in arguments else LEAN))
