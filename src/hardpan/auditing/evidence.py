@@ -53,7 +53,7 @@ class AuditConfig:
         flow_epochs: train the flow for this many epochs; 0: by the budget.
         budget: seconds of wall-clock time for training; the whole audit takes somewhat more.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        temperatures: at which the Bayes error of the flow, or of the Gaussian model, is computed for the dial.
+        temperatures: temperatures of the curve of the Bayes error of the flow, or of the Gaussian model.
     """
 
     seed: int = 0
@@ -235,8 +235,8 @@ class Evidence:
         """Probabilities (m, K) of the test rows of ``inputs`` by held-out model, the scored ensemble first."""
         assert self.inputs is not None
         test = self.inputs.test
-        found = {model.name: model.probs[test] for model in self.models if model.held_out and model.covers(test)}
-        return found | {item.name: item.probs for item in self.fitted}
+        held_out = {model.name: model.probs[test] for model in self.models if model.held_out and model.covers(test)}
+        return held_out | {item.name: item.probs for item in self.fitted}
 
     def seen_probs(self) -> dict[str, Floats]:
         """The same of models that may have seen the test examples."""

@@ -1,7 +1,8 @@
 """How low can the error go: Bayes errors of Gaussian classes, and brackets for real data.
 
-Shared covariance: ``gaussian`` (any method), ``gaussian_curve`` and ``temperature_for`` (the temperature dial),
-``gaussian_detail`` (classes, confusions, top-k), ``posterior`` and ``decide`` (the best possible classifier).
+Shared covariance: ``gaussian`` (any method), ``gaussian_curve`` and ``temperature_for`` (error against temperature,
+and its inverse), ``gaussian_detail`` (classes, confusions, top-k), ``posterior`` and ``decide`` (the best possible
+classifier).
 Different covariances: ``gaussian(..., covs=...)`` and ``temperatures_for``.
 Real data: ``floor`` brackets the lowest possible error of a dataset (:mod:`hardpan.bayes.floors`).
 """

@@ -516,7 +516,7 @@ def channels_last(what: str, x: NDArray[Any]) -> tuple[NDArray[Any], tuple[DataW
     if x.ndim != 4 or x.shape[1] not in CHANNELS or x.shape[3] in CHANNELS or x.shape[2] <= 4:
         return x, ()
     turned = x[:, 0] if x.shape[1] == 1 else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    message = f"{what} has channels first, shape {x.shape}; it was turned to {turned.shape}"
+    message = f"{what} has channels first, shape {x.shape}; it was transposed to {turned.shape}"
     return turned, (DataWarning(message, "channels_first"),)
 
 

@@ -194,7 +194,7 @@ class Dataset:
         """A dataset of arrays.
 
         Args:
-            x: images (N, H, W) or (N, H, W, C), or feature vectors (N, d). Images with channels first are turned.
+            x: images (N, H, W) or (N, H, W, C), or vectors (N, d). Images with channels first are transposed.
             y: (N,) labels: class numbers 0..C-1, or text. Other whole numbers are taken as names of classes.
             x_test: the official test set, if ``x`` is the training set.
             y_test: its labels.

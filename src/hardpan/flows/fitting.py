@@ -1,4 +1,4 @@
-"""Fit a flow to a dataset, on the engine that every training run stages."""
+"""Fit a flow to a dataset, with the training loop that all runs share."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def fit(
 
     Minimises (−log π_y p_y(x)) in bits per dimension plus λ times a classification loss (Theisen et al. 2021,
     section 4.1) by Adam; the averaged weights of the epoch with the best validation NLL are kept. The test rows are
-    used once, at the end, and choose nothing.
+    used once, at the end, and not for any choice.
 
     Args:
         dataset: labelled images (Glow) or feature vectors (splines), or anything that opens as one; split
@@ -300,7 +300,7 @@ def sweep(
 ) -> Flow:
     """Choose λ by validation NLL at a smaller preset, then fit with it.
 
-    The paper chose λ by the NLL of the test set; the test set chooses nothing here.
+    The paper chose λ by the NLL of the test set; here the test set is not used for it.
 
     Args:
         dataset: as in :func:`fit`.

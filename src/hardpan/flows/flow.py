@@ -134,7 +134,7 @@ class Flow:
 
     @property
     def priors(self) -> NDArray[np.float64]:
-        """π, (K,): class shares of the training rows."""
+        """π, (K,): class proportions of the training examples."""
         exact = np.exp(_numpy(self.network.base.log_priors).astype(np.float64))
         return np.asarray(exact / exact.sum())
 

@@ -1,4 +1,4 @@
-"""One test set: who is ahead, which items work, which answer keys look wrong, how short the test could be."""
+"""Which models are better on one test set? Ranks, paired tests, items, suspect answer keys, shorter tests."""
 
 from hardpan.leaderboard.agreement_line import agreement
 from hardpan.leaderboard.item_analysis import items

@@ -110,7 +110,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
     margin_i = (share of models on the most frequent other answer) − (share on the key). A model with several
     runs of an item spreads its vote over their answers. An answer that scored 1 counts for the key. The plain
     margin is used on purpose: weighting models by skill gained nothing on expert-checked keys. A high margin
-    is a reason to look, not proof: hard questions have attractive wrong answers.
+    does not prove a wrong key: hard questions have attractive wrong answers.
 
     Args:
         outcomes: with ``answers`` and ``key``.

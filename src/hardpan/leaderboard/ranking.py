@@ -66,7 +66,7 @@ class Ranking(Report):
         models: names.
         score: estimated mean score on all items. Where a model lacks items, its mean on those is predicted from its
             mean on the others by the line of the other models between the two sets (on the logit scale), so that
-            nobody gains by lacking hard items.
+            lacking hard items is no advantage.
         raw_score: mean over the items that the model has.
         stderr: naive standard error of ``score``, items as independent.
         stderr_clustered: clustered by the item groups; NaN without groups.

@@ -74,7 +74,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
     On the probit scale, y = Φ⁻¹(score) against x = Φ⁻¹(reference score). For each model the line is fitted to the
     others, with the slope corrected for noise in x: S_xy/(S_xx − noise), noise = Σ_m Var(x_m) − M Var(mean x),
     which keeps what the models share. SE² = scatter + Var(y) + slope² Var(x) + (line), Student's t with M − 3
-    degrees of freedom, Holm over the models. Ordinary least squares would make honest leaders look inflated.
+    degrees of freedom, Holm over the models. Ordinary least squares would make the best models look inflated.
 
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores on the test set.

@@ -1,4 +1,4 @@
-"""Sealed test sets that answer submissions by the Ladder, with a log that cannot be rewritten unnoticed.
+"""Sealed test sets that answer submissions by the Ladder, with a log in which later changes are detected.
 
 Labels are encrypted under the owner's key; their salted hash is public. The answer to a submission is the
 leaderboard's error, which moves only by more than a step; the log of all answers is a signed hash chain whose head

@@ -82,7 +82,7 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The one sentence to take away."""
+        """The main finding in one sentence."""
         return self.view().headline
 
     def sections(self) -> tuple[Section, ...]:

@@ -34,7 +34,7 @@ Source = Callable[[int, float, int], KnownSet]
 
 
 def two_gaussians(n: int, floor: float, seed: int) -> KnownSet:
-    """Two Gaussian classes in two dimensions: the floor is a closed form, and every estimator has an easy time."""
+    """Two Gaussian classes in two dimensions, with a closed form of the floor: easy for every estimator."""
     return _draw(_means(2, 2), n, floor, seed)
 
 
@@ -44,7 +44,7 @@ def ten_gaussians(n: int, floor: float, seed: int) -> KnownSet:
 
 
 def warped(n: int, floor: float, seed: int) -> KnownSet:
-    """The ten classes after a smooth invertible map: the same floor and posteriors, and nothing Gaussian is left.
+    """The ten classes after a smooth invertible map: the same floor and posteriors, but no Gaussian classes.
 
     Example:
         >>> found = warped(500, 0.1, 0)
@@ -81,7 +81,7 @@ def find_source(name: str) -> Source:
 
 
 def source_key(name: str) -> str:
-    """What tells a source's draws from those of another: its name and, of a flow, the hash of its weights.
+    """What distinguishes a source's draws from those of another: its name and, of a flow, the hash of its weights.
 
     Example:
         >>> source_key("warped")

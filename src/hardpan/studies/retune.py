@@ -153,10 +153,10 @@ def search_settings(
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> RetuneStudy:
-    """Train every combination of a grid, extend the grid until the best is inside, and weigh the gain.
+    """Train every combination of a grid, extend the grid until the best is inside, and estimate the gain.
 
     The best of many settings on one test set looks better than it is. So beside the gain on the whole new set there
-    is a fair one: each random half of the new set chooses a setting, which the other half judges.
+    is an unbiased one: a setting is selected on each random half of the new set and evaluated on the other.
 
     Args:
         data: a dataset, or a name, file or folder of one.

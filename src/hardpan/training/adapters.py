@@ -1,4 +1,4 @@
-"""The recorder inside other people's loops: callbacks for Lightning and for the Hugging Face Trainer.
+"""The recorder in other training loops: callbacks for Lightning and for the Hugging Face Trainer.
 
 Both packages are imported only when their callback is made.
 """

@@ -50,7 +50,7 @@ def calibrated_plug_in(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """The plug-in of probabilities that were calibrated on other held-out examples: a ceiling.
+    """The plug-in of probabilities that were calibrated on other held-out examples: an upper bound.
 
     For calibrated probabilities the mean of 1 − max equals the error of their own decisions, which no Bayes error
     exceeds. Without a validation part the held-out examples are cut into five folds; each is judged with the
@@ -61,7 +61,7 @@ def calibrated_plug_in(
         probs: (n, K) held-out probabilities.
         labels: (n,) their labels; used only where there is no validation part.
         validation: (m, K) probabilities and (m,) labels to calibrate on.
-        calibration: "temperature", "vector" (a scale and an offset a class) or "isotonic" (of the largest one).
+        calibration: "temperature", "vector" (a scale and an offset per class) or "isotonic" (of the largest one).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -96,8 +96,8 @@ def calibrated_plug_in(
     if fitted_on.size <= MOST_NUMBERS:
         means = []
         for i in range(RESAMPLES):
-            drawn = np.random.default_rng([seed, 1, i]).integers(0, len(fitted_on), len(fitted_on))
-            means.append(_confidences(calibration, fitted_on[drawn], truth[drawn], rows, None).mean())
+            resample = np.random.default_rng([seed, 1, i]).integers(0, len(fitted_on), len(fitted_on))
+            means.append(_confidences(calibration, fitted_on[resample], truth[resample], rows, None).mean())
         variance = float(np.var(means, ddof=1))
     else:
         notes = ("The interval leaves out the uncertainty of the calibration itself.",)
