@@ -129,8 +129,8 @@ def test_signals_are_their_definitions():
 
 
 def test_planted_wrong_labels_are_suspected_first():
-    _, labels, _, probs = trained_on_digits()
-    found = confusion.signals(probs, labels=labels)
+    data, labels, _, probs = trained_on_digits()
+    found = confusion.signals(probs, labels=labels, ids=data.ids)
     planted = set(planted_wrong().tolist())
     issues = confusion.label_issues(found)
     first = issues.row[: len(planted)].tolist()
@@ -140,6 +140,13 @@ def test_planted_wrong_labels_are_suspected_first():
     assert issues.count.low < len(issues) < issues.count.high
     same = confusion.label_issues(probs, labels)
     assert np.array_equal(same.row, issues.row)
+    mirrored = data.select(np.arange(len(data))[::-1])  # joined by id, not by position
+    shown = confusion.label_issues(found, dataset=mirrored)
+    (gallery,) = shown.sections()[0].charts
+    assert [row["id"] for row in gallery.rows] == issues.id[: len(gallery.rows)].tolist()
+    assert [row["row"] for row in gallery.rows] == issues.row[: len(gallery.rows)].tolist()
+    assert [int(row["suggested"]) for row in gallery.rows] == issues.suggested[: len(gallery.rows)].tolist()
+    assert issues.sections()[0].charts == ()
     with pytest.raises(InputError, match="labels"):
         confusion.label_issues(confusion.signals(probs))
 

@@ -89,7 +89,7 @@ def test_degenerate_matrices_give_finite_numbers(right):
 
 
 def test_one_scale_holds_when_it_is_true_and_fails_when_it_is_not():
-    values = []
+    values, inside = [], 0
     for seed in range(20):
         rng = np.random.default_rng([9, seed])
         skills = np.linspace(-1, 1, 8)
@@ -100,9 +100,12 @@ def test_one_scale_holds_when_it_is_true_and_fails_when_it_is_not():
         found = one_scale(*sets)
         covers = found.stretch.low < 1 < found.stretch.high
         values.append([found.p_value, covers, found.slope, found.shift, found.offset])
+        for fitted in (found.skills_original, found.skills_new):
+            inside += sum(item.low < truth < item.high for item, truth in zip(fitted, skills, strict=True))
     p, covered, slope, shift, offset = np.array(values).T
     assert (p < 0.05).sum() <= 5  # binomial(20, 0.05) exceeds 5 with probability 3e-4
     assert covered.sum() >= 15
+    assert inside >= 290  # of 320 intervals of skills; at 95 % and independent, fewer with probability 4e-4
     assert slope.mean() == pytest.approx(np.sqrt(2 / 3.56), abs=0.03)
     assert shift.mean() == pytest.approx(1.2, abs=0.06)
     assert offset.mean() == pytest.approx(-1.2 / np.sqrt(3.56), abs=0.04)
@@ -123,7 +126,13 @@ def test_disagreement_is_the_planted_difference_of_skills_without_the_noise():
 
 def test_three_models_are_enough():
     right = np.random.default_rng(0).random((3, 200)) < np.array([[0.4], [0.6], [0.8]])
-    assert one_scale(right, right).degrees == 2
+    result = one_scale(right, right, models=("a", "b", "c"))
+    assert result.degrees == 2
+    marks = result.sections()[0].charts[0].rows
+    assert [(row["name"], row["x"]) for row in marks] == [(row["name"], row["y"]) for row in marks]
+    assert np.diff([row["x"] for row in marks]).min() > 0  # the planted order
+    with pytest.raises(InputError, match="models"):
+        one_scale(right, right, models=("a", "b"))
     with pytest.raises(InputError, match="3"):
         one_scale(right[:2], right[:2])
 

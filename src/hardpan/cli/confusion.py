@@ -220,8 +220,9 @@ def issues(
     Example: [bold]hardpan confusion issues runs/resnet18 --data cifar10 --split test --out issues[/bold]
     """
     config = inputs.complete(config)
-    result = _of_split(inputs.predictions(predictions, inputs.dataset(), config), config.split)
-    return confusion.label_issues(result, confidence=config.confidence)
+    dataset = inputs.dataset()
+    result = _of_split(inputs.predictions(predictions, dataset, config), config.split)
+    return confusion.label_issues(result, confidence=config.confidence, dataset=dataset)
 
 
 @app.command()

@@ -387,7 +387,7 @@ def one_scale(scores: Sources, original: OriginalSet = None, new: NewSet = None,
     sets = _two_sets(scores, original_set=original, new_set=new)
     if sets.original.scores is None or sets.new.scores is None:
         raise InputError("SCORES must be right or wrong example by example; got counts")
-    return fit_scale(sets.original.scores, sets.new.scores, seed=seed)
+    return fit_scale(sets.original.scores, sets.new.scores, models=sets.models, seed=seed)
 
 
 def _two_sets(scores: list[Path], **reading: Any) -> TwoSets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hardpan import numbers
 from hardpan.confusion.ablation import Ablation
 from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors
+from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
@@ -230,6 +231,63 @@ def gallery(
         tiles.append({"group": group, **story, "shown": text, "score": round(float(scores.values[row]), 4)})
     words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."
     return gallery_chart(title, images, tiles, words)
+
+
+def captioned(
+    title: str,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    labels: Sequence[str],
+    captions: Sequence[str],
+    suggested: Sequence[str] = (),
+    **options: Any,
+) -> Chart:
+    """A gallery of images with their labels, captions, suggested classes and row numbers or files.
+
+    Args:
+        title: of the gallery.
+        dataset: the images.
+        rows: (n,) row numbers in the dataset.
+        labels: (n,) names of their classes.
+        captions: (n,) what is written under them.
+        suggested: (n,) names of other classes, for labels that look wrong.
+        **options: of the gallery.
+    """
+    positions = dataset.metadata.get("row", np.arange(len(dataset)))
+    tiles = [
+        {
+            "group": "",
+            "shown": captions[number],
+            "label": labels[number],
+            "id": str(dataset.ids[row]),
+            "row": int(positions[row]),
+            **({"suggested": suggested[number]} if suggested else {}),
+            **({"path": str(dataset.metadata["path"][row])} if "path" in dataset.metadata else {}),
+        }
+        for number, row in enumerate(rows.tolist())
+    ]
+    words = "Under each picture: its label"
+    words += ", in orange the suggested class, its probability" if suggested else ""
+    where = "file" if "path" in dataset.metadata else "row"
+    pictures = thumbnails(dataset.x[rows], float(dataset.x.min()), float(dataset.x.max()))
+    return gallery_chart(title, pictures, tiles, f"{words}, and its {where}.", **options)
+
+
+def suspects(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:
+    """Pictures of the labels that look wrong, most suspicious first; none without images."""
+    if dataset is None or dataset.x.ndim not in (3, 4) or not len(issues):
+        return ()
+    rows = rows_of(dataset.ids, issues.id[:most])
+    return (
+        captioned(
+            "Labels that look wrong" + (f": the first {most}" if len(issues) > most else ""),
+            dataset,
+            rows,
+            [issues.class_name(int(label)) for label in issues.label[:most]],
+            [f"{100 * p:.0f} %" for p in issues.suggested_probability[:most]],
+            [issues.class_name(int(other)) for other in issues.suggested[:most]],
+        ),
+    )
 
 
 def class_name(scores: Scores, label: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
 from hardpan.confusion.difficulty import UNLABELLED, Signals, signals
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import record
+from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
 from hardpan.predictions.opening import open_any
 from hardpan.report.base import Report
@@ -19,7 +21,7 @@ from hardpan.report.base import Report
 
 @record(eq=False)
 class LabelIssues(Report):
-    """Examples whose label may be wrong, most suspicious first. Each is a reason to look, not a verdict.
+    """Examples whose label may be wrong, most suspicious first; some of them are hard examples with correct labels.
 
     Attributes:
         row: (n,) row numbers in the predictions.
@@ -33,6 +35,7 @@ class LabelIssues(Report):
         examples: number of examples that were examined.
         class_names: names of the classes; empty if unknown.
         source: the predictions.
+        dataset: for the pictures (not in the JSON).
     """
 
     row: NDArray[np.int64]
@@ -46,6 +49,7 @@ class LabelIssues(Report):
     examples: int
     class_names: tuple[str, ...] = ()
     source: str = ""
+    dataset: Dataset | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -59,7 +63,11 @@ class LabelIssues(Report):
 
 
 def label_issues(
-    predictions: Predictions | Signals | Any, labels: ArrayLike | None = None, *, confidence: float = 0.95
+    predictions: Predictions | Signals | Any,
+    labels: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    dataset: Dataset | None = None,
 ) -> LabelIssues:
     """Find the examples that are most probably mislabelled, most suspicious first.
 
@@ -71,6 +79,7 @@ def label_issues(
         predictions: with labels; or the result of :func:`hardpan.confusion.signals`.
         labels: (N,) class numbers; by default those of the predictions.
         confidence: level of the interval of the count.
+        dataset: the examples, for pictures; joined by id.
 
     Source: Northcutt, Jiang and Chuang, "Confident learning" (2021), for the thresholds by class.
 
@@ -114,6 +123,7 @@ def label_issues(
         examples=len(labelled),
         class_names=names,
         source=source,
+        dataset=dataset,
     )
 
 

@@ -232,8 +232,6 @@ def _galleries(
         "Most confusing of each class": groups_by_class(scores),
         "Least confusing of each class": groups_by_class(scores, easiest=True),
     }
-    if issues is not None:
-        galleries["Labels that look wrong"] = {"label looks wrong": issues.row[:MOST_ISSUES]}
     if signals is not None and signals.correct_seeds is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
@@ -241,8 +239,9 @@ def _galleries(
         title += f", the {MOST_ISSUES} most confusing" if len(missed) > MOST_ISSUES else ""
         galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
     predicted = None if signals is None else signals.predicted
-    charts = (gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items())
-    return [chart for chart in charts if chart is not None]
+    made = (gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items())
+    wrong = () if issues is None else charts.suspects(issues, dataset, MOST_ISSUES)
+    return [*wrong, *(chart for chart in made if chart is not None)]
 
 
 def _lists(scores: Scores, signals: Signals | None, result: ScoreReport) -> tuple[Table, ...]:
@@ -317,7 +316,13 @@ def _(result: LabelIssues) -> View:
     return View(
         title=f"Label issues of {Path(result.source).name}" if result.source else "Label issues",
         headline=_issues_sentence(result) if len(result) else f"None of {result.examples:,} labels looks wrong.",
-        sections=(Section("Most suspicious first", tables=(issue_table(result, 100),)),),
+        sections=(
+            Section(
+                "Most suspicious first",
+                charts=charts.suspects(result, result.dataset, 2 * MOST_ISSUES),
+                tables=(issue_table(result, 100),),
+            ),
+        ),
         provenance=_provenance(),
         columns={name: getattr(result, name) for name in ISSUE_COLUMNS},
     )
@@ -388,8 +393,8 @@ def _(result: SubsetReport) -> View:
 @view.register
 def _(result: TransferReport) -> View:
     sentences = [
-        f"{item.first} and {item.second} rank {numbers.counted(item.examples, 'example')} with Kendall's τ "
-        f"{numbers.plain(item.tau)} and Pearson's ρ {numbers.plain(item.rho)}; {_below(item)}."
+        f"{item.first} and {item.second}: Kendall's τ {numbers.plain(item.tau)}, Pearson's ρ "
+        f"{numbers.plain(item.rho)}; {_below(item)}."
         for item in result.pairs[:6]
     ]
     figures = [charts.joint(item) for item in result.pairs[:6]]
@@ -421,14 +426,31 @@ def _(result: TransferReport) -> View:
         f"{name} lacks some of {result.models[0]}'s examples, so its error by band is left out."
         for name in result.incomplete
     )
-    section = Section("Transfer of confusion", tuple(sentences[1:]), {}, tuple(figures), tuple(tables), warnings)
+    section = Section("Transfer of confusion", tuple(sentences), {}, tuple(figures), tuple(tables), warnings)
     return View(
         title="Confusion of several models",
-        headline=sentences[0],
+        headline=_transfer_headline(result),
         sections=(section,),
         provenance=_provenance(result.config.seed),
         columns=columns_of(result.pairs, "first", "second", "examples", "tau.value", "rho.value", "below.value"),
     )
+
+
+def _transfer_headline(result: TransferReport) -> str:
+    """Whether the first pair of models finds the same examples hard, and what that means for errors."""
+    item = result.pairs[0]
+    if item.tau.low > 0:
+        verdict = f"What confuses {item.first} also confuses {item.second}"
+    elif item.tau.high < 0:
+        verdict = f"What confuses {item.first} confuses {item.second} less than other examples"
+    else:
+        verdict = f"It is not shown that what confuses {item.first} also confuses {item.second}"
+    verdict += f": Kendall's τ is {numbers.plain(item.tau)} over {numbers.counted(item.examples, 'example')}"
+    bands = None if result.targets is None else result.targets.targets.get(item.second)
+    if bands is None or bands.hardest_tenth.n < FEWEST_ERRORS:
+        return f"{verdict}."
+    tenth = numbers.estimate(bands.hardest_tenth)
+    return f"{verdict}, and the tenth that confuses {item.first} most has {tenth} of {item.second}'s errors."
 
 
 def _below(item: Transfer) -> str:

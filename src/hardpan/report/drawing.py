@@ -64,6 +64,8 @@ def draw(chart: Chart, key: str) -> Drawing:
     chart = plain(chart)
     switch = None if chart.options.get("domain") else charts.SWITCHES.get(chart.drawing)
     variants, on = [chart], False
+    if switch and chart.options.get(switch.option, switch.off) not in (switch.off, switch.on):
+        switch = None  # an axis of another kind: nothing to choose
     if switch:
         on = bool(chart.options.get(switch.option, switch.off) == switch.on)
         other = {switch.option: switch.off if on else switch.on}

@@ -32,13 +32,13 @@ def check_local(path: Path, what: str) -> None:
 def check_writable(folder: Path) -> None:
     """Refuse a folder that cannot be written, before any work is done for it; creates nothing."""
     check_local(folder, "--out")
-    place = folder.absolute()
-    while not os.path.lexists(place):
-        place = place.parent
-    if not place.is_dir():
-        raise InputError(f"--out {folder}: {place} is not a folder; give another one")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(f"--out {folder}: {place} may not be written; give another one")
+    parent = folder.absolute()
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    if not parent.is_dir():
+        raise InputError(f"--out {folder}: {parent} is not a folder; give another one")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"--out {folder}: {parent} may not be written; give another one")
 
 
 def write_together(folder: Path, files: Mapping[str, Content]) -> None:

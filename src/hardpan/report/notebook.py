@@ -47,9 +47,9 @@ def first_screen(view: View) -> str:
         )
         blocks.append(f"<div><b>Problems, worst first</b><ol>{''.join(items)}</ol></div>")
     charts = view.hero or tuple(chart for section in view.sections for chart in section.charts)[:1]
-    drawn = [f"<b>{_text(chart.title)}</b>{svg}" for chart in charts if (svg := notebook_svg(chart))]
-    if drawn:
-        blocks.append(f"<div>{''.join(drawn)}</div>")
+    pictures = [f"<b>{_text(chart.title)}</b>{svg}" for chart in charts if (svg := notebook_svg(chart))]
+    if pictures:
+        blocks.append(f"<div>{''.join(pictures)}</div>")
     if blocks:
         body += f'<div class="hp-hero">{"".join(blocks)}</div>'
     tiles = [tile for tile in view.tiles if tile.value]

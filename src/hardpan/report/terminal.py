@@ -156,6 +156,6 @@ def _widened(widths: Sequence[int], names: Sequence[str], room: int) -> list[int
 def _lines(table: FittedTable, width: int) -> list[str]:
     """What a terminal of this width shows."""
     console = Console(width=width, file=io.StringIO())
-    with console.capture() as shown:
+    with console.capture() as captured:
         console.print(table)
-    return shown.get().splitlines()
+    return captured.get().splitlines()

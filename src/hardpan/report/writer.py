@@ -118,12 +118,15 @@ def view_page(view: View, *, date: str = "") -> str:
 
 def _without_repeats(view: View) -> View:
     """A chart of the first screen is folded in its section; pictures that follow at once are not shown before."""
-    shown = [(chart.drawing, chart.rows) for chart in view.hero]
+    in_hero = [(chart.drawing, chart.rows) for chart in view.hero]
     sections = [
         dataclasses.replace(
             section,
-            charts=tuple(chart for chart in section.charts if (chart.drawing, chart.rows) not in shown),
-            folded=(*(chart for chart in section.charts if (chart.drawing, chart.rows) in shown), *section.folded),
+            charts=tuple(chart for chart in section.charts if (chart.drawing, chart.rows) not in in_hero),
+            folded=(
+                *(chart for chart in section.charts if (chart.drawing, chart.rows) in in_hero),
+                *section.folded,
+            ),
         )
         for section in view.sections
     ]
@@ -289,8 +292,8 @@ def _table(
     template = environment.get_template("table.html")
     texts = list(zip(*(numbers.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
     whole = [list(map(_whole, row)) for row in texts]
-    shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
-    return Markup(template.render(title=title, columns=columns, rows=shown, numeric=numeric, sortable=sortable))
+    cells = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
+    return Markup(template.render(title=title, columns=columns, rows=cells, numeric=numeric, sortable=sortable))
 
 
 def _nothing(cell: Any) -> bool:

@@ -470,7 +470,29 @@ def _(result: OneScale) -> View:
         f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.".replace("-", "−"),
     )
     columns = columns_of([result], "statistic", "degrees", "p_value", "stretch.value", "slope", "offset")
-    return View("One scale of skill", headline, (Section("Scale", sentences),), columns=columns)
+    figures = (_skills_chart(result),) if result.models else ()
+    return View(
+        "One scale of skill",
+        headline,
+        (Section("Scale", sentences, charts=figures),),
+        columns=columns,
+        size=numbers.counted(result.degrees + 1, "model"),
+    )
+
+
+def _skills_chart(result: OneScale) -> Chart:
+    """Skills on the new against the original set: on the diagonal where one scale explains both."""
+    rows = tuple(
+        {"name": name, "role": "in the fit"}
+        | fields_of(a, "x", "x_low", "x_high")
+        | fields_of(b, "y", "y_low", "y_high")
+        for name, a, b in zip(result.models, result.skills_original, result.skills_new, strict=True)
+    )
+    away = sum(row["x_high"] < row["y_low"] or row["y_high"] < row["x_low"] for row in rows)
+    words = f"Skills of {len(rows)} models on two test sets; the two intervals of {away} of them do not overlap."
+    options = {"x_title": "skill on the original set", "y_title": "skill on the new set", "scale": "plain"}
+    title = "Skill of each model on both test sets, with 95 % intervals"
+    return Chart("scatter", title, rows, words, options | {"same": "same skill"})
 
 
 def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:

@@ -7,7 +7,7 @@ about M/(M − 1). Likelihood and gradient are products of matrices over the pat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from hardpan.report.base import Report
 Floats = NDArray[np.float64]
 MISSING = 2
 VAGUE = 10.0  # standard deviation of a normal prior that keeps the skill of a faultless model finite
+_Z = 1.959963984540054  # of a 95 % interval
 _REACH, _COARSE, _FINE = 5.5, 241, 20001
 _SPREADS = (np.log(0.02), np.log(30.0))
 _BLOCK_CELLS = 4_000_000
@@ -46,6 +47,8 @@ class OneScale(Report):
         spread_original, spread_new: σ of difficulty on the two sets.
         shift: how much harder the new set is on average, μ_new − μ_original, were the skills equal.
         slope, offset: u and v of the probit line that section 5.3 then predicts.
+        models: names of the M models.
+        skills_original, skills_new: their skills on the two sets, with mean 0 and 95 % intervals.
     """
 
     statistic: float
@@ -59,6 +62,9 @@ class OneScale(Report):
     shift: float
     slope: float
     offset: float
+    models: tuple[str, ...] = ()
+    skills_original: tuple[Estimate, ...] = ()
+    skills_new: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +79,7 @@ class ScaleFit:
     converged: bool
 
 
-def one_scale(original: ArrayLike, new: ArrayLike, *, seed: int = 0) -> OneScale:
+def one_scale(original: ArrayLike, new: ArrayLike, *, models: Sequence[str] = (), seed: int = 0) -> OneScale:
     """Test whether the same skills explain both test sets, each with its own normal distribution of difficulty.
 
     Rasch fits of the two sets give skills ŝ₁, ŝ₂ with covariances V₁, V₂, independent as the examples are. With d
@@ -83,6 +89,7 @@ def one_scale(original: ArrayLike, new: ArrayLike, *, seed: int = 0) -> OneScale
     Args:
         original: (M, N₁) right or wrong of the models on the original set; NaN is missing.
         new: (M, N₂) of the same models on the new set.
+        models: (M,) their names; default: their numbers from 1.
         seed: chooses the examples of the first stage; the optimum does not depend on it.
 
     Source: the replication paper, section 5.3; Bock and Aitkin (1981) with persons and items exchanged.
@@ -97,11 +104,14 @@ def one_scale(original: ArrayLike, new: ArrayLike, *, seed: int = 0) -> OneScale
         (True, True)
     """
     first, second = (fit_scale(name, right, seed=seed) for name, right in (("original", original), ("new", new)))
-    models = len(first.skills)
-    if models != len(second.skills) or models < 3:
+    size = len(first.skills)
+    if size != len(second.skills) or size < 3:
         raise InputError(
-            f"original and new must have the same 3 or more models; got {models} and {len(second.skills)}"
+            f"original and new must have the same 3 or more models; got {size} and {len(second.skills)}"
         )
+    names = tuple(map(str, models)) or tuple(str(number) for number in range(1, size + 1))
+    if len(names) != size:
+        raise InputError(f"models must be the names of the {size} models; got {len(names)}")
     a, b = first.skills[:-1], second.skills[:-1]  # skills have mean 0: the last follows from the others
     va, vb = first.covariance[:-1, :-1], second.covariance[:-1, :-1]
 
@@ -113,19 +123,30 @@ def one_scale(original: ArrayLike, new: ArrayLike, *, seed: int = 0) -> OneScale
     noise = float(np.trace(first.covariance + second.covariance))
     mean_shift = second.difficulty_mean - first.difficulty_mean
     new_size, original_size = (np.sqrt(fit.difficulty_spread**2 + 1) for fit in (second, first))
-    best, stretch = _stretch(statistic, models)
+    best, stretch = _stretch(statistic, size)
     return OneScale(
         statistic=statistic(1.0),
-        degrees=models - 1,
-        p_value=float(chdtrc(models - 1, statistic(1.0))),
+        degrees=size - 1,
+        p_value=float(chdtrc(size - 1, statistic(1.0))),
         stretch=stretch,
-        stretch_p_value=float(chdtrc(models - 2, best)),
-        disagreement=float(np.sqrt(max(float(whole @ whole) - noise, 0.0) / (models - 1))),
+        stretch_p_value=float(chdtrc(size - 2, best)),
+        disagreement=float(np.sqrt(max(float(whole @ whole) - noise, 0.0) / (size - 1))),
         spread_original=first.difficulty_spread,
         spread_new=second.difficulty_spread,
         shift=mean_shift,
         slope=float(original_size / new_size),
         offset=float(-mean_shift / new_size),
+        models=names,
+        skills_original=_skills(first),
+        skills_new=_skills(second),
+    )
+
+
+def _skills(fit: ScaleFit) -> tuple[Estimate, ...]:
+    errors = np.sqrt(np.diag(fit.covariance))
+    return tuple(
+        Estimate(float(s), float(e), float(s - _Z * e), float(s + _Z * e), 0.95, "Rasch fit, normal interval")
+        for s, e in zip(fit.skills, errors, strict=True)
     )
 
 

@@ -19,11 +19,10 @@ from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
-from hardpan.confusion.charts import error_by_band
+from hardpan.confusion.charts import captioned, error_by_band
 from hardpan.confusion.report import METHOD as HARD_METHOD
 from hardpan.confusion.report import score_section
 from hardpan.report.figures import confusion_matrix, dial, reliability_chart
-from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Section, Table
 from hardpan.testbed import Comparison
 from hardpan.testbed import report as testbed_report
@@ -168,16 +167,16 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
     ]
     charts, rows = [], []
     names = evidence.dataset.class_names
-    for part, item in suspects.items():
+    for split, item in suspects.items():
         rows += [
-            (part, evidence.dataset.place(int(row)), names[evidence.labels[row]], names[other], round(float(p), 3))
+            (split, evidence.dataset.place(int(row)), names[evidence.labels[row]], names[other], round(float(p), 3))
             for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
         ][:MOST_LISTED]
         if evidence.is_images and len(item.rows):
             captions = [f"{100 * p:.0f} %" for p in item.probability]
             suggested = [names[other] for other in item.suggested]
-            title_of = f"Suspicious labels in {part}"
-            charts.append(_gallery(evidence, item.rows, captions, title_of, part, suggested))
+            title_of = f"Suspicious labels in {split}"
+            charts.append(_gallery(evidence, item.rows, captions, title_of, split, suggested))
     table = Table("Most suspicious labels", ("split", "example", "label", "suggested", "probability"), tuple(rows))
     # Without pictures the first rows of the table are what there is to look at.
     first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
@@ -196,24 +195,8 @@ def _gallery(
     evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, of: str, suggested: Sequence[str] = ()
 ) -> Chart:
     dataset, some = evidence.dataset, rows[:GALLERY]
-    place = dataset.metadata.get("row", np.arange(len(dataset)))
-    pictures = thumbnails(dataset.x[some], float(dataset.x.min()), float(dataset.x.max()))
-    tiles = [
-        {
-            "group": "",
-            "shown": captions[number],
-            "label": dataset.class_names[evidence.labels[row]],
-            "id": str(dataset.ids[row]),
-            "row": int(place[row]),
-            **({"suggested": suggested[number]} if suggested else {}),
-            **({"path": str(dataset.metadata["path"][row])} if "path" in dataset.metadata else {}),
-        }
-        for number, row in enumerate(some.tolist())
-    ]
-    words = "Under each picture: its label"
-    words += ", in orange the suggested class, its probability" if suggested else ""
-    where = "file" if "path" in dataset.metadata else "row"
-    return gallery_chart(title, pictures, tiles, f"{words}, and its {where}.", of=of)
+    labels = [dataset.class_names[evidence.labels[row]] for row in some]
+    return captioned(title, dataset, some, labels, captions, suggested, of=of)
 
 
 def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
@@ -236,9 +219,9 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
     order = np.argsort(np.where(np.isfinite(away), away, np.inf), kind="stable")[:MOST_LISTED]
     near = evidence.columns["duplicate"]
-    place, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
+    position, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
     rows = tuple(
-        (place(int(row)), names[labels[row]], place(row_of[str(near[row])]), round(float(away[row]), 4))
+        (position(int(row)), names[labels[row]], position(row_of[str(near[row])]), round(float(away[row]), 4))
         for row in order
         if np.isfinite(away[row])
     )
@@ -258,7 +241,7 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
     conflicts = [item for item in problems if item.kind == "conflicting-labels"]
     tables = [pairs]
     if conflicts:
-        listed = tuple((place(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
+        listed = tuple((position(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
         tables.insert(0, Table("Copies with different labels", ("example", "label"), listed))
     title = problems[0].title if problems else "No copies across the split"
     across = any(item.kind in ("test-copies", "near-copies") for item in problems)
@@ -401,17 +384,17 @@ def _per_class(evidence: Evidence) -> dict[str, list[Any]]:
     test, labels, k = evidence.modelled.test, evidence.labels, evidence.dataset.n_classes
     level = evidence.config.confidence
     by_class = [test[labels[test] == c] for c in range(k)]
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for model in evidence.models:
         if model.covers(test):
             wrong = model.probs.argmax(axis=1) != labels
-            found[f"error of {model.name}"] = [
+            columns[f"error of {model.name}"] = [
                 stats.share(int(wrong[rows].sum()), len(rows), level) if len(rows) else None for rows in by_class
             ]
     if "confusion" in evidence.columns:
         values = np.asarray(evidence.columns["confusion"], dtype=np.float64)
-        found["mean confusion, bits"] = [_mean(values[rows]) for rows in by_class]
-    return found
+        columns["mean confusion, bits"] = [_mean(values[rows]) for rows in by_class]
+    return columns
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:

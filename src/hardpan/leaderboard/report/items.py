@@ -93,33 +93,7 @@ def items_headline(result: ItemFit) -> str:
 def items_section(result: ItemFit, key: str = "items") -> Section:
     """The item map and the items that need attention."""
     broken = np.flatnonzero(result.flag == "broken")
-    negative = int((result.slope < 0).sum())
-    first = result.cohorts[min(1, len(result.cohorts) - 1)]
-    sentences = []
-    if result.model != "rasch":
-        chance = "as chance gives with few models" if not len(broken) and negative else "the flagged ones excepted"
-        sentences.append(
-            f"{numbers.counted(negative, 'slope')} of {len(result.items):,} are negative"
-            + (f", {chance}" if negative else "")
-            + f"; {len(broken)} survive the rank test with Benjamini–Hochberg at 5 %."
-        )
-    power = ", ".join(
-        f"slope {slope:g}: {100 * value:.0f} %".replace("-", "−")
-        for slope, value in zip(result.broken_slopes, result.broken_power, strict=True)
-    )
-    sentences.append(f"Chance that the test flags a broken item of medium difficulty: {power}.")
-    sentences.append(
-        f"Of {first.items:,} items the best {first.size} models get {first.all_right:,} all right and "
-        f"{first.all_wrong:,} all wrong."
-    )
     warnings = [] if result.converged else ["The fit did not converge; do not use its numbers."]
-    if result.robust:
-        sentences.append("Scores are fractions: fitted by quasi-likelihood with robust standard errors.")
-    if result.few_models:
-        sentences.append(
-            f"With {len(result.models)} models slopes are shrunk towards {result.slope_prior[0]:g} (normal "
-            f"prior, standard deviation {result.slope_prior[1]:g})."
-        )
     table = Table(
         "Broken items" if len(broken) else "Items with the lowest slopes",
         ("item", "mean score, %", "slope", "standard error", "adjusted p"),
@@ -148,7 +122,7 @@ def items_section(result: ItemFit, key: str = "items") -> Section:
     )
     return Section(
         title,
-        tuple(sentences),
+        _item_sentences(result, len(broken)),
         charts=charts,
         tables=(table,) if len(broken) else (),
         folded=(cohorts,) if len(broken) else (table, cohorts),
@@ -157,6 +131,37 @@ def items_section(result: ItemFit, key: str = "items") -> Section:
         short="Items",
         methods=ITEM_METHODS,
     )
+
+
+def _item_sentences(result: ItemFit, broken: int) -> tuple[str, ...]:
+    negative = int((result.slope < 0).sum())
+    first = result.cohorts[min(1, len(result.cohorts) - 1)]
+    sentences = []
+    if result.model != "rasch":
+        chance = "as chance gives with few models" if not broken and negative else "the flagged ones excepted"
+        sentences.append(
+            f"{numbers.counted(negative, 'slope')} of {len(result.items):,} {'is' if negative == 1 else 'are'} "
+            f"negative, {chance}; {broken} survive the rank test with Benjamini–Hochberg at 5 %."
+            if negative
+            else f"None of the {len(result.items):,} slopes is negative."
+        )
+    power = ", ".join(
+        f"{100 * value:.0f} % at slope {slope:g}".replace("-", "−")
+        for slope, value in zip(result.broken_slopes, result.broken_power, strict=True)
+    )
+    sentences.append(f"The test would flag a broken item of medium difficulty with a chance of {power}.")
+    sentences.append(
+        f"Of {first.items:,} items the best {first.size} models get {first.all_right:,} all right and "
+        f"{first.all_wrong:,} all wrong."
+    )
+    if result.robust:
+        sentences.append("Scores are fractions: fitted by quasi-likelihood with robust standard errors.")
+    if result.few_models:
+        sentences.append(
+            f"With {len(result.models)} models slopes are shrunk towards {result.slope_prior[0]:g} (normal "
+            f"prior, standard deviation {result.slope_prior[1]:g})."
+        )
+    return tuple(sentences)
 
 
 def item_map(result: ItemFit, most: int = 1500) -> Chart:
@@ -222,13 +227,13 @@ def information_chart(result: ItemFit) -> Chart:
     words = f"Information is highest at skill {peak:.1f}; the best model has skill {skill[0]:.1f}."
     options = {
         "x_title": f"skill (ticks: the {'ten best ' if len(skill) > 10 else ''}models)",
-        "y_title": "information",
+        "y_title": "information about skill",
         "rug": [round(float(value), 3) for value in skill[:10]],
         "percent": False,
         "domain": [0.0, float(curve.max()) * 1.05],
         "height": 190,
     }
-    return Chart("lines", "Which items still measure the best models?", rows, words, options)
+    return Chart("lines", "How well does the test measure the best models?", rows, words, options)
 
 
 @view.register

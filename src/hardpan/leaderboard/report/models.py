@@ -169,11 +169,11 @@ def ranking_section(result: Ranking) -> Section:
 def short_ranking_table(result: Ranking, rows: int) -> Table:
     """The table's columns that fit a terminal: model, score, ranks, tier."""
     table = ranking_table(result, rows)
-    kept = [table.columns.index(name) for name in (*table.columns[:2], "ranks", "tier")]
+    columns = [table.columns.index(name) for name in (*table.columns[:2], "ranks", "tier")]
     return Table(
         table.title,
-        tuple(table.columns[i] for i in kept),
-        tuple(tuple(row[i] for i in kept) for row in table.rows),
+        tuple(table.columns[i] for i in columns),
+        tuple(tuple(row[i] for i in columns) for row in table.rows),
     )
 
 
@@ -218,12 +218,13 @@ def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
     )
     more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
     best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
+    note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
     return Chart(
         "ranking",
-        f"Scores with {100 * result.confidence:g} % intervals, and rank sets{more}",
+        f"Scores with {100 * result.confidence:g} % intervals and possible ranks{more}",
         marks,
         f"{best} The shaded models are not separated from it.",
-        {"x_title": "score", "note_title": "ranks"},
+        {"x_title": "score", "note_title": "ranks"} | note,
     )
 
 

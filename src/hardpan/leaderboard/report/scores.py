@@ -88,13 +88,13 @@ def short_headline(result: ShortTest) -> str:
 
 def short_section(result: ShortTest) -> Section:
     """Error against the number of items, coverage on held-out models."""
-    chosen = {
+    selection = {
         "random": "chosen at random",
         "stratified": "chosen at random within groups",
         "information": "chosen for their information",
     }[result.method]
     sentences = [
-        f"Items {chosen}. On held-out models the interval contained the full score in "
+        f"Items {selection}. On held-out models the interval contained the full score in "
         f"{100 * result.coverage:.0f} % of {result.held_out:,} trials; mean error {points(result.mean_error)} "
         f"points, on the best fifth of the models {signed_points(result.bias_best)} points on average."
     ]
@@ -132,7 +132,7 @@ def short_section(result: ShortTest) -> Section:
         ),
     )
     return Section(
-        short_headline(result),
+        short_headline(result).removesuffix("."),
         tuple(sentences),
         charts=(chart,),
         folded=(table,),

@@ -43,7 +43,8 @@ Points (:mod:`hardpan.report.charts.points`)
 - ``points``: x, y, name, optionally role ("floor", "ceiling", "muted"), label (written beside the point).
   Options: x_title, y_title, rule (y of a dashed line), rule_text, rug (x of ticks), percent_x, percent_y.
 - ``scatter``: name, x, x_low, x_high, y, y_low, y_high, role ("in the fit" or "left out"). Options: x_title,
-  y_title, scale ("linear" or "probit"), lines (by scale: rows of x, y, low, high).
+  y_title, scale ("linear", "probit", or "plain" for numbers that are no fractions), lines (by scale: rows of x, y,
+  low, high), same (words at the diagonal).
 - ``slope``: name, original, new (ranks, 1 the best). Options: left, right (names of the two sides).
 - ``dates``: name, date (decimal year), value, low, high, role. Options: y_title, line (rows of date, value).
 - ``confused``: name, x, x_low, x_high, y, y_low, y_high (mean confusion and accuracy). Options: x_title,
@@ -196,10 +197,10 @@ def spec(chart: Chart) -> dict[str, Any]:
     one_of("drawing", chart.drawing, KINDS)
     # Altair would check every mark, scale and axis against its JSON schema; the tests check each kind once.
     with debug_mode(False):
-        drawn: dict[str, Any] = KINDS[chart.drawing](chart).to_dict(validate=False)
+        result: dict[str, Any] = KINDS[chart.drawing](chart).to_dict(validate=False)
     if chart.drawing in PICKS:
-        _selectable(drawn, PICKS[chart.drawing])
-    return drawn | {
+        _selectable(result, PICKS[chart.drawing])
+    return result | {
         "description": chart.description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -237,6 +238,7 @@ def _config() -> dict[str, Any]:
             "labelColor": LIGHT.muted,
             "titleColor": LIGHT.muted,
             "labelFontSize": 12,
+            "labelSeparation": 6,  # pixels: labels that nearly touch are left out, every other one
             "titleFontSize": 13,
             "titleFontWeight": "normal",
             "gridColor": LIGHT.grid,

@@ -33,6 +33,7 @@ SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LI
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
 
+_SYMBOL = 34  # pixels of a legend's symbol and the space beside it
 _SHORT_LEGEND, _FEW = 20, 3  # letters that a narrow screen has room for in one line; names that may have one each
 
 
@@ -60,8 +61,8 @@ def estimate_of(row: Mapping[str, Any], value: str = "value", low: str = "low", 
         >>> estimate_of({"x": 0.5, "x_low": 0.4, "x_high": 0.6}, "x", "x_low", "x_high").high
         0.6
     """
-    given = (row.get(name) for name in (value, low, high))
-    known = [math.nan if number is None else float(number) for number in given]
+    cells = (row.get(name) for name in (value, low, high))
+    known = [math.nan if number is None else float(number) for number in cells]
     return Estimate(known[0], 0.0, known[1], known[2])
 
 
@@ -174,7 +175,7 @@ def error_axis(words: str, edge: float, top: float) -> dict[str, Any]:
         return {"title": axis_title(error_title(words, ticks[0]), True), "scale": scale, "axis": axis}
     top = top if top > 0 else 1.0
     scale = alt.Scale(type="linear", domain=[0, top], nice=True)
-    axis = alt.Axis(labelExpr=error_labels(top / 10), tickCount=6, labelOverlap="greedy")
+    axis = alt.Axis(labelExpr=error_labels(top / 10), tickCount=6, labelOverlap="parity")
     return {"title": axis_title(error_title(words, top / 10), False), "scale": scale, "axis": axis}
 
 
@@ -221,11 +222,14 @@ def domain_of(values: list[float]) -> list[float]:
 
 def series_look(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
     """Colours, then dashes, so that every line of a chart differs from the others; with a legend if wanted."""
+    columns: Any = 3 if sum(map(len, names)) < _SHORT_LEGEND else 1 if len(names) <= _FEW else 2
+    if columns == 2:  # a phone has room for two short names in a line
+        columns = alt.ExprRef(f"width < {round(2 * (LETTER * max(map(len, names)) + _SYMBOL))} ? 1 : 2")
     key = (
         alt.Legend(
             title=None,
             orient="top",
-            columns=3 if sum(map(len, names)) < _SHORT_LEGEND else 1 if len(names) <= _FEW else 2,
+            columns=columns,
             labelLimit=240,
             labelFontSize=12,
             labelColor=LIGHT.ink,
@@ -298,12 +302,12 @@ def beside_points(x: Sequence[float], y: Sequence[float], names: Sequence[str], 
     taken = [Box(a - _POINT, a + _POINT, b - _POINT, b + _POINT) for a, b in zip(x, y, strict=True)]
     placed = []
     for a, b, name in zip(x, y, names, strict=True):
-        choices = [(place, _box(place, a, b, name)) for place in _choices()]
+        choices = [(choice, _box(choice, a, b, name)) for choice in _choices()]
         free = [item for item in choices if not any(item[1].meets(box) for box in taken)]
         inside = [item for item in free if item[1].left >= 0 and item[1].right <= width]
-        place, box = (inside or free or choices)[0]
+        choice, box = (inside or free or choices)[0]
         taken.append(box)
-        placed.append(place)
+        placed.append(choice)
     return placed
 
 

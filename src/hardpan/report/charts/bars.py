@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,12 @@ from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 
 _SEGMENTS = (LIGHT.ceiling, LIGHT.warm, LIGHT.floor, LIGHT.third, LIGHT.fourth, LIGHT.muted)
+_TEXT, _SMALL_TEXT, _APART = (
+    12,
+    10,
+    5,
+)  # pixels: letters above a column, the smallest ones, the space between numbers
+_WIDTHS = {".": 0.32, ",": 0.32, " ": 0.32, "%": 0.95}  # of signs, in the height of the letters; of others 0.62
 _COLUMN_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.muted}
 
 
@@ -50,6 +57,7 @@ def columns(chart: Chart) -> alt.TopLevelMixin:
     """Draw vertical bars from zero, in the order of the rows, each with its number above it."""
     percent = bool(chart.options.get("percent"))
     rows = [_bar(i, row, percent) | {"role": str(row.get("role") or "floor")} for i, row in enumerate(chart.rows)]
+    visible, size = _numbers_above(rows)
     y = _bar_axis(alt.Y, chart, rows, percent, hidden=True)
     label = "slice(datum.label, indexof(datum.label, '|') + 1)"
     x = alt.X(
@@ -67,8 +75,23 @@ def columns(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(
         base.mark_bar().encode(y=y("value"), color=alt.Color("role:N", scale=roles, legend=None)),
         base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(y=y("low"), y2=alt.Y2("high:Q")),
-        base.mark_text(baseline="bottom", dy=-3, color=LIGHT.ink).encode(y=y("end"), text=alt.Text("text:N")),
+        base.transform_filter(visible)
+        .mark_text(baseline="bottom", dy=-3, fontSize=size, color=LIGHT.ink)
+        .encode(y=y("end"), text=alt.Text("text:N")),
     ).properties(height=int(chart.options.get("height", 150)))
+
+
+def _numbers_above(rows: list[dict[str, Any]]) -> tuple[str, alt.ExprRef]:
+    """Which columns have their number above them, and its size: on a phone smaller ones, then every other, ...
+
+    The last one is always written. Both are expressions of Vega that know the width of the chart.
+    """
+    lengths = [sum(_WIDTHS.get(sign, 0.62) for sign in row["text"]) for row in rows]
+    longest = max(((a + b) / 2 for a, b in itertools.pairwise(lengths)), default=1.0)  # of two neighbours
+    step = f"(width / {max(1, len(rows))})"
+    every = f"max(1, ceil({_SMALL_TEXT * longest + _APART:.1f} / {step}))"
+    size = f"clamp(({step} - {_APART}) / {longest:.2f}, {_SMALL_TEXT}, {_TEXT})"
+    return f"({len(rows) - 1} - datum.index) % {every} == 0", alt.ExprRef(size)
 
 
 def composition(chart: Chart) -> alt.TopLevelMixin:
@@ -120,6 +143,7 @@ def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
     else:
         text = f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
     return {
+        "index": index,
         "key": f"{index}|{row['name']}",  # the number in front keeps bars of equal names apart; the axis hides it
         "name": str(row["name"]),
         "value": value,
@@ -139,7 +163,7 @@ def _bar_axis(
     if hidden:
         axis = None
     elif percent:
-        axis = alt.Axis(labelExpr=PERCENT, tickCount=6, labelOverlap="greedy", labelSeparation=6)
+        axis = alt.Axis(labelExpr=PERCENT, tickCount=6, labelOverlap="parity")
     else:
         axis = alt.Axis(**(whole_ticks() if whole(row["value"] or 0 for row in rows) else number_ticks()))
     title = None if hidden else x_title(chart, "")
@@ -162,10 +186,10 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     groups = groups_of(chart)
     rows = []
     for row in chart.rows:
-        shown = dict(row) | {"range": score_range(row), "height": row["count"]}
+        bar = dict(row) | {"range": score_range(row), "height": row["count"]}
         if log:
-            shown["height"] = max(row["count"], _EMPTY)
-        rows.append(shown)
+            bar["height"] = max(row["count"], _EMPTY)
+        rows.append(bar)
     # A step line ends where its last cell begins; the other end of that cell closes it.
     for group in groups:
         last = [row for row in rows if row["group"] == group][-1]
@@ -193,7 +217,9 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     low, high = (rows[0]["low"], rows[-1]["low"]) if rows else (0.0, 1.0)
     step = rows[0]["high"] - rows[0]["low"] if rows else 1.0
     slider = alt.binding_range(min=low, max=high, step=step, name="Hard from (bits) ")
-    chosen = alt.param(name="threshold", value=_nearest(rows, float(chart.options.get("start", 0.0))), bind=slider)
+    parameter = alt.param(
+        name="threshold", value=_nearest(rows, float(chart.options.get("start", 0.0))), bind=slider
+    )
     said = (
         "'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',')"
         " + (datum.above == 1 ? ' example (' : ' examples (')"
@@ -225,7 +251,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     words = marked.mark_text(**text, color=LIGHT.ink).encode(
         x=alt.XValue(-36), y=alt.YValue(-24), text=alt.Text("said:N")
     )
-    return alt.layer(bars, words).add_params(chosen).properties(height=230)
+    return alt.layer(bars, words).add_params(parameter).properties(height=230)
 
 
 def groups_of(chart: Chart) -> list[str]:

@@ -179,17 +179,17 @@ def _room_for_names(rows: list[dict[str, Any]], names: list[str], log: bool, log
     def down(y: float) -> float:
         return _HEIGHT * (1 - _part(y, y_ends, log))
 
-    drawn = []
+    curves = []
     for name in names:
         line = sorted((across(row["x"]), down(row["y"])) for row in rows if row["series"] == name)
-        drawn.append((np.array([x for x, _ in line]), np.array([y for _, y in line])))
+        curves.append((np.array([x for x, _ in line]), np.array([y for _, y in line])))
     boxes = []
     for row, way in zip(_ends(rows, names), (-1, 1), strict=False):
         right, near = across(row["x"]) - 2, down(row["y"]) + way * 4
         top, bottom = sorted((near, near + way * (LINE + 2)))
         boxes.append(Box(right - LETTER * len(row["series"]), right, top, bottom))
     above_axis = len(boxes) < 2 or boxes[1].bottom <= _HEIGHT - 6
-    return above_axis and all(free_of_lines(box, drawn) for box in boxes)
+    return above_axis and all(free_of_lines(box, curves) for box in boxes)
 
 
 def _part(value: float, ends: tuple[float, float], log: bool) -> float:
@@ -204,14 +204,14 @@ def _row(row: Any, share: bool) -> dict[str, Any]:
     y, low, high = float(row["y"]), row.get("low"), row.get("high")
     known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
     spread = (high - low) / 2 if known else 0.0
-    shown = numbers.percent(y, spread) if share else f"{y:.4g}"
+    text = numbers.percent(y, spread) if share else f"{y:.4g}"
     return {
         "series": str(row["series"]),
         "x": float(row["x"]),
         "y": y,
         "low": low if known else None,
         "high": high if known else None,
-        "shown": shown,
+        "shown": text,
     }
 
 
@@ -260,7 +260,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     step = round(min((b - a for a, b in itertools.pairwise(places)), default=1.0), 6)
     start = min(places, key=lambda place: abs(place - float(chart.options.get("start", places[0]))))
     words = str(chart.options.get("x_title", "setting"))
-    chosen = alt.param(
+    parameter = alt.param(
         name="setting",
         value=start,
         bind=alt.binding_range(min=places[0], max=places[-1], step=step, name=f"{words} "),
@@ -292,6 +292,6 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
                 text=alt.Text("shown:N")
             ),
         )
-        .add_params(chosen)
+        .add_params(parameter)
         .properties(height=_HEIGHT)
     )

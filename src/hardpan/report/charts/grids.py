@@ -109,6 +109,7 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
     most = max((row["count"] for row in rows), default=1)
     legend = alt.Legend(
         title="examples",
+        orient="top",
         labelExpr=NUMBER,
         values=[tick for tick in (1, 10, 100, 1000, 10_000, 100_000) if tick <= most],
         symbolType="square",

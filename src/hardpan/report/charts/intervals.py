@@ -91,21 +91,21 @@ def _marks(base: alt.Chart, axis: Any) -> list[Any]:
         "fill": alt.Fill("fill:N", legend=None, scale=fills),
     }
     dashes = alt.condition("datum.disputed", alt.value([4, 3]), alt.value([1, 0]))
-    place: dict[str, Any] = {"yOffset": _BELOW_NAME, "opacity": 1}
+    style: dict[str, Any] = {"yOffset": _BELOW_NAME, "opacity": 1}
     return [
         base.mark_rule(yOffset=_BELOW_NAME, strokeWidth=3).encode(
             x=axis("low"), x2=alt.X2("high:Q"), color=colour, strokeDash=dashes
         ),
-        base.mark_point(**place, shape="triangle-left", strokeWidth=2, xOffset=5)
+        base.mark_point(**style, shape="triangle-left", strokeWidth=2, xOffset=5)
         .encode(x=axis("low"), size=alt.condition("datum.outside", alt.value(110), alt.value(40)), **look)
         .transform_filter("datum.cut"),
         base.mark_text(align="left", baseline="middle", dx=15, dy=_BELOW_NAME, fontSize=12, color=LIGHT.muted)
         .encode(x=axis("low"), text=alt.Text("beyond:N"))
         .transform_filter("datum.beyond != ''"),
-        base.mark_point(**place, size=80, strokeWidth=2, shape="circle")
+        base.mark_point(**style, size=80, strokeWidth=2, shape="circle")
         .encode(x=axis("value"), **look)
         .transform_filter(f"{_INSIDE} && !({_REFUTED})"),
-        base.mark_point(**place, size=160, shape="cross", angle=45, filled=True)
+        base.mark_point(**style, size=160, shape="cross", angle=45, filled=True)
         .encode(x=axis("value"), color=colour)
         .transform_filter(f"{_INSIDE} && {_REFUTED}"),
     ]
@@ -115,7 +115,7 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     """One mark; numbers below a logarithmic axis are moved to its edge, and the tooltip says so."""
     low, value, high = (float(row[key]) for key in ("low", "value", "high"))
     name, disputed = str(row["name"]), row.get("status") == _DISPUTED
-    shown, reason = numbers.estimate(estimate_of(row)), str(row.get("reason") or "")
+    text, reason = numbers.estimate(estimate_of(row)), str(row.get("reason") or "")
     outside = value < edge
     if low < edge:  # said first: tooltips cut what is long
         begins = numbers.limit(edge) if in_powers(edge) else f"{100 * edge:.2g} %"  # as the axis has it
@@ -124,12 +124,12 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     return {
         "row": index,
         "name": name,
-        "label": f"{name} · {shown} · {_DISPUTED}" if disputed else f"{name} · {shown}",
+        "label": f"{name} · {text} · {_DISPUTED}" if disputed else f"{name} · {text}",
         "role": row["role"],
         "fill": _DISPUTED if disputed else row["role"],
         "disputed": disputed,
         "reason": reason.strip(),
-        "shown": shown,
+        "shown": text,
         "cut": low < edge,
         "outside": outside,
         "beyond": f"{numbers.percent(value, value / 5)}, left of this axis" if outside and high < 2 * edge else "",
@@ -196,6 +196,8 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     if noted:
         text = base.mark_text(align="right", baseline="middle", fontSize=11, color=LIGHT.muted)
         layers.append(text.encode(x=alt.XValue(alt.ExprRef("width")), text=alt.Text("note:N")))
+        head = alt.Chart(data_of([{"note": note_title}])).mark_text(align="right", fontSize=11, color=LIGHT.muted)
+        layers.append(head.encode(x=alt.XValue(alt.ExprRef("width")), y=alt.YValue(-8), text=alt.Text("note:N")))
     first = [row for row in rows if row["tier"] == "first"]
     if 0 < len(first) < len(rows):
         shade = alt.Chart(data_of(first)).mark_rect(color=LIGHT.shade)

@@ -10,7 +10,9 @@ import altair as alt
 from scipy.special import ndtri
 
 from hardpan import numbers
+from hardpan.estimates import Estimate
 from hardpan.report.charts.axes import (
+    NUMBER,
     Placed,
     axis_title,
     beside_points,
@@ -145,12 +147,15 @@ _LABEL_WIDTH = 64.0
 def scatter(chart: Chart) -> alt.TopLevelMixin:
     """New against original accuracy: a cross per model, the identity dashed, the line and its band."""
     probit = chart.options.get("scale") == "probit"
-    rows = [_on_axes(row, _CROSS, probit) | {"shown": _accuracies(row)} for row in chart.rows]
+    plain = chart.options.get("scale") == "plain"
+    write = numbers.plain if plain else numbers.estimate
+    rows = [_on_axes(row, _CROSS, probit) | {"shown": _both(row, write)} for row in chart.rows]
     line = [_on_axes(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale(probit), ())]
     ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
     domain = {side: padded(values) for side, values in ends.items()}
-    x = _accuracy_axis(alt.X, str(chart.options.get("x_title", "")), domain["x"], probit)
-    y = _accuracy_axis(alt.Y, str(chart.options.get("y_title", "")), domain["y"], probit)
+    label = NUMBER if plain else _PROBIT_SHARE if probit else _SHARE
+    x = _accuracy_axis(alt.X, str(chart.options.get("x_title", "")), domain["x"], probit, label)
+    y = _accuracy_axis(alt.Y, str(chart.options.get("y_title", "")), domain["y"], probit, label)
     base = alt.Chart(data_of(rows))
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title="original, new")]
@@ -173,31 +178,32 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
         ),
         base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
     ]
-    words = [*_line_names(rows, line, domain), *_left_out_names(rows)]
+    same_name = str(chart.options.get("same", "same accuracy"))
+    words = [*_line_names(rows, line, domain, same_name), *_left_out_names(rows)]
     places = {"left": {"align": "right", "dx": -8}, "right": {"align": "left", "dx": 8, "dy": 10}}
     places["above"] = {"align": "left", "dx": 4, "dy": -12}
-    for side, place in places.items():
-        part = data_of([item for item in words if item["side"] == side])
-        text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **place}
-        layers.append(alt.Chart(part).mark_text(**text).encode(x=x("x"), y=y("y"), text=alt.Text("label:N")))
+    for side, style in places.items():
+        data = data_of([item for item in words if item["side"] == side])
+        text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **style}
+        layers.append(alt.Chart(data).mark_text(**text).encode(x=x("x"), y=y("y"), text=alt.Text("label:N")))
     return alt.layer(*layers, height=340)
 
 
 def _line_names(
-    rows: list[dict[str, Any]], line: list[dict[str, Any]], domain: Mapping[str, list[float]]
+    rows: list[dict[str, Any]], line: list[dict[str, Any]], domain: Mapping[str, list[float]], same: str
 ) -> list[dict[str, Any]]:
     """Names of the two lines, on the side with room: above the identity, below the fit."""
     names = []
     inside = [max(domain["x"][0], domain["y"][0]), min(domain["x"][1], domain["y"][1])]
     if inside[0] < inside[1]:
         at = inside[0] + 0.8 * (inside[1] - inside[0])
-        names.append({"x": at, "y": at, "label": "same accuracy", "side": "left"})
+        names.append({"x": at, "y": at, "label": same, "side": "left"})
     # Also where a phone makes the drawing narrow, words that begin here end before its edge.
     last = domain["x"][0] + _LAST_WORDS * (domain["x"][1] - domain["x"][0])
     fitted = [row for row in line if domain["y"][0] <= row["y"] <= domain["y"][1] and row["x"] <= last]
     if fitted:
-        place = max(fitted, key=lambda row: _room(row, rows, domain))
-        names.append({"x": place["x"], "y": place["y"], "label": "fitted line", "side": "right"})
+        widest = max(fitted, key=lambda row: _room(row, rows, domain))
+        names.append({"x": widest["x"], "y": widest["y"], "label": "fitted line", "side": "right"})
     return names
 
 
@@ -300,11 +306,11 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     ).properties(height=260)
 
 
-def _accuracy_axis(channel: Any, title: str, domain: list[float], probit: bool) -> Callable[[str], Any]:
+def _accuracy_axis(channel: Any, title: str, domain: list[float], probit: bool, label: str) -> Callable[[str], Any]:
     low, high = domain
     shown: dict[str, Any] = {
-        "labelExpr": _PROBIT_SHARE if probit else _SHARE,
-        "labelOverlap": "greedy",
+        "labelExpr": label,
+        "labelOverlap": "parity",
         "tickCount": 7,
     }
     if probit:
@@ -337,8 +343,8 @@ def padded(values: list[float]) -> list[float]:
     return [low - room, high + room]
 
 
-def _accuracies(row: Mapping[str, Any]) -> str:
-    return " → ".join(numbers.estimate(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")
+def _both(row: Mapping[str, Any], write: Callable[[Estimate], str]) -> str:
+    return " → ".join(write(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")
 
 
 _CONFUSED_HEIGHT, _CONFUSED_PADDING = 260, 36
@@ -378,10 +384,10 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("accuracy:N"),
     ]
     names = [
-        alt.Chart(data_of(part))
-        .mark_text(align=place.align, dx=place.dx, dy=place.dy, baseline="middle", fontSize=12, color=LIGHT.ink)
+        alt.Chart(data_of(group))
+        .mark_text(align=side.align, dx=side.dx, dy=side.dy, baseline="middle", fontSize=12, color=LIGHT.ink)
         .encode(x=x("x"), y=y("y"), text=alt.Text("name:N"))
-        for place, part in _named(rows).items()
+        for side, group in _named(rows).items()
     ]
     return alt.layer(
         base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2=alt.X2("x_high:Q"), y=y("y")),
@@ -406,7 +412,7 @@ def _named(rows: list[dict[str, Any]]) -> dict[Placed, list[dict[str, Any]]]:
         inner = length - 2 * _CONFUSED_PADDING
         pixels[side] = [_CONFUSED_PADDING + inner * (share if side == "x" else 1 - share) for share in shares]
     places = beside_points(pixels["x"], pixels["y"], [str(row["name"]) for row in rows], _NARROW)
-    found: dict[Placed, list[dict[str, Any]]] = {}
+    groups: dict[Placed, list[dict[str, Any]]] = {}
     for row, place in zip(rows, places, strict=True):
-        found.setdefault(place, []).append(row)
-    return found
+        groups.setdefault(place, []).append(row)
+    return groups
