@@ -192,7 +192,7 @@ def test_a_store_a_matrix_and_tables_say_the_same(project, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("id,m\n", "no rows"), ("id,m\nx,3\n", "no model has predictions"), ("id,m\nx,cat\n", "'cat' is no class")],
+    [("id,m\n", "no rows"), ("id,m\nx,3\n", "no model has predictions"), ("id,m\nx,cat\n", "'cat' is not a class")],
 )
 def test_bad_predictions_are_refused(call, project, tmp_path, text, words):
     (tmp_path / "bad.csv").write_text(text)

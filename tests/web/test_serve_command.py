@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(folder, capsys, options,
 
 
 def test_a_folder_that_is_no_project_is_refused(tmp_path, capsys):
-    assert "is no project" in refused(capsys, tmp_path)
+    assert "is not a project" in refused(capsys, tmp_path)
 
 
 @pytest.mark.soak

@@ -149,11 +149,13 @@ def read(columns: Columns, where: str, stem: str, cells: Cells, options: Options
     model, item = _first(columns, MODEL), _first(columns, ITEM)
     score = options.metric if options.metric in columns else _first(columns, SCORE)
     if options.metric is not None and score != options.metric:
-        raise InputError(f"{where}: metric {options.metric!r} is no column; the columns are {few(list(columns))}")
+        raise InputError(
+            f"{where}: metric {options.metric!r} is not a column; the columns are {few(list(columns))}"
+        )
     for name in options.groups:
         if name not in columns:
             raise InputError(
-                f"{where}: groups has {name!r}, which is no column; the columns are {few(list(columns))}"
+                f"{where}: groups has {name!r}, which is not a column; the columns are {few(list(columns))}"
             )
     answer, key = _first(columns, ANSWER), _first(columns, KEY)
     if score is None and item is not None and answer is not None and key is not None:
@@ -331,7 +333,7 @@ def _check_highest(body: Mapping[str, Any], highest: float, where: str) -> None:
         if max(number(value) or 0.0 for value in values) > highest:
             raise InputError(
                 f"{where}: column {name!r} has values above {highest:g}; pass groups={name!r} (--groups {name}) if "
-                "it is no model, or max_score (--max-score) to divide by the highest one"
+                "it is not a model, or max_score (--max-score) to divide by the highest one"
             )
 
 

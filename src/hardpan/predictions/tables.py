@@ -108,7 +108,7 @@ def _check_classes(where: str, names: Sequence[str], rows: NDArray[np.float64]) 
     others = [name for name, is_class in zip(names, inside, strict=True) if complete and not is_class]
     if numbered or others:
         raise InputError(
-            f"{where}: {few(numbered or others)} is no column of a class ("
+            f"{where}: {few(numbered or others)} is not the column of a class ("
             + ("a different whole number in each row" if numbered else "the other columns sum to 1")
             + "); drop it, or call it 'id' if it has the ids"
         )

@@ -363,7 +363,7 @@ def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> 
     if all(text.isdigit() and int(text) < len(class_names) for text in predicted):
         return [class_names[int(text)] for text in predicted]
     unknown = next(text for text in predicted if text not in known)
-    raise InputError(f"{where}: {unknown!r} is no class; predictions must be class names, or numbers from 0")
+    raise InputError(f"{where}: {unknown!r} is not a class; predictions must be class names, or numbers from 0")
 
 
 def _in_order(paths: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:

@@ -229,7 +229,7 @@ def _from_folder(root: Path) -> Iterator[Offered]:
     for file in sorted(p for p in root.rglob("*") if not p.name.startswith(".") and not p.is_dir()):
         parts = file.relative_to(root).parts
         if len(parts) > 3:
-            raise InputError(f"{file}: lies too deep; lay pictures out as CLASS/picture or CLASS/KEYWORD/picture")
+            raise InputError(f"{file}: is nested too deeply; use CLASS/image or CLASS/KEYWORD/image")
         inside = file.resolve().is_relative_to(limit)
         data: bytes | Path = file if inside else b""
         yield Offered(

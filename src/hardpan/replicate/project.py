@@ -138,7 +138,9 @@ class Project(ProjectFolder):
         """
         root = files.as_path("path", path)
         if not (root / "project.json").is_file():
-            raise InputError(f"{root} is no project; make one with: hardpan replicate init {root} --original DATA")
+            raise InputError(
+                f"{root} is not a project; create one with: hardpan replicate init {root} --original DATA"
+            )
         config = files.load(root / "project.json")
         if not isinstance(config, ProjectConfig):
             raise InputError(

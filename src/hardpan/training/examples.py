@@ -111,7 +111,7 @@ def check_size(x: NDArray[Any], what: str = "x") -> None:
         if len(far):  # NaN and infinity are another's to refuse
             row, column = far[0]
             raise InputError(
-                f"{what} must hold numbers within ±{LARGEST:g}, for models are trained in single precision; row "
+                f"{what} must hold numbers within ±{LARGEST:g} (models are trained in single precision); row "
                 f"{start + row} holds {block.reshape(len(block), -1)[row, column]:g}: rescale the features"
             )
 
