@@ -119,12 +119,12 @@ def read_audit(path: str | os.PathLike[str]) -> Audit:
     if not file.is_file():
         raise InputError(f"{path}: has no report.json; create it with: hardpan audit DATA --out {path}")
     try:
-        found = files.from_json(json.loads(file.read_text(encoding="utf-8")))
+        audit = files.from_json(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: is not the report of an audit ({error}); run the audit again") from error
-    if not isinstance(found, Audit):
-        raise InputError(f"{file}: is a {type(found).__name__}, not an audit; pass the folder of an audit")
-    return found
+    if not isinstance(audit, Audit):
+        raise InputError(f"{file}: is a {type(audit).__name__}, not an audit; pass the folder of an audit")
+    return audit
 
 
 def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditComparison:
@@ -152,9 +152,9 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         raise InputError(f"max_bits must be a positive number of bits per dimension; got {max_bits!r}")
     named = dict(zip(_names(audits), audits, strict=True))
     values = {
-        measure: found
+        measure: by_name
         for measure in MEASURES
-        if (found := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
+        if (by_name := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
     }
     left_out = _left_out(named, max_bits)
     kept = {name: item for name, item in named.items() if name not in left_out}
@@ -163,9 +163,9 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
     first, second = list(named)[:2]
     compared = [
         measure
-        for measure, found in values.items()
-        if len(audits) == 2 and len(found) == 2 and measure not in RANGES
-        if not any(too_few(measure, item) for item in found.values())
+        for measure, by_name in values.items()
+        if len(audits) == 2 and len(by_name) == 2 and measure not in RANGES
+        if not any(too_few(measure, item) for item in by_name.values())
     ]
     differences = {
         measure: difference(*(_widened(values[measure][name], len(compared)) for name in (first, second)))
@@ -216,25 +216,25 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
 def _names(audits: Sequence[Audit]) -> list[str]:
     """The datasets' names; one that comes twice gets a number."""
     seen: dict[str, int] = {}
-    found = []
+    names = []
     for item in audits:
         seen[item.dataset] = seen.get(item.dataset, 0) + 1
         count = seen[item.dataset]
-        found.append(item.dataset if count == 1 else f"{item.dataset} ({count})")
-    return found
+        names.append(item.dataset if count == 1 else f"{item.dataset} ({count})")
+    return names
 
 
 def _left_out(named: Mapping[str, Audit], max_bits: float | None) -> dict[str, float | None]:
     if max_bits is None:
         return {}
-    found: dict[str, float | None] = {}
+    left_out: dict[str, float | None] = {}
     for name, item in named.items():
         bits = item.measures.get("bits")
         if bits is None:
-            found[name] = None
+            left_out[name] = None
         elif bits.value > max_bits:
-            found[name] = bits.value
-    return found
+            left_out[name] = bits.value
+    return left_out
 
 
 def _ranked(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
@@ -262,7 +262,7 @@ def _falling(values: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
-    found = {}
+    agreement = {}
     for number, first in enumerate(rankings):
         for second in rankings[number + 1 :]:
             a = dict(zip(first.names, first.values, strict=True))
@@ -270,8 +270,8 @@ def _agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
             shared = [name for name in a if name in b]
             if len(shared) >= FEWEST_FOR_AGREEMENT:
                 tau = stats.kendall_tau([a[name] for name in shared], [b[name] for name in shared])
-                found[f"{first.measure}, {second.measure}"] = tau
-    return found
+                agreement[f"{first.measure}, {second.measure}"] = tau
+    return agreement
 
 
 def _shared_curves(named: Mapping[str, Audit]) -> list[str]:
@@ -284,14 +284,14 @@ def _shared_curves(named: Mapping[str, Audit]) -> list[str]:
 
 
 def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
-    found = {name: np.array(item.curves[curve]) for name, item in named.items() if curve in item.curves}
-    low = max(float(points[:, 0].min()) for points in found.values())
-    high = min(float(points[:, 0].max()) for points in found.values())
+    curves = {name: np.array(item.curves[curve]) for name, item in named.items() if curve in item.curves}
+    low = max(float(points[:, 0].min()) for points in curves.values())
+    high = min(float(points[:, 0].max()) for points in curves.values())
     grid = np.unique(np.append(np.geomspace(low, high, 41), 1.0)) if low < 1 < high else np.geomspace(low, high, 41)
     # Errors span many decades: they are interpolated as logarithms.
     errors = {
         name: np.interp(np.log(grid), np.log(points[:, 0]), np.log(np.maximum(points[:, 1], 1e-300)))
-        for name, points in found.items()
+        for name, points in curves.items()
     }
     one = int(np.abs(np.log(grid)).argmin())
     orders = [_falling({name: float(values[at]) for name, values in errors.items()}) for at in range(len(grid))]

@@ -107,10 +107,10 @@ def write(folder: Path, table: pa.Table, dataset: Dataset) -> None:
 
 def read(folder: str | os.PathLike[str]) -> Examples:
     """Read the table of an audit's folder; the thumbnails stay on the disk until they are looked at."""
-    place = Path(folder)
-    path = place / TABLE
+    root = Path(folder)
+    path = root / TABLE
     if not path.is_file():
-        raise InputError(f"{place}: holds no {TABLE}; make it with: hardpan audit DATA --out {place}")
+        raise InputError(f"{root}: holds no {TABLE}; make it with: hardpan audit DATA --out {root}")
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
@@ -120,13 +120,13 @@ def read(folder: str | os.PathLike[str]) -> Examples:
     if "id" not in table.column_names:
         raise InputError(f"{path}: has no column id; run the audit again")
     pictures = None
-    if (place / THUMBNAILS).is_file():
+    if (root / THUMBNAILS).is_file():
         try:
-            pictures = np.load(place / THUMBNAILS, mmap_mode="r", allow_pickle=False)
+            pictures = np.load(root / THUMBNAILS, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
-            raise InputError(f"{place / THUMBNAILS}: cannot be read ({error}); run the audit again") from error
+            raise InputError(f"{root / THUMBNAILS}: cannot be read ({error}); run the audit again") from error
         if pictures.dtype != np.uint8 or pictures.ndim not in (3, 4) or len(pictures) != table.num_rows:
-            raise InputError(f"{place / THUMBNAILS}: does not belong to {TABLE}; run the audit again")
+            raise InputError(f"{root / THUMBNAILS}: does not belong to {TABLE}; run the audit again")
     return Examples(table, pictures)
 
 

@@ -85,8 +85,8 @@ class Suspects:
         sure = self._from_sure(confidence)
         if self.trial is None or sure is None:
             return sure
-        found = self._from_trial(self.trial, confidence)
-        return found if found is None or found.value <= sure.value else dataclasses.replace(sure, high=1.0)
+        estimate = self._from_trial(self.trial, confidence)
+        return estimate if estimate is None or estimate.value <= sure.value else dataclasses.replace(sure, high=1.0)
 
     def _from_trial(self, trial: Trial, confidence: float) -> Estimate | None:
         count = len(self.rows)
@@ -144,7 +144,7 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
         >>> suspect_labels(p, np.array([0, 0, 1, 1, 0]), np.arange(5)).rows.tolist()
         [4]
     """
-    found = label_issues(probs, labels=labels)
+    issues = label_issues(probs, labels=labels)
     usual = np.ones(probs.shape[1])
     predicted = probs.argmax(axis=1)
     for c in range(probs.shape[1]):
@@ -152,14 +152,14 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
         if len(agreed):
             usual[c] = float(np.quantile(agreed, USUAL))
     # equal up to rounding to single precision
-    sure = found.suggested_probability >= np.maximum(usual[found.suggested], SURE) - 1e-6
-    at = found.row[sure]
+    sure = issues.suggested_probability >= np.maximum(usual[issues.suggested], SURE) - 1e-6
+    at = issues.row[sure]
     wrong = predicted != labels
     surest = _surest(probs, predicted, wrong)
     return Suspects(
         rows[at],
-        found.suggested[sure],
-        found.suggested_probability[sure],
+        issues.suggested[sure],
+        issues.suggested_probability[sure],
         len(labels),
         error=float(wrong.mean()),
         guessing=1.0 - float(np.bincount(labels).max()) / len(labels),
@@ -172,12 +172,12 @@ def _surest(probs: Floats, predicted: Labels, wrong: NDArray[np.bool_]) -> Label
     """The third or the tenth, whichever has the lower error rate, with the largest probability of each class."""
     subsets = []
     for fraction in SUREST:
-        chosen = []
+        surest = []
         for c in np.unique(predicted):
             members = np.flatnonzero(predicted == c)
             order = np.argsort(-probs[members, c], kind="stable")
-            chosen.append(members[order[: -(-len(members) // fraction)]])
-        subsets.append(np.concatenate(chosen))
+            surest.append(members[order[: -(-len(members) // fraction)]])
+        subsets.append(np.concatenate(surest))
     large = [rows for rows in subsets if len(rows) >= FEWEST_SURE] or subsets[:1]
     return min(large, key=lambda rows: float(wrong[rows].mean()))
 
@@ -216,10 +216,10 @@ def flip_rate(suspects: Suspects) -> float:
 
 def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
     """Labels that look wrong: in test by the mean of the good models, in train by out-of-fold predictions."""
-    found: dict[str, Suspects] = {}
+    suspects: dict[str, Suspects] = {}
     inputs = evidence.inputs
     if inputs is None:
-        return found
+        return suspects
     labels = evidence.labels
     probs = evidence.test_probs() or evidence.seen_probs()
     learnable = np.isin(labels[inputs.test], labels[inputs.split.train])  # models cannot know the other classes
@@ -229,13 +229,13 @@ def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
         probs = {name: p[learnable] for name, p in probs.items()}
         errors = {name: float((p.argmax(axis=1) != truth).mean()) for name, p in probs.items()}
         usable = [p for name, p in probs.items() if errors[name] <= USABLE * min(errors.values()) + 1e-9]
-        found["test"] = suspect_labels(np.mean(usable, axis=0), truth, rows)
+        suspects["test"] = suspect_labels(np.mean(usable, axis=0), truth, rows)
     if evidence.out_of_fold is not None:
         train = inputs.split.train
         known = evidence.out_of_fold.sum(axis=1) > 0
         if known.any():
-            found["train"] = suspect_labels(evidence.out_of_fold[known], labels[train[known]], train[known])
-    return {part: dataclasses.replace(item, trial=evidence.trials.get(part)) for part, item in found.items()}
+            suspects["train"] = suspect_labels(evidence.out_of_fold[known], labels[train[known]], train[known])
+    return {split: dataclasses.replace(item, trial=evidence.trials.get(split)) for split, item in suspects.items()}
 
 
 def label_table(
@@ -248,11 +248,11 @@ def label_table(
     rows = []
     suggested = np.full(len(dataset), None, dtype=object)
     probability = np.full(len(dataset), np.nan)
-    for part, found in suspects.items():
-        for row, other, value in zip(found.rows, found.suggested, found.probability, strict=True):
+    for split, item in suspects.items():
+        for row, other, value in zip(item.rows, item.suggested, item.probability, strict=True):
             number = int(numbers[row]) if numbers is not None else int(row)
             label = names[int(evidence.labels[row])]
-            cells = (number, str(dataset.ids[row]), part, label, names[int(other)], round(float(value), 4))
+            cells = (number, str(dataset.ids[row]), split, label, names[int(other)], round(float(value), 4))
             rows.append(cells if files is None else (*cells, str(files[row])))
             suggested[row], probability[row] = names[int(other)], float(value)
     columns = {"suggested_label": suggested, "suggested_probability": probability}

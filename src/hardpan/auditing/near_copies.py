@@ -114,12 +114,12 @@ def turned_copies(evidence: Evidence) -> Labels:
     elsewhere[split.train] = elsewhere[split.validation] = True
     own = row_digests(x)
     known = np.unique(own[elsewhere])
-    found = np.zeros(len(split.test), dtype=bool)
+    copied = np.zeros(len(split.test), dtype=bool)
     for start in range(0, len(split.test), TURNED_AT_ONCE):
         images = x[split.test[start : start + TURNED_AT_ONCE]]
         for turned in _turned(images):
-            found[start : start + len(images)] |= np.isin(row_digests(turned), known)
-    return np.asarray(split.test[found & ~np.isin(own[split.test], known)])
+            copied[start : start + len(images)] |= np.isin(row_digests(turned), known)
+    return np.asarray(split.test[copied & ~np.isin(own[split.test], known)])
 
 
 def _turned(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:

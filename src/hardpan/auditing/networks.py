@@ -227,9 +227,9 @@ def save_state(network: TrainedNetwork, path: Path) -> None:
     from safetensors.torch import save_file
 
     save_file(network.state, f"{path}.safetensors")
-    part = path.with_name(f"{path.name}.part.npz")
-    np.savez(part, probs=network.probs, epochs=np.array(network.epochs))
-    os.replace(part, f"{path}.npz")
+    partial = path.with_name(f"{path.name}.part.npz")
+    np.savez(partial, probs=network.probs, epochs=np.array(network.epochs))
+    os.replace(partial, f"{path}.npz")
 
 
 def load_state(path: Path) -> TrainedNetwork | None:

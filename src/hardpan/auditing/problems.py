@@ -115,13 +115,13 @@ def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: E
         suspects: labels that look wrong, by split.
         error: of the best model, where there is one.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for detect in DETECTORS:
-        found += list(detect(evidence))
-    found += list(_labels(evidence, suspects))
-    found += list(_small_test(evidence, None if error is None else error.value))
+        problems += list(detect(evidence))
+    problems += list(_labels(evidence, suspects))
+    problems += list(_small_test(evidence, None if error is None else error.value))
     return sorted(
-        found, key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind))
+        problems, key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind))
     )
 
 
@@ -193,16 +193,16 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
 
 
 def _near_copies(evidence: Evidence) -> Iterator[Problem]:
-    inputs, found = evidence.inputs, evidence.nearest
-    if inputs is None or inputs.equal.by_chance or found is None:
+    inputs, nearest = evidence.inputs, evidence.nearest
+    if inputs is None or inputs.equal.by_chance or nearest is None:
         return
     known = np.concatenate([evidence.split.train, evidence.split.validation])
-    exact = inputs.equal.with_copy_in(found.rows, known)
-    near = near_copies(found, exact)
+    exact = inputs.equal.with_copy_in(nearest.rows, known)
+    near = near_copies(nearest, exact)
     turned = turned_copies(evidence) if evidence.is_images else np.zeros(0, dtype=np.int64)
     rows = np.concatenate([turned, near[~np.isin(near, turned)]])
     if len(rows):
-        searched = len(np.union1d(found.rows, turned))
+        searched = len(np.union1d(nearest.rows, turned))
         count, proportion = _counted(evidence, len(rows), searched)
         severity = "medium" if proportion.value > MANY_COPIES else "low"
         yield Problem(
@@ -216,31 +216,31 @@ def _near_copies(evidence: Evidence) -> Iterator[Problem]:
 
 
 def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Problem]:
-    for part, found in suspects.items():
-        if len(found.rows) < FEWEST_SUSPECTS:
+    for split, item in suspects.items():
+        if len(item.rows) < FEWEST_SUSPECTS:
             continue
-        count, proportion = _counted(evidence, len(found.rows), found.searched)
+        count, proportion = _counted(evidence, len(item.rows), item.searched)
         severity = "high" if proportion.value > 0.05 else "medium"
-        details: dict[str, Any] = {"error": found.error, "clueless": found.clueless, "comparable": found.comparable}
-        voted = _precision(evidence, found)
-        expected = found.precision(evidence.config.confidence)
-        if found.trial is not None:
-            details["expected_false"] = found.trial.false_rate * found.searched
-            details["recall"] = found.trial.recall(evidence.config.confidence)
+        details: dict[str, Any] = {"error": item.error, "clueless": item.clueless, "comparable": item.comparable}
+        voted = _precision(evidence, item)
+        expected = item.precision(evidence.config.confidence)
+        if item.trial is not None:
+            details["expected_false"] = item.trial.false_rate * item.searched
+            details["recall"] = item.trial.recall(evidence.config.confidence)
         if expected is not None:
             details["expected_precision"] = expected
         if voted is not None:
             details["precision"] = voted
-        elif not found.telling:
+        elif not item.telling:
             severity = "note"
         yield Problem(
             "labels",
             severity,
             count=count,
             proportion=proportion,
-            of=part,
+            of=split,
             details=details,
-            **_named(evidence, found.rows),
+            **_named(evidence, item.rows),
         )
 
 
@@ -259,15 +259,15 @@ def _precision(evidence: Evidence, found: Suspects) -> Estimate | None:
 
 def _classes(evidence: Evidence) -> Iterator[Problem]:
     k, names = evidence.dataset.n_classes, evidence.dataset.class_names
-    counts = {part: np.bincount(evidence.labels[rows], minlength=k) for part, rows in evidence.parts.items()}
+    counts = {split: np.bincount(evidence.labels[rows], minlength=k) for split, rows in evidence.parts.items()}
     total = np.bincount(evidence.labels, minlength=k)
-    for part, severity in (("train", "high"), ("test", "medium")):
-        missing = np.flatnonzero((counts[part] == 0) & (total > 0))
-        if len(missing) and len(evidence.parts[part]):
+    for split, severity in (("train", "high"), ("test", "medium")):
+        missing = np.flatnonzero((counts[split] == 0) & (total > 0))
+        if len(missing) and len(evidence.parts[split]):
             absent = tuple(names[c] for c in missing)
-            unknown = counts["test"][missing].sum() / len(evidence.parts["test"]) if part == "train" else 0.0
+            unknown = counts["test"][missing].sum() / len(evidence.parts["test"]) if split == "train" else 0.0
             breaks = bool(unknown >= BROKEN_CLASSES)
-            yield Problem("missing-classes", severity, of=part, breaks=breaks, details={"classes": absent})
+            yield Problem("missing-classes", severity, of=split, breaks=breaks, details={"classes": absent})
     unused = np.flatnonzero(total == 0)
     if len(unused):
         yield Problem("missing-classes", "low", of="all", details={"classes": tuple(names[c] for c in unused)})
@@ -345,13 +345,13 @@ def _leaks(evidence: Evidence) -> Iterator[Problem]:
     names = dataset.feature_names if dataset.table is None else dataset.table.names
     rows = np.sort(np.random.default_rng([evidence.config.seed, 71]).permutation(len(raw))[:5000])
     labels = evidence.labels[rows]
-    found = []
+    columns = []
     for j in range(raw.shape[1]):
         column = np.asarray(raw[rows, j], dtype=np.float64)
         if np.isfinite(column).all() and _is_label(column, labels):
-            found.append(names[j] if names else str(j))
-    if found:
-        yield Problem("leak-feature", "high", of="all", details={"columns": tuple(found)})
+            columns.append(names[j] if names else str(j))
+    if columns:
+        yield Problem("leak-feature", "high", of="all", details={"columns": tuple(columns)})
 
 
 def _is_label(column: Floats, labels: Labels) -> bool:

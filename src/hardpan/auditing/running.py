@@ -118,8 +118,8 @@ class Audit(Report):
 
     def failing(self, kinds: Any) -> tuple[Problem, ...]:
         """Problems of these kinds ("any": of all), apart from notes: the gate of ``--fail-on``."""
-        wanted = set(kinds)
-        return tuple(p for p in self.problems if p.severity != "note" and (p.kind in wanted or "any" in wanted))
+        gated = set(kinds)
+        return tuple(p for p in self.problems if p.severity != "note" and (p.kind in gated or "any" in gated))
 
 
 def audit(
@@ -165,10 +165,10 @@ def audit(
     evidence = _gather(Dataset.open(dataset, **reading), config)
     if config.testbed or config.new_test:
         fresh.check(evidence)
-    given = predictions if predictions is not None else (list(config.predictions) or None)
+    sources = predictions if predictions is not None else (list(config.predictions) or None)
     if evidence.inputs is not None:
         evidence.models = read_models(
-            given,
+            sources,
             evidence.dataset,
             evidence.labels,
             evidence.split,
@@ -301,7 +301,7 @@ def _run(
         size={
             "examples": len(dataset),
             "classes": dataset.n_classes,
-            **{part: len(members) for part, members in evidence.parts.items()},
+            **{split: len(members) for split, members in evidence.parts.items()},
         },
         features=dataset.feature_names,
         parts=parts,
@@ -382,13 +382,13 @@ def _floor_measures(floor: Floor) -> dict[str, Estimate]:
 
 def _verdicts(floor: Floor | None) -> dict[str, Entry]:
     """The entries of whole models of the data, by the names of the measures."""
-    found = {}
+    entries = {}
     for entry in floor.entries if floor is not None else ():
         if entry.assumption == "flow":
-            found["flow_floor"] = entry
+            entries["flow_floor"] = entry
         elif entry.assumption in ("gaussian", "gaussian-as-fitted"):
-            found["gaussian_floor"] = entry
-    return found
+            entries["gaussian_floor"] = entry
+    return entries
 
 
 def _correct_columns(evidence: Evidence, probs: Mapping[str, Floats], test: Labels) -> None:
@@ -417,11 +417,11 @@ def _near_columns(evidence: Evidence, found: Nearest) -> None:
 
 def _answers(evidence: Evidence, floor: Floor | None, probs: Mapping[str, Floats]) -> dict[str, Labels]:
     """Classes of the test rows by model, the best of the floor among them where its decisions are known."""
-    found = {name: p.argmax(axis=1) for name, p in probs.items()}
+    answers = {name: p.argmax(axis=1) for name, p in probs.items()}
     best = "" if floor is None or floor.best is None else floor.best.name
-    if found and best not in found and evidence.inputs is not None and best in evidence.inputs.decisions:
-        found[best] = evidence.inputs.decisions[best]()
-    return found
+    if answers and best not in answers and evidence.inputs is not None and best in evidence.inputs.decisions:
+        answers[best] = evidence.inputs.decisions[best]()
+    return answers
 
 
 def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | None:
@@ -430,7 +430,7 @@ def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | 
         return None
     assert evidence.inputs is not None
     truth = evidence.labels[evidence.inputs.test]
-    best = max([*(found == truth for found in answers.values()), correct[max(correct)]], key=np.count_nonzero)
+    best = max([*(classes == truth for classes in answers.values()), correct[max(correct)]], key=np.count_nonzero)
     curve = learning_curve(evidence.curve_model, correct, best, confidence=config.confidence, seed=config.seed)
     if curve is None:
         evidence.notes.append(Note("no-curve", {"model": evidence.curve_model}))

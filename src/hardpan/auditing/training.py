@@ -286,8 +286,8 @@ def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> Non
     probs, done = _cross_validated(evidence, inputs, labels, again, end - time.monotonic())
     rows = {"train": train[done], "test": test}
     evidence.trials = {
-        part: trial_of(probs[at], labels[at], flipped[at], float(wrong[at].mean()))
-        for part, at in rows.items()
+        split: trial_of(probs[at], labels[at], flipped[at], float(wrong[at].mean()))
+        for split, at in rows.items()
         if probs[at].any()
     }
 
@@ -335,10 +335,10 @@ def _mean_probs(
         seconds=TREE_SHARE * seconds,
         seed=evidence.config.seed,
     )
-    found = [trees.probs, _fold_probs(evidence, inputs, labels, train, both, (1 - TREE_SHARE) * seconds)]
+    candidates = [trees.probs, _fold_probs(evidence, inputs, labels, train, both, (1 - TREE_SHARE) * seconds)]
     truth = labels[validation]
-    errors = [float((p[n:].argmax(axis=1) != truth).mean()) if len(truth) else 0.0 for p in found]
-    usable = [p[:n] for p, error in zip(found, errors, strict=True) if error <= USABLE * min(errors) + 1e-9]
+    errors = [float((p[n:].argmax(axis=1) != truth).mean()) if len(truth) else 0.0 for p in candidates]
+    usable = [p[:n] for p, error in zip(candidates, errors, strict=True) if error <= USABLE * min(errors) + 1e-9]
     return np.asarray(np.mean(usable, axis=0))
 
 
@@ -347,10 +347,10 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
     train, test = inputs.split.train, inputs.test
     order = np.random.default_rng([evidence.config.seed, 61]).permutation(train)
     truth = evidence.labels[test]
-    sizes = [size for part in SIZES if (size := len(train) // part) >= 2 * evidence.dataset.n_classes]
+    sizes = [size for divisor in SIZES if (size := len(train) // divisor) >= 2 * evidence.dataset.n_classes]
     if not len(test) or not sizes:
         return
-    found: dict[int, NDArray[np.bool_]] = {}
+    correct: dict[int, NDArray[np.bool_]] = {}
     end = time.monotonic() + seconds
     total = sum(sizes) + len(train)
     for size in (*sizes, len(train)):
@@ -359,8 +359,8 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
             continue
         left = max(1.0, (end - time.monotonic()) * size / total)
         total -= size
-        found[size] = _fold_probs(evidence, inputs, evidence.labels, rows, test, left).argmax(axis=1) == truth
-    evidence.correct_by_size = found
+        correct[size] = _fold_probs(evidence, inputs, evidence.labels, rows, test, left).argmax(axis=1) == truth
+    evidence.correct_by_size = correct
     network = evidence.is_images and networks.available()
     evidence.curve_model = "one convolutional network" if network else _quick_model(evidence)
 
@@ -417,8 +417,8 @@ def _reduced(evidence: Evidence, rows: int) -> Any:
     first = np.unique(evidence.labels[mixed], return_index=True)[1]
     rest = np.setdiff1d(np.arange(len(mixed)), first)
     train = mixed[np.concatenate([first, rest[: max(0, rows - len(first))]])]
-    kept = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
-    return dataclasses.replace(evidence.dataset.select(kept), split=names[kept], labels=evidence.labels[kept])
+    subset = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
+    return dataclasses.replace(evidence.dataset.select(subset), split=names[subset], labels=evidence.labels[subset])
 
 
 def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:

@@ -127,10 +127,11 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     parts = dict(dataset) if isinstance(dataset, Mapping) else {"": dataset}
     if not parts:
         raise InputError("dataset must have at least one split")
-    for split, part in parts.items():
-        if not all(hasattr(part, name) for name in ("with_format", "features", "__len__")):
+    for split, content in parts.items():
+        if not all(hasattr(content, name) for name in ("with_format", "features", "__len__")):
             raise InputError(
-                f"dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(part).__name__}"
+                "dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got "
+                f"{type(content).__name__}"
             )
         if split and split not in SPLIT_WORDS:
             raise InputError(
@@ -144,6 +145,6 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
             options = replace(options, label=next(iter(named)))  # the only column of classes
         listed = next((named[name] for name in (options.label, "label", "labels") if name in named), None)
         options = replace(options, class_names=listed)
-    tables = {SPLIT_WORDS.get(split, ""): [part.with_format("arrow")[:]] for split, part in parts.items()}
+    tables = {SPLIT_WORDS.get(split, ""): [content.with_format("arrow")[:]] for split, content in parts.items()}
     name = getattr(first.info, "dataset_name", None) or "huggingface"
     return from_tables(scored_splits(tables), options, name=name, source="Hugging Face")

@@ -280,9 +280,9 @@ def _draw_block(flow: Flow, unfinished: Path, number: int, temperature: float, c
     state = np.random.SeedSequence([config.seed, number]).generate_state(1, np.uint64)
     seed, rows = int(state[0] >> np.uint64(1)), min(BLOCK, config.n - number * BLOCK)
     with _removed_if_broken(unfinished):
-        drawn = flow.sample_with_posterior(rows, temperature=temperature, seed=seed)
+        sample = flow.sample_with_posterior(rows, temperature=temperature, seed=seed)
     with files.replacing(path) as partial, partial.open("wb") as stream:
-        np.savez(stream, x=drawn.x, y=drawn.y, posterior=drawn.posterior)
+        np.savez(stream, x=sample.x, y=sample.y, posterior=sample.posterior)
 
 
 def _blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:

@@ -92,8 +92,8 @@ class Dropout:
 
     def applied(self, hidden: Tensor) -> Tensor:
         """``hidden`` with a proportion ``rate`` of its entries set to 0 and the others divided by 1 − rate."""
-        kept = torch.empty_like(hidden).bernoulli_(1 - self.rate, generator=self.generator)
-        return hidden * kept.div_(1 - self.rate)
+        mask = torch.empty_like(hidden).bernoulli_(1 - self.rate, generator=self.generator)
+        return hidden * mask.div_(1 - self.rate)
 
 
 def _triton_ops() -> Any:
@@ -114,7 +114,7 @@ class _Level(torch.autograd.Function):
         places, inner = height * width, channels // 2
         log_det = torch.zeros(batch, dtype=x.dtype, device=x.device)
         weights = _prepared(stack, dtype)
-        flat, kept = x.reshape(-1, channels).contiguous(), []
+        flat, saved = x.reshape(-1, channels).contiguous(), []
         for k in range(len(stack.mix)):
             y = torch.addmm(stack.offset[k], flat, stack.mix[k].T)
             around = ops.patches(y, inner, weights.w1.shape[1], width, places, 1, dtype, bounds.reach)
@@ -124,9 +124,9 @@ class _Level(torch.autograd.Function):
                 hidden2 = dropout.applied(hidden2)
             taps = _wide_product(hidden2, weights.w3[k])
             z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places, bounds)
-            kept += [flat, y, around, hidden1, hidden2, raw]
+            saved += [flat, y, around, hidden1, hidden2, raw]
             flat = z
-        ctx.save_for_backward(stack.mix, weights.w1, weights.w2, weights.w3, *kept)
+        ctx.save_for_backward(stack.mix, weights.w1, weights.w2, weights.w3, *saved)
         ctx.layout, ctx.ops, ctx.dtype, ctx.bounds = (batch, height, width, channels), ops, dtype, bounds
         ctx.kept = 1.0 if dropout is None else 1 - dropout.rate
         return flat.reshape(x.shape), log_det
@@ -134,13 +134,13 @@ class _Level(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, gz: Tensor, g_log_det: Tensor) -> tuple[Any, ...]:
-        mix, w1, w2, w3, *kept = ctx.saved_tensors
+        mix, w1, w2, w3, *saved = ctx.saved_tensors
         batch, height, width, channels = ctx.layout
         ops, places, inner = ctx.ops, height * width, channels // 2
         flat, g_log_det = gz.reshape(-1, channels).contiguous(), g_log_det.contiguous()
         results: list[list[Tensor]] = []
         for k in reversed(range(len(mix))):
-            before, y, around, hidden1, hidden2, raw = kept[6 * k : 6 * k + 6]
+            before, y, around, hidden1, hidden2, raw = saved[6 * k : 6 * k + 6]
             gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places, ctx.bounds)
             g_taps = ops.patches(g_raw, channels, w3.shape[2], width, places, -1, ctx.dtype)
             g_hidden2, g_b2 = ops.masked_product(g_taps, w3[k], hidden2)
@@ -191,10 +191,10 @@ def _outer(g: Tensor, x: Tensor, batch: int) -> Tensor:
 
 def fast_runner(dtype: torch.dtype, ops: Any = None, dropout: Dropout | None = None) -> Runner:
     """How to run steps in training on a GPU; ``ops`` replaces the Triton kernels (by :class:`PlainOps`)."""
-    chosen = ops if ops is not None else _triton_ops()
+    backend = ops if ops is not None else _triton_ops()
 
     def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
-        output, log_det = _Level.apply(x, dtype, chosen, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
+        output, log_det = _Level.apply(x, dtype, backend, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
         return output, log_det
 
     return run

@@ -69,9 +69,9 @@ def _fitted(result: FlowRecord) -> View:
         key="fit",
     )
     columns = {name: [row.get(name) for row in floors] for name in (floors[0] if floors else ())}
-    shown = (section,) if chart is not None or tables or warning else ()
+    sections = (section,) if chart is not None or tables or warning else ()
     made = _provenance(result.config.seed)
-    return View(f"Flow of {data}", headline, shown, tiles=tuple(tiles), provenance=made, columns=columns)
+    return View(f"Flow of {data}", headline, sections, tiles=tuple(tiles), provenance=made, columns=columns)
 
 
 @view.register

@@ -418,8 +418,8 @@ def _held_out(
             position = np.cumsum(answered) - 1
             truth = x[:, answered].mean(axis=1) if answered.any() else np.zeros(len(x))
             for size, selected in selections.items():
-                chosen = np.tile(selected, (len(models), 1))
-                batches = [chosen] if answered.all() else [row[answered[row]][None] for row in chosen]
+                subsets = np.tile(selected, (len(models), 1))
+                batches = [subsets] if answered.all() else [row[answered[row]][None] for row in subsets]
                 for rows in batches:
                     if rows.shape[1] < 5:
                         continue

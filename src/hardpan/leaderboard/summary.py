@@ -186,5 +186,5 @@ def _picture(scores: Floats) -> Floats:
         size = filled.shape[axis]
         if size > most:
             starts = np.linspace(0, size, most, endpoint=False).astype(int)
-            filled, known = (np.add.reduceat(part, starts, axis=axis) for part in (filled, known))
+            filled, known = (np.add.reduceat(matrix, starts, axis=axis) for matrix in (filled, known))
     return np.asarray(np.where(known > 0, filled / np.maximum(known, 1e-300), np.nan)).round(2)

@@ -214,9 +214,9 @@ class Cells:
 
     def add_failed(self, failed: Sequence[tuple[int, int, int]]) -> None:
         """Runs that ended in an error, by model, item and run: without a score, unless another log has one."""
-        wanted = set(failed)
-        known = zip(self._model_of, self._item_of, self._run_of, strict=True) if wanted else ()
-        scored = wanted.intersection(known)
+        pending = set(failed)
+        known = zip(self._model_of, self._item_of, self._run_of, strict=True) if pending else ()
+        scored = pending.intersection(known)
         for model, item, run in failed:
             if (model, item, run) not in scored:
                 self.add(model, item, None, run=run)
@@ -331,8 +331,8 @@ class Cells:
         names: dict[str, int] = {}
         rows = []
         for name, folder in keys:
-            part = "/".join(_own_parts(folder, folders[name])) if name in apart else ""
-            rows.append(names.setdefault(f"{name} ({part})" if part else name, len(names)))
+            suffix = "/".join(_own_parts(folder, folders[name])) if name in apart else ""
+            rows.append(names.setdefault(f"{name} ({suffix})" if suffix else name, len(names)))
         notes = []
         if apart:
             notes.append(f"Named by folder or adapter, as runs of one task are several: {few(sorted(apart), 3)}.")

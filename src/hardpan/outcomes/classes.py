@@ -62,15 +62,15 @@ def check_predictions(
     sizes = np.diff([*starts, len(labels)])
     accuracies = np.empty(len(models))
     for start in range(0, len(models), _MODELS_AT_ONCE):
-        part = slice(start, start + _MODELS_AT_ONCE)
-        block = predictions[part]
+        batch = slice(start, start + _MODELS_AT_ONCE)
+        block = predictions[batch]
         right = block[:, :, 0] == labels
-        accuracies[part] = right.mean(axis=1)
+        accuracies[batch] = right.mean(axis=1)
         hits = np.add.reduceat(right[:, order], starts, axis=1, dtype=np.int64)
-        rarely = hits < 0.25 * accuracies[part, None] * sizes
+        rarely = hits < 0.25 * accuracies[batch, None] * sizes
         poor = (rarely * sizes).sum(axis=1) / len(labels)
         low, high = block.min(axis=(1, 2)), block.max(axis=(1, 2))
-        for i, model in enumerate(models[part]):
+        for i, model in enumerate(models[batch]):
             _check_order(model, block[i], labels, where)
             if low[i] < classes[0] or high[i] > classes[-1]:
                 _refuse_range(model, block[i, :, 0], (int(low[i]), int(high[i])), labels, classes, where)

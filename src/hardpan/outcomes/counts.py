@@ -95,7 +95,7 @@ def _model_names(columns: Columns, repeated: set[str], where: str) -> list[str]:
     sizes = columns.get("img_size")
     if sizes is None:
         raise InputError(
-            f"{where}: model names repeat in another table, and this one has no img_size to tell them by"
+            f"{where}: model names repeat in another table, and this one has no img_size to distinguish them"
         )
     return [f"{name} {size}px" if name in repeated else name for name, size in zip(names, sizes, strict=True)]
 
@@ -120,13 +120,13 @@ def _of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
         return columns
     names = [metric_name(str(name)) for name in columns["metric"]]
     known = list(dict.fromkeys(names))
-    wanted = metric_name(metric) if metric is not None else ("top1" if "top1" in known else known[0])
-    if metric is None and wanted != "top1" and len(known) > 1:
+    selected = metric_name(metric) if metric is not None else ("top1" if "top1" in known else known[0])
+    if metric is None and selected != "top1" and len(known) > 1:
         raise InputError(f"{where}: metric must be named, one of {few(known)}: the table has several")
-    if wanted not in known:
+    if selected not in known:
         raise InputError(f"{where}: metric must be one of {few(known)}; got {metric!r}")
     return {
-        key: [value for value, name in zip(values, names, strict=True) if name == wanted]
+        key: [value for value, name in zip(values, names, strict=True) if name == selected]
         for key, values in columns.items()
         if key != "metric"
     }

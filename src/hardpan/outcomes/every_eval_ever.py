@@ -38,9 +38,9 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             if not is_instance(row):
                 raise InputError(f"{where}: not an instance of Every Eval Ever (no sample_id or evaluation)")
             result = str(row.get("evaluation_result_id") or "")
-            wanted = options.metric is None or options.metric in (result, re.split(r"[^\w-]+", result)[-1])
-            names[result] = wanted
-            if not wanted:
+            selected = options.metric is None or options.metric in (result, re.split(r"[^\w-]+", result)[-1])
+            names[result] = selected
+            if not selected:
                 continue
             task, name = str(row.get("evaluation_name") or result), row["sample_id"]
             model = cells.model(str(row.get("model_id") or log.path.stem))

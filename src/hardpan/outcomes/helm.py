@@ -79,7 +79,7 @@ def _read_run(
 def _task(name: str) -> str:
     """The name of a run without its model: "mmlu:subject=philosophy,method=joint"."""
     scenario, _, rest = name.partition(":")
-    selected = [part for part in rest.split(",") if part and not part.startswith(("model=", "model_deployment="))]
+    selected = [item for item in rest.split(",") if item and not item.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(selected)}" if selected else scenario
 
 
@@ -133,13 +133,13 @@ def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str, str]]:
         if not isinstance(state, Mapping) or not isinstance(state.get("instance"), Mapping):
             continue
         instance = state["instance"]
-        place = (str(instance.get("id")), _trial(state))
+        key = (str(instance.get("id")), _trial(state))
         if instance.get("perturbation"):
             continue
         # Several requests for an instance, one per choice: none of them is the model's answer.
         question = str(as_mapping(instance.get("input")).get("text", ""))
-        several = place in answers
-        answers[place] = ("", "", question) if several else (_answer(state), _key(state, instance), question)
+        several = key in answers
+        answers[key] = ("", "", question) if several else (_answer(state), _key(state, instance), question)
     return answers
 
 

@@ -53,8 +53,8 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     if empty:
         cells.notes.append(f"Logs without samples, not read: {few([path.name for path in empty], 3)}.")
     if scorers:
-        shown = {task: f"{name}, {part}" if part else name for task, (name, part) in scorers.items()}
-        cells.notes.append(stated("Scorer", shown))
+        names = {task: f"{name}, {metric}" if metric else name for task, (name, metric) in scorers.items()}
+        cells.notes.append(stated("Scorer", names))
     if unfinished:
         cells.notes.append(f"Evaluations that did not finish, read as far as they got: {few(unfinished, 3)}.")
 
@@ -71,7 +71,7 @@ def _read_log(
     """Read a log, and say whether it has samples."""
     evaluation = header["eval"]
     task, model = str(evaluation.get("task", "")), None
-    wanted, declared, seen = options.scorer, _declared(header), dict[str, None]()
+    scorer, declared, seen = options.scorer, _declared(header), dict[str, None]()
     for sample in samples:
         if model is None:
             model = cells.model_of_log(str(evaluation["model"]), log.path.resolve().parent, task)
@@ -83,9 +83,9 @@ def _read_log(
         if not isinstance(scores, Mapping):
             scores = {"score": sample["score"]} if isinstance(sample.get("score"), Mapping) else {}
         seen |= dict.fromkeys(map(str, scores))
-        if wanted is None and scores:  # one scorer for all logs of a task where they have it
+        if scorer is None and scores:  # one scorer for all logs of a task where they have it
             usual = (name for name in (scorers.get(task, ("",))[0], declared) if name in scores)
-            wanted = next(usual, None) or str(next(iter(scores)))
+            scorer = next(usual, None) or str(next(iter(scores)))
         name = sample["id"]
         item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
         metadata = sample.get("metadata")
@@ -97,11 +97,11 @@ def _read_log(
             target = target[0]
         if isinstance(target, str):
             cells.set_key(item, target)
-        score = scores.get(wanted) if wanted is not None else None
+        score = scores.get(scorer) if scorer is not None else None
         value = score.get("value") if isinstance(score, Mapping) else score
-        value, part = _part(value, options.metric, str(log.path))
-        if score is not None and wanted is not None:
-            scorers.setdefault(task, (wanted, part))
+        value, metric = _part(value, options.metric, str(log.path))
+        if score is not None and scorer is not None:
+            scorers.setdefault(task, (scorer, metric))
         answer = score.get("answer") if isinstance(score, Mapping) else None
         epoch = sample.get("epoch", 1)
         run = epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0
@@ -124,8 +124,8 @@ def _read_log(
 def _question(value: Any) -> Any:
     """The input of a sample: a text, or the last message of the user."""
     said = [as_mapping(message) for message in as_list(value)]
-    asked = [message.get("content") for message in said if message.get("role") == "user"]
-    return asked[-1] if asked else value
+    questions = [message.get("content") for message in said if message.get("role") == "user"]
+    return questions[-1] if questions else value
 
 
 def _declared(header: Mapping[str, Any]) -> str | None:
@@ -142,15 +142,15 @@ def _declared(header: Mapping[str, Any]) -> str | None:
 
 def _part(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
     """One value of a score, and its name where the score has several."""
-    part = ""
+    name = ""
     if isinstance(value, Mapping):
         if metric is not None and metric not in value:
             raise InputError(f"{where}: metric must be one of {few(list(value))}; got {metric!r}")
-        part = metric if metric is not None else str(next(iter(value), ""))
-        value = value.get(part)
+        name = metric if metric is not None else str(next(iter(value), ""))
+        value = value.get(name)
     if isinstance(value, list):
         value = value[0] if len(value) == 1 else None
-    return value, part
+    return value, name
 
 
 def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:

@@ -67,16 +67,18 @@ Sets = dict[str, Guesses]
 
 def add(sets: Sets, cells: Cells, options: Options, where: str) -> None:
     """Put test sets into the cells."""
-    labelled = [part.labels for part in sets.values() if part.labels is not None]
+    labelled = [test_set.labels for test_set in sets.values() if test_set.labels is not None]
     pool = _pool(labelled, where) if labelled else None
-    for name, part in sets.items():
+    for name, test_set in sets.items():
         scored = (
-            part if pool is None else _right(_numbered(part, pool, where), pool, len(sets), name, options, where)
+            test_set
+            if pool is None
+            else _right(_numbered(test_set, pool, where), pool, len(sets), name, options, where)
         )
         n = scored.values.shape[1]
         ids = [f"item-{row}" for row in range(n)] if scored.ids is None else scored.ids.tolist()
         known = len(cells) > 0 and scored.ids is None and cells.known_item((name, ids[0])) is not None
-        if known and part.labels is None and not options.by_order:
+        if known and test_set.labels is None and not options.by_order:
             raise InputError(
                 f"{where}: files with no item ids can only be joined by position; add ids, or pass by_order=True"
             )
@@ -91,11 +93,11 @@ def add(sets: Sets, cells: Cells, options: Options, where: str) -> None:
         for column, labels in columns.items():
             for item, label in zip(index, labels, strict=True):
                 cells.describe(item, {column: label})
-        if part.labels is not None:
-            cells.check_keys(index, [str(label) for label in part.labels.tolist()], where)
+        if test_set.labels is not None:
+            cells.check_keys(index, [str(label) for label in test_set.labels.tolist()], where)
         for row, model in enumerate(scored.models):
             number = cells.model(model)
-            answers = None if part.labels is None else part.values[row, :, 0]
+            answers = None if test_set.labels is None else test_set.values[row, :, 0]
             cells.add_row(number, index, scored.values[row], answers, where=f"{where}, {model}")
 
 
@@ -103,37 +105,43 @@ def direct(sets: Sets, options: Options, source: str) -> Outcomes | None:
     """Outcomes of one file without a detour, where all sets have the same models and no repeats; else None."""
     parts = list(sets.values())
     names = parts[0].models
-    flat = all(part.labels is not None or part.values.ndim == 2 for part in parts)
-    if not flat or any(part.models != names for part in parts) or len(set(names)) < len(names):
+    flat = all(test_set.labels is not None or test_set.values.ndim == 2 for test_set in parts)
+    if not flat or any(test_set.models != names for test_set in parts) or len(set(names)) < len(names):
         return None
-    labelled = [part.labels for part in parts if part.labels is not None]
+    labelled = [test_set.labels for test_set in parts if test_set.labels is not None]
     if len(labelled) not in (0, len(parts)):
         return None
     pool = _pool(labelled, source) if labelled else None
-    sizes = [part.values.shape[1] for part in parts]
+    sizes = [test_set.values.shape[1] for test_set in parts]
     scores = np.empty((len(names), sum(sizes)))
     ids: list[str] = []
     key: list[str] = []
     labels: list[str] = []
     groups: dict[str, list[str]] = {}
     said = []
-    for (name, part), start in zip(sets.items(), np.cumsum([0, *sizes[:-1]]).tolist(), strict=True):
-        stop = start + part.values.shape[1]
+    for (name, test_set), start in zip(sets.items(), np.cumsum([0, *sizes[:-1]]).tolist(), strict=True):
+        stop = start + test_set.values.shape[1]
         if pool is None:
-            scores[:, start:stop] = part.values
+            scores[:, start:stop] = test_set.values
         else:
-            assert part.labels is not None
-            _right(_numbered(part, pool, source), pool, len(sets), name, options, source, out=scores[:, start:stop])
-            key += [str(label) for label in part.labels.tolist()]
-            said.append(part.values[:, :, 0])
+            assert test_set.labels is not None
+            _right(
+                _numbered(test_set, pool, source), pool, len(sets), name, options, source, out=scores[:, start:stop]
+            )
+            key += [str(label) for label in test_set.labels.tolist()]
+            said.append(test_set.values[:, :, 0])
         prefix = f"{name}/" if name else ""
-        own = [f"{prefix}item-{row}" for row in range(stop - start)] if part.ids is None else part.ids.tolist()
+        own = (
+            [f"{prefix}item-{row}" for row in range(stop - start)]
+            if test_set.ids is None
+            else test_set.ids.tolist()
+        )
         if len(set(own)) < len(own):
             twice = next(item for item in own if own.count(item) > 1)
             raise InputError(f"{source}: item ids must be unique; {twice} appears {own.count(twice)} times")
         ids += own
         labels += [name] * (stop - start)
-        for column, values in (part.groups or {}).items():
+        for column, values in (test_set.groups or {}).items():
             groups.setdefault(column, [""] * start).extend(label_text(value) for value in values)
     known = scores[~np.isnan(scores)] if np.isnan(scores).any() else scores
     if known.size and not (known.min() >= 0.0 and known.max() <= 1.0):
@@ -304,8 +312,8 @@ def _model_by_key(arrays: Mapping[str, NDArray[Any]], truth: NDArray[Any], where
     if not models:
         raise InputError(f"{where}: labels without predictions; expected an array 'predictions' or one per model")
     parts = [guesses_of([key], arrays[key], truth, where, arrays.get("ids", arrays.get("id"))) for key in models]
-    width = min(part.values.shape[2] for part in parts)
-    values = np.concatenate([part.values[:, :, :width] for part in parts])
+    width = min(test_set.values.shape[2] for test_set in parts)
+    values = np.concatenate([test_set.values[:, :, :width] for test_set in parts])
     return {ONLY_SET: replace(parts[0], models=tuple(models), values=values)}
 
 
@@ -331,9 +339,9 @@ def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str)
     sets: Sets = {}
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
-        part = {key: [values[row] for row in rows.tolist()] for key, values in columns.items() if key != split}
-        place = f"{where} ({name})" if name else where
-        sets[name] = _long(part, said, label, place, stem) if said else _wide(part, label, place)
+        subset = {key: [values[row] for row in rows.tolist()] for key, values in columns.items() if key != split}
+        location = f"{where} ({name})" if name else where
+        sets[name] = _long(subset, said, label, location, stem) if said else _wide(subset, label, location)
     return sets
 
 
@@ -382,21 +390,21 @@ def is_nested(data: Any) -> bool:
     """Whether JSON holds predictions by model or by set, rather than rows or columns."""
     if not isinstance(data, Mapping):
         return False
-    by_set = bool(data) and all(isinstance(part, Mapping) and "predictions" in part for part in data.values())
+    by_set = bool(data) and all(isinstance(value, Mapping) and "predictions" in value for value in data.values())
     return by_set or isinstance(data.get("predictions"), Mapping)
 
 
 def sets_of_json(data: Mapping[str, Any], where: str, stem: str) -> Sets:
     """Predictions in JSON: {"labels", "predictions": {model: ...}}, or such an object per test set."""
     if "predictions" not in data:
-        return {str(name): _nested(part, where, stem) for name, part in data.items()}
+        return {str(name): _nested(value, where, stem) for name, value in data.items()}
     said, labels, ids = data["predictions"], data.get("labels"), data.get("ids")
     if not isinstance(labels, Mapping):
         return {ONLY_SET: _nested({"predictions": said, "labels": labels, "ids": ids}, where, stem)}
     named = ids if isinstance(ids, Mapping) else {}
     return {
-        str(name): _nested({"predictions": part, "labels": labels.get(name), "ids": named.get(name)}, where, stem)
-        for name, part in said.items()
+        str(name): _nested({"predictions": value, "labels": labels.get(name), "ids": named.get(name)}, where, stem)
+        for name, value in said.items()
     }
 
 

@@ -81,8 +81,8 @@ class Outcomes:
         """Clean the names that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
         if (models := clean_names("models", self.models)) != tuple(self.models):
             object.__setattr__(self, "models", models)
-        given = self.items.tolist()
-        if (items := clean_names("items", given)) != tuple(given):
+        names = self.items.tolist()
+        if (items := clean_names("items", names)) != tuple(names):
             object.__setattr__(self, "items", np.array(items))
         for name in ("groups", "model_groups"):
             columns: Mapping[str, NDArray[Any]] = getattr(self, name)
@@ -308,9 +308,9 @@ def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
 def _cleaned(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind != "U":
         return values
-    given = values.tolist()
-    cleaned = list(map(clean_text, given))
-    return values if cleaned == given else np.array(cleaned)
+    texts = values.tolist()
+    cleaned = list(map(clean_text, texts))
+    return values if cleaned == texts else np.array(cleaned)
 
 
 def _iterable(name: str, values: Any) -> Iterable[Any]:

@@ -210,7 +210,7 @@ def _note_sources(formats: _Files, cells: Cells) -> None:
 
 
 def _too_long(path: Path) -> bool:
-    return len(str(path)) > 4_000 or any(len(part.encode("utf-8", "surrogatepass")) > 255 for part in path.parts)
+    return len(str(path)) > 4_000 or any(len(name.encode("utf-8", "surrogatepass")) > 255 for name in path.parts)
 
 
 def _short(path: Path) -> str:
@@ -225,18 +225,18 @@ def _walk(folder: Path) -> Iterator[Path]:
     """
     count = 0
     for where, folders, names in os.walk(folder):
-        place = Path(where)
+        root = Path(where)
         folders[:] = sorted(name for name in folders if not name.startswith(".") or "__" in name)
-        if helm.is_run(place):
+        if helm.is_run(root):
             folders[:] = []
-            yield place
+            yield root
             continue
         for name in sorted(names):
             if suffix_of(Path(name)) in SUFFIXES and not name.startswith("."):
                 count += 1
                 if count > MOST_FILES:
                     raise InputError(f"{folder}: more than {MOST_FILES:,} files; give a smaller folder")
-                yield place / name
+                yield root / name
 
 
 def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:

@@ -38,8 +38,8 @@ def audit_view(audit: Audit) -> View:
     size = audit.size
     learning = [_learning_section(audit.learning)] if audit.learning is not None else []
     floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
-    first = [part for part in audit.parts if part.key in ("hard", "fresh", "labels", "models")]
-    last = [part for part in audit.parts if part not in first]
+    first = [section for section in audit.parts if section.key in ("hard", "fresh", "labels", "models")]
+    last = [section for section in audit.parts if section not in first]
     run = _run_section(audit)
     return View(
         title=f"Audit of {audit.dataset}",
@@ -87,28 +87,28 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
     """The numbers of an audit; what was not measured is among the problems."""
     measures, floor = audit.measures, audit.floor
     broken = any(item.breaks for item in audit.problems)
-    found = []
+    results = []
     if floor is not None and not broken:
-        found += list(floors.tiles(floor)[:1])
+        results += list(floors.tiles(floor)[:1])
         best, headroom = measures.get("best_error"), measures.get("headroom")
         if best is not None and floor.best is not None:
             detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {numbers.estimate(best)}."
-            found.append(Tile("Best model", floors.value_words(best), detail))
+            results.append(Tile("Best model", floors.value_words(best), detail))
         if headroom is not None and floor.bracket.low_from:
             detail = "From the best error down to the lower end of the lowest possible error."
-            found.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
+            results.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
         if audit.learning is not None and audit.learning.promises:
             double = audit.learning.at_double
             detail = f"{floors.capital(audit.learning.model)}, extrapolated: {numbers.estimate(double)}."
-            found.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
+            results.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
     tail = measures.get("tail_share")
     if tail is not None and not too_few("tail_share", tail) and tail.low > 0.1:  # else scores do not predict errors
         detail = f"Of the errors of the model whose confusion was scored: {numbers.estimate(tail)}."
-        found.append(Tile("Errors in the most confusing tenth", floors.value_words(tail), detail))
+        results.append(Tile("Errors in the most confusing tenth", floors.value_words(tail), detail))
     drop = measures.get("drop")
     if drop is not None:
-        found.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
-    return tuple(found)
+        results.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
+    return tuple(results)
 
 
 def _hero(audit: Audit) -> list[Chart]:
@@ -125,9 +125,9 @@ def _hero(audit: Audit) -> list[Chart]:
     if len(charts) < 2:
         charts += [
             dataclasses.replace(chart, title="The most confusing examples", rows=chart.rows[:IN_HERO])
-            for part in audit.parts
-            if part.key == "hard"
-            for chart in part.charts
+            for section in audit.parts
+            if section.key == "hard"
+            for chart in section.charts
             if chart.drawing == "gallery"
         ]
     return charts

@@ -246,10 +246,10 @@ def shown_problems(audit: Audit) -> tuple[shown.Problem, ...]:
         "missing-classes": ("#classes", "see them"),
         "imbalance": ("#classes", "see them"),
     }
-    found = []
+    results = []
     for item in audit.problems:
         link, text = links.get(item.kind, ("", ""))
-        found.append(
+        results.append(
             shown.Problem(
                 item.kind,
                 item.severity,
@@ -261,7 +261,7 @@ def shown_problems(audit: Audit) -> tuple[shown.Problem, ...]:
                 _thumbnails(audit, item),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _thumbnails(audit: Audit, problem: Problem) -> Chart | None:
@@ -269,9 +269,9 @@ def _thumbnails(audit: Audit, problem: Problem) -> Chart | None:
     key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(problem.kind)
     if problem.severity == "note":
         return None
-    for part in audit.parts:
-        if part.key == key:
-            for chart in (*part.charts, *part.folded):
+    for section in audit.parts:
+        if section.key == key:
+            for chart in (*section.charts, *section.folded):
                 if (
                     isinstance(chart, Chart)
                     and chart.drawing == "gallery"

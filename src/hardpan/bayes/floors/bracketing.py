@@ -467,13 +467,13 @@ def _half(n: int, seed: int) -> Labels:
 
 def _neighbours(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
     """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
-    held = inputs.split.validation
+    validation = inputs.split.validation
     result = neighbours.bracket(
         *_parts(inputs),
         n_classes=inputs.dataset.n_classes,
         confidence=confidence,
         k=None,
-        validation=(inputs.table.scaled[held], inputs.labels[held]) if len(held) else None,
+        validation=(inputs.table.scaled[validation], inputs.labels[validation]) if len(validation) else None,
     )
     x, y, x_test, _ = _parts(inputs)
     for k in {1, result.k}:
@@ -592,11 +592,11 @@ def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[
         raise InputError(f"predictions: {model.name}: lacks {missing:,} test examples; record all of them")
     if not model.held_out:
         config = dataclasses.replace(config, calibrations=())
-    held, validation = None, inputs.split.validation
+    held_out, validation = None, inputs.split.validation
     if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
-        held = (model.probs[validation], inputs.labels[validation])
+        held_out = (model.probs[validation], inputs.labels[validation])
     probs, truth = model.probs[inputs.test], inputs.labels[inputs.test]
-    return _plug_ins(model.name, probs, truth, held, config, seeds=len(model.predictions.seeds))
+    return _plug_ins(model.name, probs, truth, held_out, config, seeds=len(model.predictions.seeds))
 
 
 def _unweighed(made: Entry) -> Entry:
@@ -613,8 +613,8 @@ def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> 
         return [Entry(f"Exact error of {flow.name}", "estimate", flow.error, "flow", flow.name)]
     if len(test) == len(inputs.test):
         inputs.decisions[flow.name] = lambda: flow.posterior[test].argmax(axis=1)
-    held = (flow.posterior[validation], inputs.labels[validation]) if len(validation) else None
-    entries = _plug_ins(flow.name, flow.posterior[test], inputs.labels[test], held, config)
+    held_out = (flow.posterior[validation], inputs.labels[validation]) if len(validation) else None
+    entries = _plug_ins(flow.name, flow.posterior[test], inputs.labels[test], held_out, config)
     made = next(entry.estimate for entry in entries if entry.role == "classifier")
     check = AssumptionTest(own_decisions_p_value(flow.error, made), flow.error.value, made.value)
     along = [row["bayes_error"] for row in flow.along]

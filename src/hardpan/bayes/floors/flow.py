@@ -117,13 +117,13 @@ def flow_evidence(
         )
     parts = {"validation": split.validation, "test": split.test}
     if most_rows is not None:
-        parts = {part: rows[:most_rows] for part, rows in parts.items()}
+        parts = {split_name: rows[:most_rows] for split_name, rows in parts.items()}
     elif len(split.train) <= POSTERIOR_OF_TRAIN:
         parts["train"] = split.train
     posterior = np.full((len(dataset), dataset.n_classes), np.nan)
-    for number, (part, rows) in enumerate(parts.items()):
+    for number, (split_name, rows) in enumerate(parts.items()):
         if len(rows):
-            report(f"flow: posteriors of {len(rows):,} {part} examples", number / 4)
+            report(f"flow: posteriors of {len(rows):,} {split_name} examples", number / 4)
             posterior[rows] = flow.posterior(dataset.x[rows], seed=seed)
     difference = None
     if samples > 0:

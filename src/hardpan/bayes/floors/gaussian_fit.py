@@ -159,12 +159,12 @@ def _class_means(x: NDArray[Any], index: NDArray[np.int64], counts: NDArray[np.i
 def _span(centred: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give an orthonormal basis (d, r) of the rows (n, d) and the rows in it (n, r), from the n × n Gram matrix."""
     values, vectors = linalg.eigh(centred @ centred.T)
-    kept = values > values[-1] * len(values) * np.finfo(np.float64).eps
-    if not kept.any():
+    positive = values > values[-1] * len(values) * np.finfo(np.float64).eps
+    if not positive.any():
         raise InputError("features must vary; all training examples are the same")
-    lengths = np.sqrt(values[kept])
-    basis, triangle = linalg.qr(centred.T @ (vectors[:, kept] / lengths), mode="economic")
-    return basis, (vectors[:, kept] * lengths) @ triangle.T
+    lengths = np.sqrt(values[positive])
+    basis, triangle = linalg.qr(centred.T @ (vectors[:, positive] / lengths), mode="economic")
+    return basis, (vectors[:, positive] * lengths) @ triangle.T
 
 
 def _blocks(x: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -237,8 +237,8 @@ def fit_error(
     if model.means.shape[1] > MOST_ROWS or len(model.means) > MOST_CLASSES or not predicted.value > _TINY:
         return None
     planted = _Planted(model, seed)
-    wanted = math.log(predicted.value)
-    factor = _matching(planted, wanted)
+    target = math.log(predicted.value)
+    factor = _matching(planted, target)
     at, near = (planted.scaled(scale) for scale in (factor, NARROWER * factor))
     refits = np.array([at.refit(b) for b in range(DRAWS)])
     step = np.mean([near.refit(b) for b in range(SEARCH_DRAWS)], axis=0) - refits[:SEARCH_DRAWS].mean(axis=0)
@@ -246,7 +246,7 @@ def fit_error(
     # How the truth and the decisions move with what the fit predicts, along c.
     slopes = ((beside - truth) / step[0], step[1] / step[0]) if abs(step[0]) > 1e-9 else (1.0, 1.0)
     # The factor was chosen on few refits: what is left of the difference, on all of them, is taken off here.
-    said = refits[:, 0] - wanted
+    said = refits[:, 0] - target
     truth -= slopes[0] * float(said.mean())
     spread = abs(slopes[0]) * float(said.std(ddof=1)) * math.sqrt(1 + 1 / DRAWS)
     reach = float(stdtrit(DRAWS - 1, 0.5 + confidence / 2)) * spread

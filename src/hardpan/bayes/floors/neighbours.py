@@ -221,8 +221,8 @@ def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
     agreeing = np.zeros((m, k))
     for j in range(k):
         agreeing[:, j] = (votes == votes[:, j : j + 1]).sum(axis=1)
-    chosen: NDArray[np.int64] = votes[np.arange(m), np.argmax(agreeing, axis=1)]
-    return chosen
+    winners: NDArray[np.int64] = votes[np.arange(m), np.argmax(agreeing, axis=1)]
+    return winners
 
 
 def _error(predicted: NDArray[np.int64], y_test: NDArray[np.int64], method: str, confidence: float) -> Estimate:

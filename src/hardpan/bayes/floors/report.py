@@ -193,22 +193,22 @@ def bracket_words(floor: Floor) -> str:
     high = numbers.limit(bracket.high)
     if not bracket.low_from or bracket.low < 1e-4 * bracket.high:
         return f"the lowest possible error is at most {high} ({level})"
-    given = {
+    condition = {
         STATED_NOISE: "given the stated noise rate, ",
         VOTES: "if labels are drawn as annotators vote, ",
         SOFT_LABELS: "if the soft labels are right, ",
     }.get(bracket.low_assumption, "")
     between = numbers.percent_range(bracket.low, bracket.high)
-    return f"{given}the lowest possible error is {between} ({level})"
+    return f"{condition}the lowest possible error is {between} ({level})"
 
 
 def tiles(floor: Floor) -> tuple[Tile, ...]:
     """The bracket, the best classifier, and the room between them."""
     bracket, best, error = floor.bracket, floor.best, floor.best_error
-    shown = f"at most {numbers.limit(bracket.high)}"
+    text = f"at most {numbers.limit(bracket.high)}"
     if bracket.low_from and bracket.low >= 1e-4 * bracket.high:
-        shown = numbers.percent_range(bracket.low, bracket.high)
-    results = [Tile("Lowest possible error", shown, " ".join(_ends(floor)))]
+        text = numbers.percent_range(bracket.low, bracket.high)
+    results = [Tile("Lowest possible error", text, " ".join(_ends(floor)))]
     if best is not None and error is not None:
         results.append(Tile("Best classifier", value_words(error), f"{best.name}: {numbers.estimate(error)}."))
     return tuple(results)
@@ -292,9 +292,9 @@ def _summary(assumed: Sequence[Entry]) -> str:
         "contradicted": "contradicted by another",
         "not refuted": "not refuted",
     }
-    shown = [f"{count} {words[status]}" for status, count in counts.items() if count]
+    phrases = [f"{count} {words[status]}" for status, count in counts.items() if count]
     total = numbers.counted(len(assumed), "estimate")
-    return f"{total} under an assumption: {numbers.listed(shown)}. They are not part of the bracket."
+    return f"{total} under an assumption: {numbers.listed(phrases)}. They are not part of the bracket."
 
 
 def _pairs(floor: Floor) -> list[tuple[Entry, Entry]]:
@@ -361,14 +361,14 @@ def chart(floor: Floor) -> Chart:
     """Every number as a dot with its interval on one error axis, the bracket shaded."""
     classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
     best_models = {entry.name for entry in classifiers[:MOST_CLASSIFIERS]}
-    shown = [entry for entry in floor.entries if entry.role != "classifier" or entry.name in best_models]
-    owners = [e.name for e in classifiers if any(o.model == e.name for o in shown if o is not e)]
+    listed = [entry for entry in floor.entries if entry.role != "classifier" or entry.name in best_models]
+    owners = [e.name for e in classifiers if any(o.model == e.name for o in listed if o is not e)]
     crowd = set(owners[2:])
-    shown = [e for e in shown if e.role == "classifier" or e.model not in crowd]
-    rows = tuple(_chart_row(entry, "" if entry.role == "classifier" else _chart_status(entry)) for entry in shown)
+    listed = [e for e in listed if e.role == "classifier" or e.model not in crowd]
+    rows = tuple(_chart_row(entry, "" if entry.role == "classifier" else _chart_status(entry)) for entry in listed)
     high = floor.bracket.high
-    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in shown)
-    positive = [entry.estimate.value for entry in shown if entry.estimate.value > SHOWN_BELOW * high]
+    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in listed)
+    positive = [entry.estimate.value for entry in listed if entry.estimate.value > SHOWN_BELOW * high]
     return Chart(
         "intervals",
         "Classifiers' errors, and estimates under an assumption",

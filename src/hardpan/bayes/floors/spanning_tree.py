@@ -174,8 +174,8 @@ def _spread(rows: NDArray[Any], classes: Labels, share: float) -> tuple[float, i
     if parts < 2:
         return float(np.sqrt(max(share * (1 - share), 1 / n) / n)), 0
     shares = []
-    for part in range(parts):
-        inside = slice(part, None, parts)
+    for number in range(parts):
+        inside = slice(number, None, parts)
         shares.append(_mixed(*minimal_spanning_tree(rows[inside]), classes[inside])[1])
     # No edge between classes in any part does not make the answer exact: one edge more or less is always possible.
     return max(float(np.std(shares, ddof=1)) / float(np.sqrt(parts)), 1 / n / 2), parts - 1

@@ -83,23 +83,25 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
     """
     counts = _counts(votes)
     totals = counts.sum(axis=1)
-    kept = counts[totals >= 2]
-    if len(kept) < 2:
+    repeated = counts[totals >= 2]
+    if len(repeated) < 2:
         raise InputError(
             "votes must have at least two examples with two votes each: one vote shows no disagreement"
         )
     fewest = int(totals[totals >= 2].min())
     uncorrected = mean_estimate(
-        1.0 - kept.max(axis=1) / kept.sum(axis=1),
+        1.0 - repeated.max(axis=1) / repeated.sum(axis=1),
         method="mean of 1 − largest proportion of votes",
         confidence=confidence,
     )
     left_out = mean_estimate(
-        _left_out(kept), method="a vote against the majority of the example's other votes", confidence=confidence
+        _left_out(repeated),
+        method="a vote against the majority of the example's other votes",
+        confidence=confidence,
     )
     point = None
     if fewest >= FEWEST_FOR_POINT:
-        value = float(np.clip(mixture_error(kept), uncorrected.value, max(left_out.value, uncorrected.value)))
+        value = float(np.clip(mixture_error(repeated), uncorrected.value, max(left_out.value, uncorrected.value)))
         point = Estimate(
             value,
             max(uncorrected.stderr, left_out.stderr),
@@ -107,10 +109,10 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
             max(value, left_out.high),
             confidence,
             "mixture of posteriors fitted to the vote counts; the interval is the bracket of the votes",
-            len(kept),
+            len(repeated),
             log10=float(np.log10(value)) if value > 0 else None,
         )
-    return VoteFloor(uncorrected, left_out, point, len(kept), len(counts) - len(kept), fewest)
+    return VoteFloor(uncorrected, left_out, point, len(repeated), len(counts) - len(repeated), fewest)
 
 
 def fewer_differences_p_value(votes: ArrayLike, labels: ArrayLike, floor: VoteFloor) -> tuple[float, float]:
