@@ -315,7 +315,9 @@ def _option(item: inspect.Parameter, text: str, flags: Flags) -> _Option:
     if hint is bool and default:
         name = f"{name}/--no-{name.removeprefix('--')}"
     if get_origin(hint) not in (tuple, Sequence, Mapping):
-        return _Option(_parameter(item.name, default, Annotated[hint, typer.Option(name, help=text)]), _unchanged)
+        short: Any = f"{default:.3g}" if isinstance(default, float) and len(repr(default)) > 8 else True
+        option = typer.Option(name, help=text, show_default=short)
+        return _Option(_parameter(item.name, default, Annotated[hint, option]), _unchanged)
     read, metavar = _reader(name, hint, item.name in flags.repeated)
     if item.name in flags.repeated:
         text = f"{text.rstrip('.')}; can be repeated."

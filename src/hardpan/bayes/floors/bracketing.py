@@ -66,8 +66,8 @@ class FloorConfig:
 
     Attributes:
         estimators: estimators that need an assumption: "neighbours", "tree", "gaussian", "bhattacharyya".
-        classifiers: classifiers to fit, for the upper bound: "auto", or "boosted trees", "linear model", "extra
-            trees"; none fits none.
+        classifiers: classifiers to fit, for the upper bound: "auto", none, or some of "boosted trees", "linear
+            model", "extra trees".
         calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
         by_order: join predictions by position if they have no ids.
         held_out: state that the models of ``predictions`` were not trained or tuned on the test examples.
