@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
 from hardpan.data.opening import SEPARATOR, short_name, subset_rows
 from hardpan.errors import InputError, one_of
+from hardpan.numbers import counted
 from hardpan.predictions.checks import ROW_ID, common_epochs
 from hardpan.safe_files import few
 
@@ -44,7 +45,7 @@ class Predictions(ABC):
     Example:
         >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), labels=[1, 0])
         >>> p
-        Predictions('probs', seeds=[0], epochs=1, examples=2, classes=2, float64)
+        Predictions('probs': 1 seed × 1 epoch × 2 examples × 2 classes (float64))
         >>> p.read(seed=0, epoch=0, start=1).tolist()
         [[1.0, 0.0]]
     """
@@ -669,8 +670,7 @@ class Predictions(ABC):
         return known
 
     def __repr__(self) -> str:
-        who = f"models={list(self.models)}" if self.named else f"seeds={list(self.seeds)}"
-        return (
-            f"Predictions({self.where!r}, {who}, epochs={len(self.epochs)}, "
-            f"examples={len(self)}, classes={self.n_classes}, {self.dtype})"
-        )
+        who = counted(len(self.models), "model") if self.named else counted(len(self.seeds), "seed")
+        sizes = (who, counted(len(self.epochs), "epoch"), counted(len(self), "example"))
+        classes = counted(self.n_classes, "class", "classes")
+        return f"Predictions({self.where!r}: {' × '.join(sizes)} × {classes} ({self.dtype}))"
