@@ -40,12 +40,12 @@ class AuditConfig:
         predictions: predictions of your models: a store, npz, npy, table, or module:function; the first is used for
             confusion scores.
         by_order: join predictions by position if they have no ids.
-        held_out: state that the models of ``predictions`` were not trained or tuned on the test examples.
-        folds: cross-validate estimators given as ``predictions`` in this many folds; 0: use them as fitted.
+        held_out: state that the models that were passed were not trained or tuned on the test examples.
+        folds: cross-validate the estimators that were passed in this many folds; 0: use them as fitted.
         flow: "bundled" (the bundled flow of this dataset, if there is one), "auto" (fit a small one), "none", or
             the folder of a fitted flow.
         new_test: a fresh dataset with the same classes, on which the networks are evaluated, too.
-        votes: an npz or npy file with annotators' ``votes`` (examples × classes) or ``soft_labels``, and ``ids``.
+        votes: an npz or npy file with annotators' votes (examples × classes) or ``soft_labels``, and ``ids``.
         label_noise: rate of random label flips, if known; gives a lower bound of the error.
         ensemble: "auto" to train classifiers, "none" to train nothing.
         seeds: number of networks in the ensemble.

@@ -38,6 +38,7 @@ def estimate_command(
         list[str] | None,
         typer.Option(
             "--predictions",
+            metavar="PREDICTIONS",
             help="Predictions of your models: a store, npz, npy, table, or module:function; can be repeated.",
         ),
     ] = None,
@@ -45,6 +46,7 @@ def estimate_command(
         str,
         typer.Option(
             "--votes",
+            metavar="FILE",
             help="An npz or npy file with annotators' votes (examples × classes) or soft_labels, and ids.",
         ),
     ] = "",

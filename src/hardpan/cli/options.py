@@ -16,7 +16,7 @@ import json
 import os
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -311,7 +311,7 @@ def _option(item: inspect.Parameter, text: str, flags: Flags) -> _Option:
     if get_origin(hint) is Annotated:
         return _Option(_parameter(item.name, default, hint), _unchanged)
     hint = _plain(hint)
-    name = flags.names.get(item.name, "--" + item.name.strip("_").replace("_", "-"))
+    name = flags.names.get(item.name, _flag(item.name))
     if hint is bool and default:
         name = f"{name}/--no-{name.removeprefix('--')}"
     if get_origin(hint) not in (tuple, Sequence, Mapping):
@@ -330,6 +330,10 @@ def _option(item: inspect.Parameter, text: str, flags: Flags) -> _Option:
     )
 
 
+def _flag(name: str) -> str:
+    return "--" + name.strip("_").replace("_", "-")
+
+
 def _unchanged(value: Any) -> Any:
     return value
 
@@ -344,7 +348,7 @@ def _reader(name: str, hint: Any, repeated: bool) -> tuple[Callable[[list[str]],
     if get_origin(hint) is Mapping:
         return functools.partial(named_values, name), "NAME=VALUE"
     if repeated:
-        return tuple, None
+        return tuple, name.strip("-").upper()
     kind = get_args(hint)[0]
     if kind is str:
         return words, "A,B,..."
@@ -361,14 +365,15 @@ def attribute_help(kind: Any) -> dict[str, str]:
     """
     sections = re.split(r"(?m)^(?:Attributes|Args):\n", inspect.cleandoc(kind.__doc__ or ""))
     entries = re.findall(r"(?m)^ {4}(\w+): (.+(?:\n {8}.+)*)", "".join(sections[1:]))
-    return {name: _sentence(text) for name, text in entries}
+    return {name: _sentence(text, {name for name, _ in entries}) for name, text in entries}
 
 
-def _sentence(text: str) -> str:
-    """Plain text of a docstring, without markup, quotes and what is for Python only.
+def _sentence(text: str, fields: Collection[str]) -> str:
+    """Plain text of a docstring, without markup, quotes and what is for Python only; other fields are options.
 
     It begins with a capital, unless it begins with a value that people type.
     """
+    text = re.sub(r"``(\w+)``", lambda match: _flag(match[1]) if match[1] in fields else match[0], text)
     joined = re.sub(r"; in Python also .*?(?=\.$)", "", " ".join(text.split()))
     plain = re.sub(
         r":\w+:`[~.]?([^`]*)`|``([^`]*)``|\"([^\"]*)\"", lambda match: "".join(filter(None, match.groups())), joined

@@ -70,8 +70,8 @@ class FloorConfig:
             model", "extra trees".
         calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
         by_order: join predictions by position if they have no ids.
-        held_out: state that the models of ``predictions`` were not trained or tuned on the test examples.
-        folds: cross-validate estimators given as ``predictions`` in this many folds; 0: use them as fitted.
+        held_out: state that the models that were passed were not trained or tuned on the test examples.
+        folds: cross-validate the estimators that were passed in this many folds; 0: use them as fitted.
         label_noise: rate of random label flips, if known; gives a lower bound of the error.
         samples: number of samples of the flow that are compared with the data.
         budget: seconds for fitting classifiers.
