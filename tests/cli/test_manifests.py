@@ -25,7 +25,7 @@ def commands() -> set[str]:
 
 
 def test_the_page_says_of_every_command_whether_it_takes_a_manifest():
-    section = PAGE.read_text().partition("### Where a manifest goes")[2].partition("\n## ")[0]
+    section = PAGE.read_text().partition("### Where a subset can be used")[2].partition("\n## ")[0]
     told = set()
     for group, names in re.findall(r"`([a-z]+)(?: ([a-z|-]+))?`", section):
         told |= {f"{group} {name}" for name in names.split("|")} if names else {group}
