@@ -44,7 +44,6 @@ def rounding_cost(
     *,
     temperature: float,
     seed: int = 0,
-    draws: int = DRAWS,
 ) -> Estimate:
     """How much higher the floor of the rounded files is, at most.
 
@@ -59,7 +58,6 @@ def rounding_cost(
         posterior: (N, K) their true posteriors.
         temperature: what they were drawn at.
         seed: of the noise.
-        draws: points in each cell.
 
     Returns:
         The excess, with its standard error over the N examples.
@@ -68,7 +66,7 @@ def rounding_cost(
     rounded = to_levels(x, levels).astype(np.float32)
     scale = 256 if levels == 1 else 1
     joint = np.full((len(x), flow.n_classes), -np.inf)
-    for number in range(draws):
+    for number in range(DRAWS):
         noise = np.random.default_rng([seed, number]).random(x.shape, dtype=np.float32)
         result = flow.log_joint(((rounded + noise) / scale).astype(np.float32), temperature=temperature)
         joint = np.logaddexp(joint, result)
@@ -76,7 +74,7 @@ def rounding_cost(
     return stats.mean(
         excess,
         least=0.0,
-        method=f"excess error of the flow's classifier on rounded images, {draws} points per cell",
+        method=f"excess error of the flow's classifier on rounded images, {DRAWS} points per cell",
         seed=seed,
         notes=("an upper bound: another classifier of the rounded images may do better",),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
@@ -318,10 +316,10 @@ def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
     return tuple(results)
 
 
-def _cohorts(scores: Floats, skill: Floats, sizes: Sequence[int] = COHORTS) -> tuple[Cohort, ...]:
+def _cohorts(scores: Floats, skill: Floats) -> tuple[Cohort, ...]:
     order = np.argsort(-skill, kind="stable")
     results = []
-    for size in (*(size for size in sizes if size < len(order)), len(order)):
+    for size in (*(size for size in COHORTS if size < len(order)), len(order)):
         best = scores[order[:size]]
         known = np.isfinite(best)
         enough = known.sum(axis=0) >= 2

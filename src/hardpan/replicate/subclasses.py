@@ -121,7 +121,7 @@ def find_subclasses(
         if row.keyword is not None and row.class_index is not None:
             counts[row.class_index][row.keyword] += 1
     quotas = [keyword_quotas(count, per_class, top) for count in counts]
-    _classify(project, quotas, outside)
+    _classify(project, quotas)
     set_quotas(
         project,
         [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
@@ -165,7 +165,7 @@ def _matches(
     return results, inputs
 
 
-def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]], outside: Sequence[str]) -> None:
+def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
     """A candidate that came with a keyword but without a class gets the class of the keyword."""
     from hardpan.replicate.database.images import set_columns, stored_images
 

@@ -98,15 +98,15 @@ def gallery_chart(
     return Chart("gallery", title, rows, description, sheet | options)
 
 
-def sprite(pictures: NDArray[np.uint8], columns: int = COLUMNS) -> str:
+def sprite(pictures: NDArray[np.uint8]) -> str:
     """All pictures in one, row by row without gaps, as the address of a PNG that needs no file."""
     from PIL import Image
 
     count, height, width, _ = pictures.shape
-    lines = math.ceil(count / columns)
-    whole = np.zeros((lines * height, columns * width, 3), dtype=np.uint8)
+    lines = math.ceil(count / COLUMNS)
+    whole = np.zeros((lines * height, COLUMNS * width, 3), dtype=np.uint8)
     for position, picture in enumerate(pictures):
-        top, left = position // columns * height, position % columns * width
+        top, left = position // COLUMNS * height, position % COLUMNS * width
         whole[top : top + height, left : left + width] = picture
     stream = io.BytesIO()
     Image.fromarray(whole).save(stream, "PNG", optimize=True)

@@ -20,9 +20,9 @@ _FEWEST_DRAWS = 200
 _MANY = 50_000
 
 
-def resamples_for(examples: int, most: int = DRAWS) -> int:
+def resamples_for(examples: int) -> int:
     """Number of bootstrap resamples that this many examples allow in reasonable time."""
-    return max(_FEWEST_DRAWS, min(most, _CELLS // max(examples, 1)))
+    return max(_FEWEST_DRAWS, min(DRAWS, _CELLS // max(examples, 1)))
 
 
 def kendall_tau(

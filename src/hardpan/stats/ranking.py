@@ -30,7 +30,7 @@ def ranks(values: ArrayLike, ties: Ties = "min") -> NDArray[np.float64]:
         [1.0, 2.0, 2.0, 4.0]
     """
     one_of("ties", ties, ("min", "average", "max"))
-    numbers = _vector("values", values)
+    numbers = _vector(values)
     ordered = np.sort(numbers)
     best = len(numbers) - np.searchsorted(ordered, numbers, side="right") + 1
     worst = len(numbers) - np.searchsorted(ordered, numbers, side="left")
@@ -95,7 +95,7 @@ def rank_intervals(
         >>> low.tolist(), high.tolist()
         ([1, 2, 2], [1, 3, 3])
     """
-    estimates = _vector("values", values)
+    estimates = _vector(values)
     level = check_confidence(confidence)
     spread = _covariance(covariance, len(estimates))
     n = len(estimates)
@@ -154,10 +154,10 @@ def _covariance(covariance: ArrayLike, n: int) -> Floats:
     return spread
 
 
-def _vector(name: str, values: ArrayLike) -> Floats:
+def _vector(values: ArrayLike) -> Floats:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
-        raise InputError(f"{name} must be one row of numbers; got shape {vector.shape}")
+        raise InputError(f"values must be one row of numbers; got shape {vector.shape}")
     if not np.isfinite(vector).all():
-        raise InputError(f"{name} must be finite numbers; got NaN or infinity")
+        raise InputError("values must be finite numbers; got NaN or infinity")
     return vector

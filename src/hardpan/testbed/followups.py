@@ -133,7 +133,7 @@ def without_duplicates(
         (0.083, 0.25, 0.167)
     """
     models, answers = _answers(outcomes)
-    marked = _flags("duplicate", duplicate, answers.shape[1])
+    marked = _flags(duplicate, answers.shape[1])
     if marked.all():
         raise InputError("duplicate marks every example; nothing is left to correct by")
     fresh = np.full(len(models), np.nan) if new_accuracy is None else np.asarray(new_accuracy, dtype=np.float64)
@@ -301,10 +301,10 @@ def _answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     return opened.models, scores == 1.0
 
 
-def _flags(name: str, values: ArrayLike, size: int) -> Booleans:
-    array = _labels(name, values, size)
+def _flags(values: ArrayLike, size: int) -> Booleans:
+    array = _labels("duplicate", values, size)
     if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        raise InputError(f"{name} must hold 0 and 1 alone; got {array.dtype}")
+        raise InputError(f"duplicate must hold 0 and 1 alone; got {array.dtype}")
     return array.astype(bool)
 
 

@@ -92,7 +92,6 @@ def flow_evidence(
     name: str = "flow",
     samples: int = MOST_EACH,
     confidence: float = 0.95,
-    rtol: float = 1e-3,
     most_rows: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -140,7 +139,7 @@ def flow_evidence(
                 confidence=confidence,
                 seed=seed,
             )
-    return FlowEvidence(name, flow.bayes_error(rtol=rtol, seed=seed), posterior, difference, flow.record.floors)
+    return FlowEvidence(name, flow.bayes_error(seed=seed), posterior, difference, flow.record.floors)
 
 
 def fits(flow: FlowModel, dataset: Dataset) -> bool:

@@ -55,13 +55,11 @@ def as_classes(n_classes: int | None, *labels: Labels | None) -> int:
     return k
 
 
-def as_probabilities(name: str, probs: ArrayLike, n: int | None = None, n_classes: int | None = None) -> Floats:
+def as_probabilities(name: str, probs: ArrayLike, *, n_classes: int | None = None) -> Floats:
     """Rows (n, K) of probabilities, of sum 1 after their rounding is taken out."""
     array: NDArray[Any] = np.asarray(probs)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or array.shape[1] < 2 or not len(array):
         raise InputError(f"{name} must be probabilities of shape (n, K); got shape {array.shape} of {array.dtype}")
-    if n is not None and len(array) != n:
-        raise InputError(f"{name} must have a row for each of {n:,} examples; got {len(array):,}")
     if n_classes is not None and array.shape[1] != n_classes:
         raise InputError(f"{name} must have {n_classes} columns, one per class; got {array.shape[1]}")
     rows = array.astype(np.float64)

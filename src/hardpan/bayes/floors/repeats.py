@@ -196,7 +196,7 @@ def repeat_floor(
         low, high = (float(end) for end in clopper_pearson(discordant, len(sizes), 1 - 2 * tail))
         stderr = float(np.sqrt(pooled * (1 - pooled) / len(sizes)))
     elif len(sizes) < FEWEST_GROUPS:
-        low, high, stderr = _pairwise(counts, sizes, differs, tail)
+        low, high, stderr = _pairwise(sizes, differs, tail)
     else:
         rng = np.random.default_rng([seed, 5])
         chunks = []
@@ -228,9 +228,7 @@ def repeat_floor(
     return RepeatFloor(lower, disagreement, distinct, n)
 
 
-def _pairwise(
-    counts: NDArray[np.float64], sizes: NDArray[np.float64], differs: NDArray[np.float64], tail: float
-) -> tuple[float, float, float]:
+def _pairwise(sizes: NDArray[np.float64], differs: NDArray[np.float64], tail: float) -> tuple[float, float, float]:
     """Limits of the disagreement for few large groups: labels of each group are cut into disjoint pairs.
 
     Of m labels with disagreement d there are ⌊m/2⌋ disjoint pairs whose expected discordance is d.

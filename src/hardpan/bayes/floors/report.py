@@ -273,7 +273,7 @@ def sentences(floor: Floor) -> tuple[str, ...]:
     assumed = [entry for entry in floor.entries if entry.under_assumption and entry.role != "upper"]
     if assumed:
         said.append(_summary(assumed))
-    said += [_contradiction(floor, a, b) for a, b in _pairs(floor)[:MOST_SENTENCES]]
+    said += [_contradiction(a, b) for a, b in _pairs(floor)[:MOST_SENTENCES]]
     if len(floor.contradictions) > MOST_SENTENCES:
         said.append(
             f"{len(floor.contradictions) - MOST_SENTENCES} more pairs contradict each other: see the table."
@@ -301,7 +301,7 @@ def _pairs(floor: Floor) -> list[tuple[Entry, Entry]]:
     return [(floor[item.lower], floor[item.upper]) for item in floor.contradictions]
 
 
-def _contradiction(floor: Floor, lower: Entry, upper: Entry) -> str:
+def _contradiction(lower: Entry, upper: Entry) -> str:
     names = f"“{lower.name}” and “{upper.name}” cannot both be true"
     at_least, at_most = percent(lower.estimate.low), percent(upper.estimate.high)
     return f"{names}: at least {at_least} if {assumption(lower)}, at most {at_most} if {assumption(upper)}."
@@ -348,7 +348,12 @@ def ceilings(floor: Floor) -> Chart:
     rows = tuple(_chart_row(entry, "") for entry in listed)
     described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in listed)
     title = "Errors of classifiers; shaded: the lowest possible error"
-    options = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
+    options: dict[str, Any] = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
+    if floor.bracket.n_classifiers > 1:
+        options["note"] = (
+            f"Each interval is of one classifier; the shaded range allows for the choice among "
+            f"{floor.bracket.n_classifiers}."
+        )
     return Chart("intervals", title, rows, f"{described}. {capital(bracket_words(floor))}.", options)
 
 

@@ -90,7 +90,7 @@ def items_headline(result: ItemFit) -> str:
     return f"{start}; {100 * share:.0f} % of the {cohort.items:,} items do not separate {best}."
 
 
-def items_section(result: ItemFit, key: str = "items") -> Section:
+def items_section(result: ItemFit) -> Section:
     """The item map and the items that need attention."""
     broken = np.flatnonzero(result.flag == "broken")
     warnings = [] if result.converged else ["The fit did not converge; do not use its numbers."]
@@ -127,7 +127,7 @@ def items_section(result: ItemFit, key: str = "items") -> Section:
         tables=(table,) if len(broken) else (),
         folded=(cohorts,) if len(broken) else (table, cohorts),
         warnings=tuple(warnings),
-        key=key,
+        key="items",
         short="Items",
         methods=ITEM_METHODS,
     )

@@ -81,7 +81,7 @@ def _(result: LeaderboardSummary) -> View:
     hero = [ranking_chart(ranking, HERO_ROWS)]
     if fit is not None:
         section = items_section(fit)
-        sections.append(replace(section, charts=(*section.charts, picture), key="items", short="Items"))
+        sections.append(replace(section, charts=(*section.charts, picture)))
         hero.append(information_chart(fit))
         downloads |= {"items.csv": csv_text(item_columns(fit)), "skills.csv": csv_text(skill_columns(fit))}
         links["items.csv"] = "items.csv"

@@ -26,7 +26,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], actor: str = "owner") -> int:
+def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
     """Put images in, those whose id is there already excepted; give how many were new."""
     for row in rows:
         check_image(row)
@@ -40,7 +40,7 @@ def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], actor:
                 connection.execute(insert(Image), fresh)
             new += len(fresh)
         if new:
-            log(connection, now, actor, "images", count=new, kind=str(rows[0]["kind"]))
+            log(connection, now, "owner", "images", count=new, kind=str(rows[0]["kind"]))
     return new
 
 

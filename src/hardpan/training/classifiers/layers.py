@@ -65,11 +65,9 @@ def wants_small_stem(name: str, stem: str, shape: Shape) -> bool:
     return shape.side <= SMALL_IMAGE if stem == "auto" else stem == "small"
 
 
-def convolution(
-    inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1, bias: bool = False
-) -> nn.Conv2d:
+def convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1) -> nn.Conv2d:
     """A convolution that keeps the size of the image but for its stride."""
-    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=bias)
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
 
 
 class ConvNormAct(nn.Sequential):
