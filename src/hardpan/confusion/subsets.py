@@ -1,4 +1,4 @@
-"""Hard subsets by threshold, quantile or count, saved as manifests that are checked wherever they are used."""
+"""Hard subsets by threshold, quantile or count, saved as JSON files that are checked wherever they are used."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ VERSION = 1
 
 @record(eq=False, kw_only=True)
 class Subset:
-    """The ids of some examples, and how they were selected: the manifest that commands take as ``--subset``, or
+    """The ids of some examples, and how they were selected: the file that commands take as ``--subset``, or
     after the data, as ``DATA@FILE.json``.
 
     Attributes:
         ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
-        ids_sha256: hash of the ids; an edited manifest is refused.
+        ids_sha256: hash of the ids; an edited file is refused.
         scores_sha256: hash of the scores that it was selected from.
         rule: "threshold", "quantile" or "count"; "by hand" if a person selected them.
         value: of the rule.
@@ -42,7 +42,7 @@ class Subset:
         epochs: of the scores.
         base: of the scores.
         source: what was scored.
-        version: of the manifest's form.
+        version: of the file format.
     """
 
     ids: NDArray[np.str_]
@@ -72,21 +72,21 @@ class Subset:
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the manifest as JSON (many ids in an npz beside it)."""
+        """Write the subset as JSON (many ids in an npz beside it)."""
         try:
             return files.save(self, path)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror or error}); give another path") from error
 
     def check_whole(self, path: str | os.PathLike[str]) -> None:
-        """Refuse a manifest of another version, or one whose ids were changed; ``path`` is named."""
+        """Refuse a subset of another version, or one whose ids were changed; ``path`` is named."""
         if self.version != VERSION:
             raise InputError(
-                f"{path}: is version {self.version} of a subset's manifest; this hardpan reads {VERSION}"
+                f"{path}: is version {self.version} of a subset; this hardpan reads {VERSION}"
             )
         # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
         if not isinstance(self.ids, np.ndarray) or _ids_hash(self.ids) != self.ids_sha256:
-            raise InputError(f"{path}: the ids were changed since the manifest was written; make it again")
+            raise InputError(f"{path}: the ids were changed since it was written; select the subset again")
 
     def check(self, scores: Scores) -> None:
         """Refuse scores that are not those that the subset was cut from."""
@@ -222,9 +222,9 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
 
 
 def load_subset(path: str | os.PathLike[str]) -> Subset:
-    """Read a manifest and check that it is whole."""
+    """Read a subset and check that it is whole."""
     if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"path must name a manifest that `confusion subset` wrote; got {path!r}")
+        raise InputError(f"path must name a file that `confusion subset` wrote; got {path!r}")
     result: Any = files.load(path)
     if not isinstance(result, Subset):
         raise InputError(f"{path}: is a {type(result).__name__}, not a Subset; give what `confusion subset` wrote")

@@ -48,7 +48,7 @@ class ConfusionConfig:
         confidence: level of the intervals.
         seed: of the bootstrap.
         data: the dataset that was predicted.
-        subset: a manifest of the only examples that were used.
+        subset: the file of a subset, if only its examples were used.
     """
 
     epochs: str | int | tuple[int, ...] = "all"
@@ -231,7 +231,7 @@ class SubsetReport(Report):
     dataset: Dataset | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
 
     def save(self, folder: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the report and ``subset.json``, or only the manifest if ``folder`` is the name of a JSON file."""
+        """Write the report and ``subset.json``, or only the subset if ``folder`` is the name of a JSON file."""
         target = Path(folder)
         if is_manifest(target):
             return self.subset.save(target)
@@ -241,7 +241,7 @@ class SubsetReport(Report):
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether a path names a manifest and not a folder for a report."""
+    """Whether a path names the JSON file of a subset and not a folder for a report."""
     return path.suffix.lower() == ".json" and not path.is_dir()
 
 
