@@ -81,9 +81,7 @@ class Subset:
     def check_whole(self, path: str | os.PathLike[str]) -> None:
         """Refuse a subset of another version, or one whose ids were changed; ``path`` is named."""
         if self.version != VERSION:
-            raise InputError(
-                f"{path}: is version {self.version} of a subset; this hardpan reads {VERSION}"
-            )
+            raise InputError(f"{path}: is version {self.version} of a subset; this hardpan reads {VERSION}")
         # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
         if not isinstance(self.ids, np.ndarray) or _ids_hash(self.ids) != self.ids_sha256:
             raise InputError(f"{path}: the ids were changed since it was written; select the subset again")
