@@ -24,7 +24,7 @@ def measured():
     yield (
         "planted",
         (
-            f"{verdict['planted problems found']} found",
+            f"{verdict['planted problems found']} planted defects found",
             f"false alarms in {verdict['audits with a false alarm']} of {verdict['audits']}",
             f"in {verdict['brackets that hold']}",
         ),
