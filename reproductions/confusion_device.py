@@ -69,7 +69,10 @@ class Collector:
         self.total += bits[0].double().cpu().numpy()
         self.predicted = wide.argmax(dim=-1).cpu().numpy().astype(np.uint16)
         self.correct = self.predicted == self.labels
-        parts = [self.correct[:, mask].mean(axis=1) for mask in (self.train, ~self.train)]
+        parts = [
+            self.correct[:, mask].mean(axis=1) if mask.any() else np.full(len(wide), np.nan)
+            for mask in (self.train, ~self.train)
+        ]
         self.accuracy.append(np.stack(parts, axis=1).astype(np.float32))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -117,6 +120,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--out", type=Path, required=True)
     found.add_argument("--minutes", type=float, default=8.0, help="wall time, everything included")
     found.add_argument("--models", default="resnet18,convnet,vgg16,resnet50")
+    found.add_argument(
+        "--with-training", default="all", help="models that predict the training examples, too, with commas, or all"
+    )
     found.add_argument("--seeds", type=int, default=3)
     found.add_argument("--epochs", type=int, default=20)
     found.add_argument("--batch", type=int, default=512)
@@ -305,6 +311,7 @@ def start(job: Job, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Begin a run in a process of its own."""
     said = ["--data", options.data, "--out", str(options.out), "--epochs", str(options.epochs)]
     said += ["--batch", str(options.batch), "--device", options.device, "--work", str(options.work)]
+    said += ["--with-training", options.with_training]
     if options.groups is not None:
         said += ["--groups", str(options.groups)]
     said += [
@@ -349,15 +356,16 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     rows = np.flatnonzero(held["train"])
     if job.sweep:
         rows = np.setdiff1d(rows, validation_rows(held["train"]))
-    count = len(config.recorded_epochs())
-    kept = np.lib.format.open_memmap(options.work / f"{job.tag}.npy", "w+", np.float16, (count, len(x), classes))
+    count, recorded = len(config.recorded_epochs()), recorded_rows(job.model, held["train"], options)
+    shape = count, len(recorded), classes
+    kept = np.lib.format.open_memmap(options.work / f"{job.tag}.npy", "w+", np.float16, shape)
     began = time.monotonic()
 
     def record(epoch: int, probs: NDArray[np.float32], rows: object) -> None:
         kept[epoch // config.record_every - 1] = probs
         kept.flush()
         seconds = time.monotonic() - began
-        right = float((probs.argmax(axis=1) == held["labels"])[~held["train"]].mean())
+        right = float((probs.argmax(axis=1) == held["labels"][recorded])[~held["train"][recorded]].mean())
         told = {"epochs": epoch, "seconds": seconds, "config": dataclasses.asdict(config)}
         status = options.work / f"{job.tag}.json"
         status.with_suffix(".new").write_text(json.dumps(told, default=dict))
@@ -374,7 +382,16 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
             classes,
             None if groups is None else torch.from_numpy(groups).to(device),
         )
-        fit_model(config, training, Evaluation(examples, record), seed=job.seed, precision=precision)
+        predicted = examples
+        if len(recorded) < len(x):
+            predicted = examples_on(x[recorded], normalization(x, rows), device)
+        fit_model(config, training, Evaluation(predicted, record), seed=job.seed, precision=precision)
+
+
+def recorded_rows(model: str, train: NDArray[np.bool_], options: argparse.Namespace) -> NDArray[np.int64]:
+    """The examples that a model predicts after every epoch: all, or those of the test set."""
+    everything = options.with_training == "all" or model in options.with_training.split(",")
+    return np.arange(len(train)) if everything or options.groups is not None else np.flatnonzero(~train)
 
 
 def join(jobs: list[Job], options: argparse.Namespace) -> None:
@@ -398,13 +415,14 @@ def join_model(
     epochs = min(told[job.tag]["epochs"] for job in jobs)
     kept = [np.load(options.work / f"{job.tag}.npy", mmap_mode="r") for job in jobs]
     device = torch.device("cuda" if torch.cuda.is_available() and options.device != "cpu" else "cpu")
-    collector = Collector(held["labels"], held["train"], int(held["n_classes"]))
+    recorded = recorded_rows(model, held["train"], options)
+    collector = Collector(held["labels"][recorded], held["train"][recorded], int(held["n_classes"]))
     for epoch in range(epochs):
         collector.add(torch.from_numpy(np.stack([run[epoch] for run in kept])).to(device))
     whole = epochs == options.epochs and len(jobs) == options.seeds
     about = {
         "name": np.array(model),
-        "ids": held["ids"],
+        "ids": held["ids"][recorded],
         "seeds": np.array([job.seed for job in jobs]),
         "epochs": np.arange(1, epochs + 1),
         "finished": np.array(whole),

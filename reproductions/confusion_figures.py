@@ -13,6 +13,8 @@ epochs, C classes:
                      accuracy (S, T, 2): on training and test examples, finished () bool, seconds (S,),
                      config () JSON, data (): name of the dataset
 
+The model that gives the scores has all examples; the others may have those of the test set alone.
+
 What a reader must know of these runs stands in reproductions/confusion_notes.txt.
 
 Writes docs/results/confusion*.svg, docs/results/confusion.md and reproductions/records/confusion_figures.json.
@@ -68,8 +70,12 @@ class Model:
     data: str
 
     @property
+    def test(self) -> NDArray[np.bool_]:
+        return ~self.train
+
+    @property
     def error(self) -> float:
-        return float(1 - self.correct[:, ~self.train].mean())
+        return float(1 - self.correct[:, self.test].mean())
 
     def as_scores(self, mask: NDArray[np.bool_]) -> confusion.Scores:
         return confusion.Scores(
@@ -108,23 +114,47 @@ def main() -> None:
     parser.add_argument(
         "--scorer", default="", help="model that gives the scores (default: resnet18, or the first)"
     )
+    parser.add_argument(
+        "--keep-ablation", action="store_true", help="keep Figures 5 and 6 of the present record, of a longer run"
+    )
     parser.add_argument("--into", type=Path, default=ROOT, help="root under which docs/ and reproductions/ lie")
     options = parser.parse_args()
     models = load_models(options.folder, options.scorer)
     found, drawn = reproduce(models)
+    record = options.into / "reproductions" / "records" / "confusion_figures.json"
+    if options.keep_ablation:
+        found, drawn = with_earlier_ablation(found, drawn, record)
     results = options.into / "docs" / "results"
     results.mkdir(parents=True, exist_ok=True)
     for name, chart in drawn.items():
-        (results / f"{name}.svg").write_text(_svg(chart), encoding="utf-8")
+        if chart.rows:  # else it is the picture of an earlier run
+            (results / f"{name}.svg").write_text(_svg(chart), encoding="utf-8")
     about = ROOT / "reproductions" / "confusion_notes.txt"
     text = page(found, drawn, about.read_text(encoding="utf-8") if about.is_file() else "")
     (results / "confusion.md").write_text(text + "\n", encoding="utf-8")
-    files.save(found, options.into / "reproductions" / "records" / "confusion_figures.json")
+    files.save(found, record)
     print(text)
 
 
+def with_earlier_ablation(
+    found: ConfusionFigures, drawn: Mapping[str, Chart], record: Path
+) -> tuple[ConfusionFigures, dict[str, Chart]]:
+    """Figures 5 and 6 and their numbers as they are in the record, whose run has more epochs."""
+    earlier = files.load(record)
+    assert isinstance(earlier, ConfusionFigures)
+    kept = {name: getattr(earlier, name) for name in ("ablation", "ablation_scorer", "ablation_target")}
+    found = dataclasses.replace(found, **kept)
+    pictures = {
+        name: dataclasses.replace(chart, rows=())
+        if name.startswith(("confusion_fig5", "confusion_fig6"))
+        else chart
+        for name, chart in drawn.items()
+    }
+    return dataclasses.replace(found, findings=findings(found)), pictures
+
+
 def load_models(folder: Path, scorer: str = "") -> dict[str, Model]:
-    """Every architecture in the folder, the one that scores first; all must be of the same examples."""
+    """Every architecture in the folder, the one that scores first; all must be of the same test examples."""
     paths = sorted(path for path in folder.glob("*.npz") if path.name != MITIGATION)
     found = {model.name: model for model in map(_read, paths)}
     if not found:
@@ -136,8 +166,8 @@ def load_models(folder: Path, scorer: str = "") -> dict[str, Model]:
         raise SystemExit(f"confusion_figures: --scorer must be one of {', '.join(found)}; got {first}")
     ordered = [found[first], *(found[name] for name in found if name != first)]
     for model in ordered[1:]:
-        if not np.array_equal(model.ids, ordered[0].ids):
-            raise SystemExit(f"confusion_figures: {model.name} and {first} are not of the same examples")
+        if not np.array_equal(model.ids[model.test], ordered[0].ids[ordered[0].test]):
+            raise SystemExit(f"confusion_figures: {model.name} and {first} are not of the same test examples")
     return {model.name: model for model in ordered}
 
 
@@ -162,25 +192,26 @@ def _read(path: Path) -> Model:
 def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, Chart]]:
     """All numbers and charts."""
     scorer = next(iter(models.values()))
-    test = ~scorer.train
     drawn: dict[str, Chart] = {}
-    bands = {part: _bands(scorer, mask) for part, mask in (("train", scorer.train), ("test", test))}
-    groups = {part: scorer.scores[mask] for part, mask in (("train", scorer.train), ("test", test))}
+    bands = {part: _bands(scorer, mask) for part, mask in (("train", scorer.train), ("test", scorer.test))}
+    groups = {part: scorer.scores[mask] for part, mask in (("train", scorer.train), ("test", scorer.test))}
     top = math.log2(scorer.n_classes)
     drawn["confusion_fig2_left"] = distribution(groups, top, f"Confusion scores of {scorer.name}")
     drawn["confusion_fig2_right"] = error_by_band(
         {f"{part}, ρ = {item.rho.value:.2f}": item for part, item in bands.items()}, "Error by band of the score"
     )
     pairs = [
-        confusion.transfer(scorer.as_scores(test), other.as_scores(test), names=(scorer.name, other.name))
+        confusion.transfer(
+            scorer.as_scores(scorer.test), other.as_scores(other.test), names=(scorer.name, other.name)
+        )
         for other in models.values()
         if other is not scorer
     ]
     for pair in pairs:
         drawn[f"confusion_fig3_{_file(pair.second)}"] = joint(pair)
     targets = target_errors(
-        scorer.as_scores(test),
-        {name: model.correct[:, test] for name, model in models.items()},
+        scorer.as_scores(scorer.test),
+        {name: model.correct[:, model.test] for name, model in models.items()},
         scored_by=scorer.name,
     )
     drawn["confusion_fig4"] = error_by_band(
@@ -190,14 +221,14 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
     longest = max(models.values(), key=lambda model: len(model.epochs))
     others = [model for model in models.values() if model is not longest] or [longest]
     best = min(others, key=lambda model: model.error)
-    ablation = _ablation(longest, best, test)
+    ablation = _ablation(longest, best)
     for seeds in sorted({item.seeds for item in ablation.variants}):
         five, six = variant_charts(ablation, seeds)
         drawn |= {f"confusion_fig5_{seeds}": five, f"confusion_fig6_{seeds}": six}
     confused = None
     if len(models) > 1:
-        answers = {name: model.correct[:, test] for name, model in models.items()}
-        confused = confused_models({name: m.scores[test] for name, m in models.items()}, answers)
+        answers = {name: model.correct[:, model.test] for name, model in models.items()}
+        confused = confused_models({name: m.scores[m.test] for name, m in models.items()}, answers)
         drawn["confusion_models"] = confused_chart(confused)
     found = ConfusionFigures(
         data=scorer.data,
@@ -213,7 +244,7 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
         ablation=ablation,
         ablation_scorer=longest.name,
         ablation_target=best.name,
-        predictors=_predictors(scorer, test),
+        predictors=_predictors(scorer),
         confused=confused,
         findings=(),
     )
@@ -225,21 +256,18 @@ def _bands(model: Model, mask: NDArray[np.bool_]) -> confusion.Bands:
 
 
 def _about(model: Model) -> dict[str, Any]:
-    test = ~model.train
+    test = model.test
     return {
         "seeds": len(model.correct),
         "epochs": len(model.epochs),
         "finished": model.finished,
         "test_error": [float(value) for value in 1 - model.correct[:, test].mean(axis=1)],
-        "train_error": [float(value) for value in 1 - model.correct[:, model.train].mean(axis=1)],
         "mean_score_test": float(model.scores[test].mean()),
-        "mean_score_train": float(model.scores[model.train].mean()),
         "hard_share_test": float((model.scores[test] >= math.log2(model.n_classes) / 2).mean()),
-        "hard_share_train": float((model.scores[model.train] >= math.log2(model.n_classes) / 2).mean()),
     }
 
 
-def _ablation(model: Model, target: Model, test: NDArray[np.bool_]) -> Ablation:
+def _ablation(model: Model, target: Model) -> Ablation:
     """Figures 5 and 6: the paper's shares of the epochs, from one seed and from the mean of all."""
     epochs = len(model.epochs)
     counts = sorted({max(1, round(share * epochs)) for share in (0.05, 0.1, 0.2, 0.33, 1.0)})
@@ -248,12 +276,15 @@ def _ablation(model: Model, target: Model, test: NDArray[np.bool_]) -> Ablation:
         for count in counts:
             places = evenly_spaced(range(epochs), count)
             chosen = tuple(model.epochs[place] for place in places)
-            values[seeds, chosen] = model.entropy[row][list(places)][:, test].mean(axis=0)
-    return compare_variants(values, n_classes=model.n_classes, correct=target.correct[:, test], target=target.name)
+            values[seeds, chosen] = model.entropy[row][list(places)][:, model.test].mean(axis=0)
+    return compare_variants(
+        values, n_classes=model.n_classes, correct=target.correct[:, target.test], target=target.name
+    )
 
 
-def _predictors(model: Model, test: NDArray[np.bool_]) -> Predictors:
+def _predictors(model: Model) -> Predictors:
     """The scores that the npz allows, as predictors of the first seed's errors."""
+    test = model.test
     last = model.entropy[:, -1][:, test]
     known = {
         "confusion score": model.scores[test],
@@ -299,8 +330,11 @@ def _transfer_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
     rows = []
     if found.transfers:
         told = ", ".join(f"{item.second} {_number(item.tau)}" for item in found.transfers)
-        least = min(item.tau.low for item in found.transfers)
-        rows.append(("Confusion carries over to other models", f"Kendall's τ with {told}", _verdict(least > 0.3)))
+        clear = sum(item.tau.low > 0.3 for item in found.transfers)
+        verdict = _verdict(clear > 0)
+        if 0 < clear < len(found.transfers):
+            verdict += f" for {clear} of {len(found.transfers)} models (τ above 0.3)"
+        rows.append(("Confusion carries over to other models", f"Kendall's τ with {told}", verdict))
     family = [item for item in found.transfers if _family(item.second) == _family(found.scorer)]
     others = [item for item in found.transfers if _family(item.second) != _family(found.scorer)]
     if family and others:
@@ -308,7 +342,8 @@ def _transfer_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
         rows.append(
             (
                 "More so within a family than across",
-                f"{worst.second} {worst.tau.value:.3f}, best other {best.second} {best.tau.value:.3f}",
+                f"least of the family, by name: {worst.second} {worst.tau.value:.3f}; best other: {best.second} "
+                f"{best.tau.value:.3f}",
                 _verdict(worst.tau.low > best.tau.high, worst.tau.high < best.tau.low),
             )
         )

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 import hardpan
 from hardpan.errors import InputError
 from hardpan.neighbors import exact as nearest_module
+from hardpan.neighbors import gpu as gpu_module
 from hardpan.neighbors import ssim as ssim_module
 from hardpan.neighbors.exact import nearest
+from hardpan.neighbors.gpu import nearest_on_gpu
 from hardpan.neighbors.near_duplicates import near_duplicates
 from hardpan.neighbors.ssim import ssim
 
@@ -52,6 +54,30 @@ def test_equals_brute_force(q, n, d, seed, kind, block):
     for (distances, numbers), expected in ((found, brute(x, y, k)), (among, brute(y, y, min(k, n - 1), True))):
         np.testing.assert_array_equal(numbers, expected[1])
         np.testing.assert_array_equal(distances, expected[0])
+
+
+@settings(max_examples=8)
+@given(st.integers(1, 12), st.integers(2, 400), st.integers(1, 30), st.sampled_from(["u1", "f4", "f8"]))
+def test_the_search_of_a_gpu_gives_the_same_bits(q, n, d, kind):
+    rng = np.random.default_rng(q)
+    x, y = ((rng.normal(1000, 3, (m, d)) if kind != "u1" else rng.integers(0, 4, (m, d))) for m in (q, n))
+    x, y = x.astype(kind), y.astype(kind)
+    y[n // 2 :: 3] = y[0]  # more ties than candidates: the search has to widen
+    k = int(rng.integers(1, min(n, 12)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_module, "_BLOCK", 160)
+        patch.setattr(gpu_module, "_SPARE", 3)
+        patch.setattr(gpu_module, "_MORE", 2)
+        searched = nearest_on_gpu(x, y, k, device="cpu"), nearest_on_gpu(y, y, k, same=True, device="cpu")
+    for there, here in zip(searched, (nearest(x, y, k), nearest(y, y, k, same=True)), strict=True):
+        np.testing.assert_array_equal(there[1], here[1])
+        np.testing.assert_array_equal(there[0], here[0])
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(device):
+    with pytest.raises(InputError, match=f"device.*{device}"):
+        near_duplicates(np.eye(4), k=1, device=device)
 
 
 @pytest.mark.parametrize("backend", ["processes", pytest.param("dask", marks=pytest.mark.soak)])

@@ -53,6 +53,7 @@ def near_duplicates(
     candidates: int = FILTER,
     recall_queries: int = _RECALL_QUERIES,
     seed: int = 0,
+    device: str = "cpu",
 ) -> Neighbours:
     """The k nearest references of every query.
 
@@ -70,6 +71,8 @@ def near_duplicates(
         candidates: for "ssim", how many a filter lets through.
         recall_queries: for "ssim", queries whose pairs are all computed; 0 leaves the recall out.
         seed: of the queries drawn for the recall.
+        device: ``cpu``, or ``cuda`` or ``cuda:N`` for l2 and features on a GPU (needs the extra ``torch``), with
+            the same result to the bit.
 
     Returns:
         Distances and numbers, each (Q, k); ties go to the lower number.
@@ -91,9 +94,11 @@ def near_duplicates(
     k = whole_number("k", k, 1, len(y) - int(same))
     x, y = _common(x, y)
     if metric == "l2":
-        return Neighbours(*_l2(x, y, k, same), metric)
+        return Neighbours(*_l2(x, y, k, same, device), metric)
     if metric == "features":
-        return Neighbours(*_l2(*_described(x, y, same), k, same), metric)
+        return Neighbours(*_l2(*_described(x, y, same), k, same, device), metric)
+    if device != "cpu":
+        raise InputError(f"device must be cpu for the metric ssim; got {device!r}")
     return _by_ssim(x, y, k, same, max(candidates, k), recall_queries, seed)
 
 
@@ -167,10 +172,17 @@ def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[An
     return described, described if same else describe(y)
 
 
-def _l2(x: NDArray[Any], y: NDArray[Any], k: int, same: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _l2(
+    x: NDArray[Any], y: NDArray[Any], k: int, same: bool, device: str = "cpu"
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rows, others = x.reshape(len(x), -1), y.reshape(len(y), -1)
+    if device != "cpu":
+        from hardpan.neighbors.gpu import nearest_on_gpu
+
+        return nearest_on_gpu(rows, others, k, same=same, device=device)
     from hardpan.neighbors.exact import nearest
 
-    return nearest(x.reshape(len(x), -1), y.reshape(len(y), -1), k, same=same)
+    return nearest(rows, others, k, same=same)
 
 
 def _checked(name: str, array: Any) -> NDArray[Any]:
