@@ -92,11 +92,16 @@ def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
             f"new_test: {fresh.name} has examples of shape {fresh.x.shape[1:]}, and {original.name} of "
             f"{original.x.shape[1:]}; both must be alike"
         )
-    if fresh.class_names != original.class_names and fresh.n_classes > original.n_classes:
+    number = {name: k for k, name in enumerate(original.class_names)}
+    unknown = [name for name in fresh.class_names if name not in number]
+    if not unknown:
+        return np.array([number[name] for name in fresh.class_names], dtype=np.int64)[fresh.labels]
+    if len(unknown) < fresh.n_classes or fresh.n_classes > original.n_classes:
         raise InputError(
-            f"new_test: {fresh.name} has {fresh.n_classes} classes, and the original {original.n_classes}"
+            f"new_test: {fresh.name} has the class {unknown[0]!r}, which {original.name} does not have; "
+            "name the classes of both sets alike"
         )
-    return fresh.labels
+    return fresh.labels  # no name in common: class numbers of a set without names
 
 
 def _original(model: Model, evidence: Evidence) -> list[NDArray[np.int64]]:

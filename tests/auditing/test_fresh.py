@@ -1,0 +1,61 @@
+"""The drop on fresh data: a difference of two accuracies with its interval; classes are joined by name."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from hardpan import Dataset
+from hardpan.auditing.fresh import _drop, _labels
+from hardpan.errors import InputError
+
+
+def test_a_drop_is_its_formula():
+    first, second = binomtest(190, 200).proportion_ci(0.9), binomtest(60, 80).proportion_ci(0.9)
+    found = _drop(0.95, 200, 0.75, 80, 0.9)
+    assert found.value == pytest.approx(0.2)
+    assert found.stderr == pytest.approx((0.95 * 0.05 / 200 + 0.75 * 0.25 / 80) ** 0.5)
+    assert found.low == pytest.approx(0.2 - ((0.95 - first.low) ** 2 + (second.high - 0.75) ** 2) ** 0.5)
+    assert found.high == pytest.approx(0.2 + ((first.high - 0.95) ** 2 + (0.75 - second.low) ** 2) ** 0.5)
+
+
+def test_a_mean_over_seeds_between_two_counts_has_the_wider_interval():
+    between = _drop(0.955, 100, 0.5, 100, 0.95)  # 95.5 of 100
+    low, high = (binomtest(k, 100).proportion_ci() for k in (95, 96))
+    half = binomtest(50, 100).proportion_ci()
+    assert between.low == pytest.approx(0.455 - ((0.955 - low.low) ** 2 + (half.high - 0.5) ** 2) ** 0.5)
+    assert between.high == pytest.approx(0.455 + ((high.high - 0.955) ** 2 + (0.5 - half.low) ** 2) ** 0.5)
+
+
+def labelled(labels, width=2):
+    return Dataset.from_arrays(np.random.default_rng(0).normal(size=(len(labels), width)), labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["cat", "dog", "owl"], [0, 1, 2]),
+        (["owl", "cat", "owl"], [2, 0, 2]),  # a fresh set without dogs
+        (["dog", "owl", "owl"], [1, 2, 2]),
+        ([0, 1, 2], [0, 1, 2]),
+    ],
+)
+def test_classes_of_a_fresh_set_are_those_of_the_same_name(labels, expected):
+    original = SimpleNamespace(dataset=labelled(["cat", "dog", "owl", "owl"]))
+    assert _labels(labelled(labels), original).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("fresh", "named"),
+    [
+        (labelled(["cat", "toad", "cat"]), "toad"),
+        (labelled([0, 1, 2, 3]), "classes"),
+        (labelled(["cat", "dog", "owl"], width=3), "shape"),
+        (Dataset.from_arrays(np.zeros((3, 2)) + np.arange(3)[:, None]), "labels"),
+    ],
+)
+def test_a_fresh_set_that_does_not_fit_is_refused(fresh, named):
+    original = SimpleNamespace(dataset=labelled(["cat", "dog", "owl", "owl"]))
+    with pytest.raises(InputError, match=rf"new_test.*{named}"):
+        _labels(fresh, original)
