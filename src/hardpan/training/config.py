@@ -228,8 +228,8 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
     biases and normalisations, highest rate 0.1 at batch 128 and 0.4 at batch 512 (He et al., 2016; Goyal et al.,
     2017). VGG, whose dropout makes gradients noisier, gets half of that rate; transformers get AdamW (rate 1e-3,
     decay 0.05, gradients clipped at 1). Without normalisation the largest stable rate falls with the number of
-    inputs: min(0.1, 10/d) for dense nets of d inputs. AlexNet gets 0.02 at every batch size: with 0.08 at batch 512,
-    one of three runs on CIFAR-10 diverged.
+    inputs: min(0.1, 10/d) for dense nets of d inputs. AlexNet gets 0.02 at every batch size: with 0.08 at
+    batch 512, one of three runs on CIFAR-10 diverged.
 
     Example:
         >>> with_defaults(TrainConfig(batch=256), "resnet18", (3, 32, 32)).rate
