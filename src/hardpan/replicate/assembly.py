@@ -92,10 +92,10 @@ def assemble(
     Args:
         project: a project with a sample that has no empty place.
         out: a new folder for a copy of the set; the set itself is ``PROJECT/set``.
-        formats: which of npz, folder (CLASS/ID.png) and idx to write.
+        formats: formats to write: npz, folder (CLASS/ID.png), idx.
         author: who publishes the set, for the datasheet.
-        license_: its licence, for the datasheet.
-        unreviewed_ok: freeze the set although possible near-duplicates wait for review; they are listed.
+        license_: licence of the set, for the datasheet, such as CC-BY-4.0.
+        unreviewed_ok: accept possible near-duplicates that were not reviewed; the datasheet lists them.
         progress: called with the step and the fraction done.
     """
     unknown = set(formats) - set(FORMATS)

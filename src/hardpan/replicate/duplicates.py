@@ -105,7 +105,7 @@ def find_duplicates(
 
     Args:
         project: an open project with a sample.
-        k: nearest images to review, by each measure.
+        k: number of nearest images to review, by each measure of distance.
         seed: of the search.
         progress: called with the step and the fraction done.
     """
@@ -196,13 +196,13 @@ def review(
 
     Args:
         project: an open project with a sample.
-        decisions: CSV file of decisions: step (duplicate, final-review, ...), subject, verdict.
-        learn: learn a threshold from decisions, with its recall.
-        keep_rest: keep undecided pairs below the learned threshold.
-        export: write the waiting pairs to this CSV file.
+        decisions: CSV with columns step (duplicate, final-review, ...), subject and verdict (keep or remove).
+        learn: learn from the decisions above which similarity pairs need a review, and state the recall.
+        keep_rest: keep the images of undecided pairs below that similarity.
+        export: write the pairs without a decision to this CSV file.
     """
     if keep_rest and not learn:
-        raise InputError("keep_rest must come with learn: without a threshold there is no rest")
+        raise InputError("keep_rest must be used with learn, which gives the threshold")
     imported = import_decisions(project, decisions) if decisions is not None else None
     threshold = learn_threshold(project) if learn else None
     kept_pairs = keep_below(project, threshold) if keep_rest and threshold is not None else None

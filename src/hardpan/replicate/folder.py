@@ -65,11 +65,11 @@ class ProjectConfig:
         classes: the target classes, in the order of their numbers.
         shape: (H, W) or (H, W, 3) of the originals.
         grid: images per task.
-        positives: hidden originals of the target class per task, at least.
-        negatives: hidden originals of a nearby class per task, at least.
-        workers_per_image: workers per image.
-        originals_per_class: originals of each class to annotate, at least.
-        lease_seconds: seconds that a worker may keep a task before it is given to others.
+        positives: smallest number of hidden originals of the target class per task.
+        negatives: smallest number of hidden originals of a nearby class per task.
+        workers_per_image: number of workers per image.
+        originals_per_class: smallest number of originals of each class that are annotated.
+        lease_seconds: seconds after which an unfinished task is given to another worker.
         seed: of everything random.
     """
 

@@ -112,10 +112,10 @@ def make_tasks(
 
     Args:
         project: an open project.
-        votes: workers for each of these tasks (default: those of the project).
-        similarity: CSV file with columns class, other, similarity: the most similar class is the nearby one.
-        hierarchy: CSV file with columns child, parent: the class that the fewest steps lead to is the nearby one.
-        replace_failing: also ask for more workers where some fail the controls.
+        votes: number of workers per task; default: that of the project.
+        similarity: CSV with columns class, other, similarity; the most similar class is the nearby one.
+        hierarchy: CSV with columns child, parent; the class at the fewest steps is the nearby one.
+        replace_failing: also add workers to tasks that were answered by one who fails the controls.
     """
     from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
 
