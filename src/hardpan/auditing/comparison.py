@@ -157,8 +157,8 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         if (by_name := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
     }
     left_out = _left_out(named, max_bits)
-    kept = {name: item for name, item in named.items() if name not in left_out}
-    rankings = tuple(_ranked(measure, kept) for measure in HARDNESS)
+    remaining = {name: item for name, item in named.items() if name not in left_out}
+    rankings = tuple(_ranked(measure, remaining) for measure in HARDNESS)
     rankings = tuple(item for item in rankings if len(item.names) >= 2)
     first, second = list(named)[:2]
     compared = [
@@ -177,7 +177,7 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         differences=differences,
         rankings=rankings,
         agreement=_agreement(rankings),
-        stability=tuple(_stability(curve, kept) for curve in _shared_curves(kept)),
+        stability=tuple(_stability(curve, remaining) for curve in _shared_curves(remaining)),
         left_out=left_out,
         verdicts={
             measure: {name: item.verdicts[measure] for name, item in named.items() if measure in item.verdicts}

@@ -14,6 +14,7 @@ from hardpan.leaderboard.sampling import (
     FEW_ITEMS,
     FLAT,
     Floats,
+    Groups,
     as_outcomes,
     bootstrap_t,
     clustered_stderr,
@@ -145,18 +146,10 @@ def compare(
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
     if cluster and groups is not None:
-        error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
-        method = f"t with {degrees} degrees of freedom, delete-a-group jackknife by {groups.name}"
-        made = normal(value, error, n, level, least=-1.0, most=1.0, method=method, df=degrees)
-        ends = (made.low, made.high) if error > FLAT else constant_limits(value, groups.count, level, -1.0)
-        interval = Estimate(value, clustered, float(ends[0]), float(ends[1]), level, method, n)
-        p = float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
-        factor = float(special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER))
-        least, needed = factor * error, _needed(n, factor * error, value)
+        interval, p, least = _clustered(value, sums, clustered, groups, n, level)
     else:
         interval, p = _exact(d, level) if binary else _fractions(d, level, seed)
-        reach = (normal_quantile(level) + special.ndtri(POWER)) * stderr
-        least, needed = float(reach), _needed(n, reach, value)
+        least = float((normal_quantile(level) + special.ndtri(POWER)) * stderr)
     differing = np.flatnonzero(d)
     differing = differing[np.argsort(-np.abs(d[differing]), kind="stable")]
     return PairedComparison(
@@ -177,11 +170,24 @@ def compare(
         cluster=groups.name if cluster and groups is not None else "",
         **group_counts(groups),
         smallest_difference=least,
-        items_needed=needed,
+        items_needed=_needed(n, least, value),
         differing=pair.items[differing],
         scores=a[:, differing].T,
         notes=outcomes.notes,
     )
+
+
+def _clustered(
+    value: float, sums: Floats, stderr: float, groups: Groups, n: int, level: float
+) -> tuple[Estimate, float, float]:
+    """Interval, p-value and smallest detectable difference from the sums of d − d̄ over groups of items."""
+    error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
+    method = f"t with {degrees} degrees of freedom, delete-a-group jackknife by {groups.name}"
+    made = normal(value, error, n, level, least=-1.0, most=1.0, method=method, df=degrees)
+    ends = (made.low, made.high) if error > FLAT else constant_limits(value, groups.count, level, -1.0)
+    interval = Estimate(value, stderr, float(ends[0]), float(ends[1]), level, method, n)
+    p = float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
+    return interval, p, float(special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER)) * error
 
 
 def _exact(d: Floats, level: float) -> tuple[Estimate, float]:

@@ -233,13 +233,13 @@ def _remainders(result: Decomposition) -> Chart:
     ordered = sorted(result.parts, key=lambda part: -part.gap)[:MOST_ROWS]
     rows = tuple(
         {
-            "name": part.model,
-            "value": part.gap,
-            "low": part.uniform_remainder.low,
-            "high": part.uniform_remainder.high,
+            "name": row.model,
+            "value": row.gap,
+            "low": row.uniform_remainder.low,
+            "high": row.uniform_remainder.high,
             "role": "in the fit",
         }
-        for part in ordered
+        for row in ordered
     )
     words = (
         f"Drop of {len(rows)} models with the {_level(result.confidence)} limits of what drawing the new set does "

@@ -141,8 +141,8 @@ def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, 
         if time.monotonic() > end:
             break
     assert best is not None
-    chosen, strength = best[1], best[2]
-    return lambda which: _spread(chosen, rows(which), table.n_classes), f"logistic regression, C = {strength:g}"
+    fitted, strength = best[1], best[2]
+    return lambda which: _spread(fitted, rows(which), table.n_classes), f"logistic regression, C = {strength:g}"
 
 
 def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:

@@ -40,9 +40,9 @@ INFLATION_METHODS = (
 
 @view.register
 def _(result: ShortTest) -> View:
-    part = short_section(result)
-    tables = tuple(item for item in part.folded if isinstance(item, Table))
-    section = dataclasses.replace(part, title="How many items are enough", tables=tables, folded=())
+    section = short_section(result)
+    tables = tuple(item for item in section.folded if isinstance(item, Table))
+    section = dataclasses.replace(section, title="How many items are enough", tables=tables, folded=())
     return View(
         title="A shorter test",
         headline=short_headline(result),
@@ -234,6 +234,26 @@ def _(result: AgreementLine) -> View:
         f"Estimate under an assumption: on the unlabelled set the {len(result.models)} models are "
         f"{points(abs(drop))} points {word} on average, if they share errors equally on both sets."
     )
+    section = _agreement_section(result, headline)
+    return View(
+        title="Accuracy on an unlabelled set",
+        headline=headline,
+        sections=(section,),
+        provenance=Provenance(
+            method=section.sentences[1:],
+            citations=("Baek, Jiang, Raghunathan and Kolter, Agreement-on-the-line (2022).",),
+            seed=result.seed,
+            versions=versions_of("numpy", "scipy"),
+        ),
+        columns={
+            "model": result.models,
+            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
+        },
+        size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
+    )
+
+
+def _agreement_section(result: AgreementLine, headline: str) -> Section:
     sentences = [
         f"Line of pairwise agreements on the probit scale: slope {result.slope:.2f} ± "
         f"{result.slope_stderr:.2f}, offset {_signed(result.offset)}, r² {result.r2:.3f}.",
@@ -272,27 +292,10 @@ def _(result: AgreementLine) -> View:
         headline,
         {"x_title": "accuracy on the unlabelled set", "note_title": "labelled set, %"},
     )
-    return View(
-        title="Accuracy on an unlabelled set",
-        headline=headline,
-        sections=(
-            Section(
-                "Estimated accuracies",
-                tuple(sentences),
-                charts=(chart,),
-                tables=(Table("Models", head, rows),),
-                warnings=tuple(warnings),
-            ),
-        ),
-        provenance=Provenance(
-            method=(sentences[1],),
-            citations=("Baek, Jiang, Raghunathan and Kolter, Agreement-on-the-line (2022).",),
-            seed=result.seed,
-            versions=versions_of("numpy", "scipy"),
-        ),
-        columns={
-            "model": result.models,
-            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
-        },
-        size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
+    return Section(
+        "Estimated accuracies",
+        tuple(sentences),
+        charts=(chart,),
+        tables=(Table("Models", head, rows),),
+        warnings=tuple(warnings),
     )

@@ -150,8 +150,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     if len(inside) >= 2:
         return inside
     # Less than a decade without two such numbers: round the ends and what lies between them.
-    places = (low * (high / low) ** (part / 3) for part in range(4))
-    return sorted({round(place, 1 - math.floor(math.log10(place))) for place in places})
+    values = (low * (high / low) ** (third / 3) for third in range(4))
+    return sorted({round(value, 1 - math.floor(math.log10(value))) for value in values})
 
 
 def log_edge(values: Iterable[float]) -> float:
