@@ -34,6 +34,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return markdown
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name the search for screen readers; an empty cell of a table's head is no heading."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"').replace("<th></th>", "<td></td>")
+
+
 # A package, or a list of its members: its names are listed by kind.
 WHOLE_PACKAGE = re.compile(
     r"^(::: (hardpan[\w.]*)\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n)"
