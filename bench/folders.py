@@ -15,7 +15,7 @@ from bench import harness
 from bench.scale import own_megabytes, png
 
 PEERS = ("torch", "Pillow")
-SIZES = (20_000, 40_000, 80_000)
+SIZES = (20_000, 140_000, 1_000_000)
 SIDE = 8
 SAMPLE = 10_000  # examples that models use here, instead of 200,000: all sizes are then beyond it
 SCALE = float(os.environ.get("BENCH_SCALE", "1"))
