@@ -48,7 +48,7 @@ def test_options_are_arguments_of_open(tmp_path):
     columns = {"key": ["01", "02", "03", "04"], "a": [1.5, 2.5, 3.5, 5.0], "b": [1, 1, 2, 2], "c": list("xyxy")}
     path = str(write_table(tmp_path / "t.csv", columns | {"z": [0.5] * 4}))
     flags = GroupedDataFlags(label="c", id="key", drop=["z, b"], class_names="y,x", name="mine")
-    assert flags.given() == {"label": "c", "id": "key", "drop": ("z", "b"), "class_names": "y,x", "name": "mine"}
+    assert flags.options() == {"label": "c", "id": "key", "drop": ("z", "b"), "class_names": "y,x", "name": "mine"}
     dataset = flags.open(path)
     assert dataset.feature_names == ("a",)
     assert dataset.ids.tolist() == columns["key"]

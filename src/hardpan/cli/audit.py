@@ -65,8 +65,8 @@ def audit(
     failing = report.failing(kinds)
     if failing:
         err = Console(stderr=True, highlight=False)
-        found = numbers.counted(len(failing), "problem")
-        err.print(Text(f"--fail-on: {found}: {', '.join(sorted({p.kind for p in failing}))}"))
+        count = numbers.counted(len(failing), "problem")
+        err.print(Text(f"--fail-on: {count}: {', '.join(sorted({p.kind for p in failing}))}"))
         raise typer.Exit(1)
 
 

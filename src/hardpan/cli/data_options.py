@@ -45,7 +45,7 @@ class DataFlags:
     resize: Annotated[int | None, _option("--resize", "Images: resize to this width and height.", "PIXELS")] = None
     name: Annotated[str | None, _option("--name", "Name of the dataset in the report.", "NAME")] = None
 
-    def given(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
         options: dict[str, Any] = {}
         for name in _OPTIONS:
@@ -63,11 +63,11 @@ class DataFlags:
         """The dataset, read as the options say."""
         from hardpan.data import Dataset
 
-        return Dataset.open(source, **self.given() | more)
+        return Dataset.open(source, **self.options() | more)
 
     def apply(self, source: str) -> str | Dataset:
         """The source itself where no option is set (workers read it again by its name), else the opened dataset."""
-        return self.open(source) if self.given() else source
+        return self.open(source) if self.options() else source
 
     def other(self, source: str | None) -> str | Dataset | None:
         """A second dataset that is read like the first, under its own name."""

@@ -107,12 +107,12 @@ class _Files:
     arrays: list[Path] = field(default_factory=list)
     aggregates: list[Path] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
-    kept: int = 0
+    bytes_kept: int = 0
 
     def keep(self, path: Path, data: Any) -> Any:
         """A parsed file, or None if the files that are kept would need too much memory: it is read again then."""
-        self.kept += path.stat().st_size
-        return data if self.kept <= MOST_KEPT else None
+        self.bytes_kept += path.stat().st_size
+        return data if self.bytes_kept <= MOST_KEPT else None
 
 
 def _read_paths(
