@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from hardpan import Dataset
-from hardpan.auditing.fresh import _drop, _labels
+from hardpan import Dataset, Predictions
+from hardpan.auditing import training
+from hardpan.auditing.evidence import AuditConfig
+from hardpan.auditing.fresh import _drop, _labels, find
 from hardpan.errors import InputError
 
 
@@ -26,6 +28,29 @@ def test_a_mean_over_seeds_between_two_counts_has_the_wider_interval():
     half = binomtest(50, 100).proportion_ci()
     assert between.low == pytest.approx(0.455 - ((0.955 - low.low) ** 2 + (half.high - 0.5) ** 2) ** 0.5)
     assert between.high == pytest.approx(0.455 + ((high.high - 0.955) ** 2 + (0.5 - half.low) ** 2) ** 0.5)
+
+
+def test_the_drop_is_that_of_networks_with_planted_answers(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    original, test, rows = labelled(np.arange(60) % 3), np.arange(40, 60), rng.permutation(60)[::-1]
+    wrong = [np.isin(np.arange(60), test[:k]) for k in (2, 6)]  # of the 20 test examples of each network
+    answers = np.array([(original.labels + off)[rows] % 3 for off in wrong])
+    np.savez(tmp_path / "fresh.npz", x=rng.normal(size=(30, 2)), y=np.arange(30) % 3)
+    on_fresh = np.array([(np.arange(30) + (np.arange(30) < k)) % 3 for k in (9, 15)])
+    network = SimpleNamespace(
+        weights=("a", "b"), rows=rows, predictions=Predictions.from_arrays(np.eye(3)[answers][:, None])
+    )
+    evidence = SimpleNamespace(
+        config=AuditConfig(new_test=str(tmp_path / "fresh.npz")),
+        dataset=original,
+        labels=original.labels,
+        modelled=SimpleNamespace(test=test),
+        models=[SimpleNamespace(weights=()), network],
+    )
+    monkeypatch.setattr(training, "predictor", lambda _, number: lambda x: np.eye(3)[on_fresh[number]])
+    found = find(evidence)
+    assert (found.before, found.after, found.size) == ((0.9, 0.7), (0.7, 0.5), 30)
+    assert (found.drop.value, found.drop.n) == (pytest.approx(0.2), 50)
 
 
 def labelled(labels, width=2):
