@@ -179,7 +179,8 @@ def _learning_section(curve: DataCurve) -> Section:
             "one that levels off, and the sampling of the test set; the true curve may be neither."
         )
     elif lowest * n < 0.5:  # no error, up to rounding
-        title = "More data could not lower the error on this test set: the best model makes no error"
+        faultless = floors.capital(curve.model) if curve.errors[-1].value * n < 0.5 else "The best model"
+        title = f"{faultless} makes no error on this test set: no room to measure more data"
         said = f"To measure what more data bring takes more test examples than these {n:,}."
     else:
         title = "These data do not show that more of them would help"
