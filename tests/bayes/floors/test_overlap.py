@@ -28,6 +28,12 @@ def test_two_unit_gaussians_have_the_closed_form():
     assert found.classifier is None
 
 
+def test_classes_that_cannot_be_told_apart_leave_the_largest_prior():
+    y = np.repeat([0, 1, 2], [600, 300, 100])
+    found = bhattacharyya(np.random.default_rng(0).normal(size=(1000, 1)), y)
+    assert found.upper.value == pytest.approx(0.4)
+
+
 def test_a_far_class_changes_the_bounds_of_two_by_their_priors_only():
     rng = np.random.default_rng(0)
     y = np.arange(3000) % 3
