@@ -31,9 +31,10 @@ COMMANDS = {
     "confusion": "confusion score run --data digits",
     "testbed": "testbed compare original.csv new.csv",
     "leaderboard": "leaderboard report original.csv",
+    "samples": "flow samples fashion-mnist",
 }
 # How high the picture of a page may be: its first screen and the first section.
-PAGES = {"floor": 700, "confusion": 1150, "testbed": 1200, "leaderboard": 1000}
+PAGES = {"floor": 700, "confusion": 1150, "testbed": 1200, "leaderboard": 1000, "samples": 1000}
 
 
 def make(folder: Path) -> None:
