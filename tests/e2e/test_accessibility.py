@@ -50,6 +50,21 @@ VIEW = View(
 )
 
 
+# Labels of one axis, and numbers above columns, that touch each other.
+TOUCHING = """
+() => [...document.querySelectorAll(".live svg :is(.role-axis-label, .mark-text)")]
+  .filter((group) => !group.matches(".mark-text") || group.closest("figure").ariaLabel.includes("tenth"))
+  .flatMap((group) => {
+    const boxes = [...group.querySelectorAll("text")]
+      .filter((text) => text.textContent && text.getAttribute("opacity") !== "0")
+      .map((text) => [text.textContent, text.getBoundingClientRect()]);
+    return boxes.flatMap(([a, p], at) => boxes.slice(at + 1)
+      .filter(([, q]) => p.left < q.right + 1 && q.left < p.right + 1 && p.top < q.bottom && q.top < p.bottom)
+      .map(([b]) => [a, b]));
+  })
+"""
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
@@ -75,6 +90,7 @@ def test_a_report_has_no_violation_and_does_not_scroll_sideways(browser, path, w
     page.wait_for_timeout(300)
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(TOUCHING) == []
     context.close()
 
 
