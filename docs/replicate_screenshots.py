@@ -144,7 +144,6 @@ def shoot(camera: Camera) -> None:
     page.goto(f"{camera.base}/owner/enter")
     camera.take(page, "owner-enter")
     page.goto((camera.project.root.parent / "threshold-sweep" / "index.html").as_uri())
-    page.evaluate("document.querySelector('figure').scrollIntoView()")
     camera.take(page, "threshold-sweep")
 
 
