@@ -336,7 +336,7 @@ def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
         alike = [level for level in levels if _NUMBER_LIKE.fullmatch(level.strip())]
         if len(alike) >= 3 and 2 * len(alike) >= len(levels):
             numbers[name] = next((level for level in levels if not _PLAIN_NUMBER.fullmatch(level)), levels[0])
-        elif len(levels) > 1 and {SPLIT_WORDS.get(level.strip().lower()) for level in levels} >= {"train", "test"}:
+        elif {SPLIT_WORDS.get(level.strip().lower()) for level in levels} >= {"train", "test"}:
             splits.append(name)
     notes = []
     if numbers:
