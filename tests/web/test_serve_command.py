@@ -68,7 +68,7 @@ def test_a_script_gets_the_links_as_json(folder):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--host", "203.0.113.7"), "no address of this machine"),
+        (("--host", "203.0.113.7"), "203.0.113.7"),
         (("--address", "label.example.org"), "must begin with https://"),
         (("--database-url", "mysql://x"), "sqlite or postgresql"),
         (("--port", "70000"), "65535"),

@@ -98,7 +98,7 @@ def check_size(x: NDArray[Any], what: str = "x") -> None:
         >>> check_size(np.array([[1.0, 1e300]]))
         Traceback (most recent call last):
             ...
-        hardpan.errors.InputError: x must hold numbers within ±1e+37, ... row 0 holds 1e+300: rescale the features
+        hardpan.errors.InputError: x must hold numbers within ±1e+37 ... row 0 holds 1e+300: rescale the features
     """
     if x.dtype.kind != "f" or x.dtype.itemsize < 4:
         return
