@@ -34,15 +34,8 @@ def nearest_on_gpu(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The k nearest references of every query in l2, exact; ties go to the lower number.
 
-    Args:
-        queries: (Q, d) of uint8, float32 or float64.
-        references: (N, d) of the same type.
-        k: how many, at most N (N − 1 where ``same``).
-        same: whether both are one array; a row is then not its own neighbour.
-        device: a device of torch, such as ``cuda`` or ``cuda:1``.
-
-    Returns:
-        (distances, numbers), each (Q, k), nearest first.
+    Arguments and results are those of :func:`hardpan.neighbors.exact.nearest`, and ``device`` is a device of torch,
+    such as ``cuda`` or ``cuda:1``.
     """
     import torch
 
