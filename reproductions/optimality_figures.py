@@ -73,7 +73,8 @@ def main() -> None:
     for name, held in found.items():
         parts += figure(name, by_temperature(held))
     (RESULTS / "optimality.md").write_text("\n".join(parts), encoding="utf-8")
-    print(f"{RESULTS / 'optimality.md'}: {sum(curve.config.seeds * len(curve.points) for curve in curves)} trainings")
+    count = sum(curve.config.seeds * len(curve.points) for curve in curves)
+    print(f"{RESULTS / 'optimality.md'}: {count} trainings")
 
 
 def join(folder: Path) -> None:
