@@ -267,6 +267,16 @@ _COPIES_METHOD = (
 )
 
 
+def _stands_out(wrong: Floats, sizes: Floats, worst: int, confidence: float) -> bool:
+    """Whether a class chosen as the worst has a higher error than the others together: separate intervals."""
+    if wrong[worst] == 0 or sizes[worst] == sizes.sum():
+        return False
+    level = 1 - (1 - confidence) / (2 * len(sizes))  # the class was chosen among all; two intervals
+    own = stats.share(int(wrong[worst]), int(sizes[worst]), level)
+    rest = stats.share(int(wrong.sum() - wrong[worst]), int(sizes.sum() - sizes[worst]), level)
+    return own.low > rest.high
+
+
 def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     """The best model's confusions and calibration."""
     assert evidence.inputs is not None
@@ -282,6 +292,10 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     worst = int(np.argmax(rates))
     title = f"{floors.capital(best)}: no errors on the test set"
     if wrong.sum():
+        title = (
+            f"{floors.capital(best)}: {int(wrong.sum())} of {len(truth)} test examples wrong, no class stands out"
+        )
+    if _stands_out(wrong, counts.sum(axis=1), worst, evidence.config.confidence):
         title = f"Class {names[worst]} is misclassified most often: {100 * rates[worst]:.0f} %"
     others = counts - np.diag(np.diag(counts))
     rows = tuple(
