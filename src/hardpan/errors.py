@@ -12,10 +12,11 @@ Any other exception is a bug (exit code 70). A failed gate exits with 1, Ctrl-C 
 from __future__ import annotations
 
 import errno
+import functools
 import math
 import numbers
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 __all__ = ["HardpanError", "InputError", "MissingExtra", "one_of", "real_number", "seconds", "whole_number"]
@@ -28,7 +29,33 @@ class HardpanError(Exception):
 
 
 class InputError(HardpanError, ValueError):
-    """Bad input; the message names the argument, the value and the remedy."""
+    """Bad input; the message names the argument, the value and the remedy.
+
+    Args:
+        message: what is wrong, what is expected and what to do; it follows the name of the argument.
+        argument: the name of the argument, or several names, where the message is about arguments.
+
+    Example:
+        >>> error = InputError("must sum to 1; got 0.93", argument="priors")
+        >>> str(error), error.argument
+        ('priors must sum to 1; got 0.93', 'priors')
+        >>> str(error.renamed({"priors": "--priors"}))
+        '--priors must sum to 1; got 0.93'
+    """
+
+    def __init__(self, message: str, *, argument: str | tuple[str, ...] = "") -> None:
+        self.message, self.argument = message, argument
+        names = argument if isinstance(argument, str) else " and ".join(argument)
+        super().__init__(names + ("" if not names or message.startswith(":") else " ") + message)
+
+    def __reduce__(self) -> Any:
+        # Workers send exceptions pickled; without this it would be made again from its message alone.
+        return functools.partial(type(self), argument=self.argument), (self.message,)
+
+    def renamed(self, names: Mapping[str, str]) -> InputError:
+        """The same error about other names, such as the options of a command."""
+        given = (self.argument,) if isinstance(self.argument, str) else self.argument
+        return type(self)(self.message, argument=tuple(names.get(name, name) for name in given))
 
 
 class MissingExtra(HardpanError, ImportError):
@@ -60,12 +87,12 @@ def whole_number(name: str, value: Any, least: int = 0, most: int | None = None)
         whole = least - 1
     if whole < least or (most is not None and whole > most):
         limit = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise InputError(f"{name} must be a whole number {limit}; got {value!r}")
+        raise InputError(f"must be a whole number {limit}; got {value!r}", argument=name)
     return whole
 
 
 def real_number(name: str, value: Any, interval: str) -> float:
-    """An argument that must be a number in an interval, such as "[0, 1)" or "(0, inf)"; True is none.
+    """An argument that must be a number in an interval, such as "[0, 1)" or "(0, inf)"; True is not a number.
 
     Example:
         >>> real_number("warmup", 0.2, "[0, 1)")
@@ -81,7 +108,7 @@ def real_number(name: str, value: Any, interval: str) -> float:
     if not real or not low <= value <= high or (above and value == low) or (below and value == high):
         limits = f"above {low:g}" if above else f"of at least {low:g}"
         limits += "" if math.isinf(high) else f" and below {high:g}" if below else f" and at most {high:g}"
-        raise InputError(f"{name} must be a number {limits}; got {value!r}")
+        raise InputError(f"must be a number {limits}; got {value!r}", argument=name)
     return float(value)
 
 
@@ -100,7 +127,7 @@ def seconds(name: str, text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < math.inf:
-        raise InputError(f"{name} must be a time such as 90s, 3m or 1h; got {text!r}")
+        raise InputError(f"must be a time such as 90s, 3m or 1h; got {text!r}", argument=name)
     return value
 
 
@@ -114,7 +141,9 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
         hardpan.errors.InputError: split must be one of train, test; got 'tset'
     """
     if value not in allowed:
-        raise InputError(f"{name} must be one of {', '.join(str(item) for item in allowed if item)}; got {value!r}")
+        raise InputError(
+            f"must be one of {', '.join(str(item) for item in allowed if item)}; got {value!r}", argument=name
+        )
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,7 @@ def as_path(name: str, value: object) -> Path:
     """
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
     if not isinstance(text, str) or not text or "\0" in text:
-        raise InputError(f"{name} must be a path, as text or a path object; got {value!r:.100}")
+        raise InputError(f"must be a path, as text or a path object; got {value!r:.100}", argument=name)
     return Path(text)
 
 
@@ -197,7 +197,7 @@ def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
     """
     cleaned = tuple(clean_text(name) if isinstance(name, str) else name for name in names)
     if cleaned != tuple(names) and len(set(cleaned)) < len(cleaned):
-        raise InputError(f"{what} must differ without control characters; got {list(names)!r:.200}")
+        raise InputError(f"must differ without control characters; got {list(names)!r:.200}", argument=what)
     return cleaned
 
 
@@ -404,9 +404,11 @@ def array_hash(item: NDArray[Any]) -> str:
 def _check_header(data: Mapping[str, Any]) -> None:
     kind, schema = data.get("kind"), data.get("schema")
     if not isinstance(kind, str) or not known(kind):
-        raise InputError(f"kind must be one of {', '.join(sorted(KINDS))}; got {kind!r}")
+        raise InputError(f"must be one of {', '.join(sorted(KINDS))}; got {kind!r}", argument="kind")
     if schema != SCHEMA:
-        raise InputError(f"schema must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan")
+        raise InputError(
+            f"must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan", argument="schema"
+        )
 
 
 def _build(value: Any, folder: Path | None) -> Any:

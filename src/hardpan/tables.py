@@ -444,7 +444,8 @@ def _from_frame(source: Any, name: str) -> pyarrow.Table:
             f"the frame cannot be converted to columns ({reason(error)}); make every column numbers or text"
         ) from error
     raise InputError(
-        f"{name} must be a file, a data frame, a mapping of columns or a list of rows; got {type(source).__name__}"
+        f"must be a file, a data frame, a mapping of columns or a list of rows; got {type(source).__name__}",
+        argument=name,
     )
 
 

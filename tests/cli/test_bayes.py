@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardpan import bayes, cli, files, numbers
+from hardpan import bayes, cli, files, formatting
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_several_temperatures_are_a_curve_and_a_page(folder: Path, capsys: pytes
     curve = files.load(folder / "dial" / "report.json")
     assert curve.temperatures == (0.2, 1.0, 3.0)
     for item in curve.estimates:
-        written = numbers.estimate(item)
-        assert numbers.unbroken(written).replace("–", "–\u2060") in page
+        written = formatting.estimate(item)
+        assert formatting.unbroken(written).replace("–", "–\u2060") in page
         assert all(word in out for word in written.split())
     assert curve.to_frame("pandas")["value"].tolist() == [item.value for item in curve.estimates]
     drawn = json.loads(re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, re.S)[1])
@@ -86,7 +86,7 @@ def test_detail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "detail", "means.npy")
     assert code == 0
     for error, stderr in zip(found.class_error, found.class_error_stderr, strict=True):
-        assert numbers.percent(error, 2 * stderr) in out
+        assert formatting.percent(error, 2 * stderr) in out
     assert found.to_frame("pandas")["error"].tolist() == found.class_error.tolist()
 
 

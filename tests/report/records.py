@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markupsafe import escape
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.report.sections import Table
 
 MOST = 50  # cells of a column that are looked for
@@ -24,10 +24,10 @@ def check_saved(folder: Path) -> None:
     texts += [section.title for section in view.sections[1:]]  # the first may be text and picture at the top
     for section in view.sections:
         texts += [*section.sentences, *section.warnings]
-        texts += map(numbers.estimate, section.estimates.values())
+        texts += map(formatting.estimate, section.estimates.values())
         for table in (*section.tables, *(item for item in section.folded if isinstance(item, Table))):
-            texts += (text for cells in zip(*table.rows, strict=True) for text in numbers.column(cells)[:MOST])
-    missing = [text for text in texts if _plain(str(escape(numbers.unbroken(text)))) not in page]
+            texts += (text for cells in zip(*table.rows, strict=True) for text in formatting.column(cells)[:MOST])
+    missing = [text for text in texts if _plain(str(escape(formatting.unbroken(text)))) not in page]
     assert not missing, f"{folder}: the record has what the page has not: {missing[:3]}"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.testbed.helpers import counts_table
 
-from hardpan import files, numbers, testbed
+from hardpan import files, formatting, testbed
 from hardpan.report import charts
 from hardpan.report.sections import Chart
 from hardpan.testbed import report
@@ -48,8 +48,8 @@ def test_it_names_what_was_left_out() -> None:
 def test_sentences_give_offsets_in_points_on_the_linear_scale_only() -> None:
     result = compared()
     words = report.section(result).sentences
-    assert f"offset of {numbers.signed(result.fit.offset)}; 95 % intervals" in words[3]
-    assert f"offset of {numbers.plain(result.other_fit.offset)}; 95 % intervals" in words[4]
+    assert f"offset of {formatting.signed(result.fit.offset)}; 95 % intervals" in words[3]
+    assert f"offset of {formatting.plain(result.other_fit.offset)}; 95 % intervals" in words[4]
     assert " points (" in words[3]
     assert "points" not in words[4]
 

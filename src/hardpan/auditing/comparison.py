@@ -145,11 +145,11 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
     """
     for item in audits:
         if not isinstance(item, Audit):
-            raise InputError(f"audits must be results of hardpan.audit; got {type(item).__name__}")
+            raise InputError(f"must be results of hardpan.audit; got {type(item).__name__}", argument="audits")
     if len(audits) < 2:
-        raise InputError(f"audits: a comparison needs at least two; got {len(audits)}")
+        raise InputError(f": a comparison needs at least two; got {len(audits)}", argument="audits")
     if max_bits is not None and not max_bits > 0:
-        raise InputError(f"max_bits must be a positive number of bits per dimension; got {max_bits!r}")
+        raise InputError(f"must be a positive number of bits per dimension; got {max_bits!r}", argument="max_bits")
     named = dict(zip(_names(audits), audits, strict=True))
     values = {
         measure: by_name

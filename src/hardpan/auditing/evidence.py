@@ -79,10 +79,10 @@ class AuditConfig:
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, float)) or not self.budget > 0:
-            raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
+            raise InputError(f"must be a positive number of seconds; got {self.budget!r}", argument="budget")
         one_of("ensemble", self.ensemble, ENSEMBLES)
         if not isinstance(self.held_out, bool):
-            raise InputError(f"held_out must be True or False; got {self.held_out!r}")
+            raise InputError(f"must be True or False; got {self.held_out!r}", argument="held_out")
         real_number("label_noise", self.label_noise, "[0, 1)")
         for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("seeds", 1)):
             whole_number(name, getattr(self, name), least)

@@ -86,11 +86,14 @@ def _new_test(evidence: Evidence) -> FreshScores:
 def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     original = evidence.dataset
     if fresh.labels is None:
-        raise InputError(f"new_test: {fresh.name} has no labels; a drop needs a class number for every example")
+        raise InputError(
+            f": {fresh.name} has no labels; a drop needs a class number for every example", argument="new_test"
+        )
     if fresh.x.shape[1:] != original.x.shape[1:]:
         raise InputError(
-            f"new_test: {fresh.name} has examples of shape {fresh.x.shape[1:]}, and {original.name} of "
-            f"{original.x.shape[1:]}; both must be alike"
+            f": {fresh.name} has examples of shape {fresh.x.shape[1:]}, and {original.name} of "
+            f"{original.x.shape[1:]}; both must be alike",
+            argument="new_test",
         )
     number = {name: k for k, name in enumerate(original.class_names)}
     unknown = [name for name in fresh.class_names if name not in number]
@@ -98,8 +101,9 @@ def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
         return np.array([number[name] for name in fresh.class_names], dtype=np.int64)[fresh.labels]
     if len(unknown) < fresh.n_classes or fresh.n_classes > original.n_classes:
         raise InputError(
-            f"new_test: {fresh.name} has the class {unknown[0]!r}, which {original.name} does not have; "
-            "name the classes of both sets alike"
+            f": {fresh.name} has the class {unknown[0]!r}, which {original.name} does not have; "
+            "name the classes of both sets alike",
+            argument="new_test",
         )
     return fresh.labels  # no name in common: class numbers of a set without names
 

@@ -272,7 +272,7 @@ def _device(name: str) -> Any:
     try:
         return torch.device(name)
     except RuntimeError as error:
-        raise InputError(f"device must be auto, cpu, cuda or cuda:N; got {name!r}") from error
+        raise InputError(f"must be auto, cpu, cuda or cuda:N; got {name!r}", argument="device") from error
 
 
 @contextmanager

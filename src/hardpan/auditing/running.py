@@ -191,7 +191,7 @@ def audit(
 
 def _settings(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
     if config is not None and not isinstance(config, AuditConfig):
-        raise InputError(f"config must be an AuditConfig; got {type(config).__name__}")
+        raise InputError(f"must be an AuditConfig; got {type(config).__name__}", argument="config")
     known = {item.name for item in dataclasses.fields(AuditConfig)}
     for name in changes:
         if name not in known:
@@ -528,7 +528,9 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         remove_if_empty(made)
-        raise InputError(f"out: {out} cannot be written ({error.strerror}); choose another folder") from error
+        raise InputError(
+            f": {out} cannot be written ({error.strerror}); choose another folder", argument="out"
+        ) from error
     try:
         yield folder
     except InputError:

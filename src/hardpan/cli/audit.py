@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hardpan import auditing, numbers
+from hardpan import auditing, formatting
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.cli.common import Budget, JsonFlag, OutFolder, check_out, progress_on_stderr
@@ -65,7 +65,7 @@ def audit(
     failing = report.failing(kinds)
     if failing:
         err = Console(stderr=True, highlight=False)
-        count = numbers.counted(len(failing), "problem")
+        count = formatting.counted(len(failing), "problem")
         err.print(Text(f"--fail-on: {count}: {', '.join(sorted({p.kind for p in failing}))}"))
         raise typer.Exit(1)
 

@@ -45,7 +45,9 @@ class GaussianClasses:
     def read(self) -> dict[str, NDArray[Any] | None]:
         """The arrays, as the functions of :mod:`hardpan.bayes` call them."""
         if self.cov is not None and self.covs is not None:
-            raise InputError("cov and covs must not both be given; use covs for one covariance per class")
+            raise InputError(
+                "must not both be given; use covs for one covariance per class", argument=("cov", "covs")
+            )
         arrays = {"cov": self.cov, "covs": self.covs, "priors": self.priors}
         return {"means": _load("MEANS", Path(self.means))} | {
             name: _array(f"--{name}", text) for name, text in arrays.items()
@@ -163,7 +165,9 @@ def _array(option: str, text: str | None) -> NDArray[Any] | None:
     try:
         values = [float(piece) for piece in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} must be numbers separated by commas or a .npy file; got {text!r}") from None
+        raise InputError(
+            f"must be numbers separated by commas or a .npy file; got {text!r}", argument=option
+        ) from None
     return np.array(values[0] if len(values) == 1 and option == "--cov" else values)
 
 

@@ -48,7 +48,9 @@ def floats(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(piece) for piece in text.split(","))
     except ValueError:
-        raise InputError(f"{option} must be numbers separated by commas, such as 0.2,1,3; got {text!r}") from None
+        raise InputError(
+            f"must be numbers separated by commas, such as 0.2,1,3; got {text!r}", argument=option
+        ) from None
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -57,7 +59,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         return tuple(int(piece) for piece in text.split(","))
     except ValueError:
         raise InputError(
-            f"{option} must be whole numbers separated by commas, such as 500,2000; got {text!r}"
+            f"must be whole numbers separated by commas, such as 500,2000; got {text!r}", argument=option
         ) from None
 
 
@@ -70,7 +72,7 @@ def name_and_value(option: str, item: str, example: str) -> tuple[str, str]:
     """
     name, _, value = item.partition("=")
     if not name.strip() or not value:
-        raise InputError(f"{option} must be like {example}; got {item!r}")
+        raise InputError(f"must be like {example}; got {item!r}", argument=option)
     return name.strip(), value
 
 

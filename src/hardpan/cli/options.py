@@ -4,7 +4,7 @@ A Config needs nothing but its docstring: names, types and defaults of the optio
 help is what its ``Attributes`` say. The same goes for the arguments of a function and its ``Args``. A dataclass of
 options that only the command line has annotates its fields with ``typer.Option`` itself.
 
-An error that names a field or an argument names the option instead (:func:`named_by_option`).
+An error about a field or an argument names the option instead (:meth:`hardpan.errors.InputError.renamed`).
 """
 
 from __future__ import annotations
@@ -150,8 +150,7 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
             with execution.parallel(backend, workers=workers, address=address):
                 return plain(**options)
         except InputError as error:
-            error.args = (named_by_option(str(error), {name: f"--{name}" for name in ("backend", "address")}),)
-            raise
+            raise error.renamed({name: f"--{name}" for name in ("backend", "address")}) from error.__cause__
 
     return _extended(plain, run, _options(Where))
 
@@ -191,8 +190,7 @@ def spread(command: Callable[..., R]) -> Callable[..., R]:
                 values[name] = kind(**{item.name: item.read(values.pop(item.name)) for item in options})
             return command(**values)
         except InputError as error:
-            error.args = (named_by_option(str(error), options_of),)
-            raise
+            raise error.renamed(options_of) from error.__cause__
 
     return _signed(run, parameters)
 
@@ -208,21 +206,6 @@ def option_name(parameter: inspect.Parameter) -> str:
         if declared:
             return declared.partition("/")[0]
     return "--" + parameter.name.replace("_", "-")
-
-
-def named_by_option(message: str, options: Mapping[str, str]) -> str:
-    """A message that begins with the names of fields, with the options that people typed in their place.
-
-    Example:
-        >>> named_by_option("learning_rate must be above 0; got -1", {"learning_rate": "--rate"})
-        '--rate must be above 0; got -1'
-        >>> named_by_option("count and fraction: give one of them", {"count": "--count", "fraction": "--fraction"})
-        '--count and --fraction: give one of them'
-    """
-    names = re.match(r"\w+(?:(?:,| and) \w+)*(?=:| must\b| is needed\b| does not\b| ['\"])", message)
-    if names is None:
-        return message
-    return re.sub(r"\w+", lambda word: options.get(word[0], word[0]), names[0]) + message[names.end() :]
 
 
 def _extended(plain: Callable[..., Any], run: Callable[..., R], options: list[_Option]) -> Callable[..., R]:

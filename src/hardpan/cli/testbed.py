@@ -386,13 +386,15 @@ def one_scale(scores: Sources, original: OriginalSet = None, new: NewSet = None,
 
     sets = _two_sets(scores, original_set=original, new_set=new)
     if sets.original.scores is None or sets.new.scores is None:
-        raise InputError("SCORES must be right or wrong example by example; got counts")
+        raise InputError("must be right or wrong example by example; got counts", argument="SCORES")
     return fit_scale(sets.original.scores, sets.new.scores, models=sets.models, seed=seed)
 
 
 def _two_sets(scores: list[Path], **reading: Any) -> TwoSets:
     if len(scores) > 2:
-        raise InputError(f"SCORES must be one file with both test sets, or two files; got {len(scores)}")
+        raise InputError(
+            f"must be one file with both test sets, or two files; got {len(scores)}", argument="SCORES"
+        )
     return testbed.two_sets(*scores, **reading)
 
 

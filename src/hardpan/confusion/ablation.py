@@ -117,7 +117,7 @@ def compare_variants(
 ) -> Ablation:
     """Compare score vectors in bits, by (number of seeds, epochs), with the last of them."""
     if not values:
-        raise InputError("values must have at least one variant")
+        raise InputError("must have at least one variant", argument="values")
     whole = list(values.values())[-1]
     top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
     edges = round_edges(top, CELLS)
@@ -151,12 +151,12 @@ def _ablated(task: RowTask, *, sizes: tuple[int, ...], positions: tuple[tuple[in
 
 def _counts(epochs: int, fractions: Sequence[float]) -> tuple[int, ...]:
     if not len(fractions) or not all(0 < fraction <= 1 for fraction in fractions):
-        raise InputError(f"fractions must be numbers in 0 < f ≤ 1; got {list(fractions)}")
+        raise InputError(f"must be numbers in 0 < f ≤ 1; got {list(fractions)}", argument="fractions")
     return tuple(sorted({max(1, round(fraction * epochs)) for fraction in fractions}))
 
 
 def _seed_counts(available: int, seeds: Sequence[int] | None) -> tuple[int, ...]:
     sizes = tuple(sorted({1, available})) if seeds is None else tuple(sorted({int(size) for size in seeds}))
     if not sizes or sizes[0] < 1 or sizes[-1] > available:
-        raise InputError(f"seeds must be numbers of seeds in 1..{available}; got {list(seeds or ())}")
+        raise InputError(f"must be numbers of seeds in 1..{available}; got {list(seeds or ())}", argument="seeds")
     return sizes

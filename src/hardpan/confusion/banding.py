@@ -181,9 +181,11 @@ def score_values(scores: Any) -> Floats:
     try:
         values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"scores must be (N,) numbers or Scores; got {type(scores).__name__}") from error
+        raise InputError(
+            f"must be (N,) numbers or Scores; got {type(scores).__name__}", argument="scores"
+        ) from error
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"scores must be (N,) finite numbers; got shape {values.shape}")
+        raise InputError(f"must be (N,) finite numbers; got shape {values.shape}", argument="scores")
     return values
 
 
@@ -195,7 +197,7 @@ def correct_answers(correct: Any, examples: int) -> NDArray[np.bool_]:
     right = right[None] if right.ndim == 1 else right
     if right.ndim != 2 or right.shape[1] != examples or not len(right):
         raise InputError(
-            f"correct must be (N,) or (models, N) with N = {examples:,}; got shape {np.shape(correct)}"
+            f"must be (N,) or (models, N) with N = {examples:,}; got shape {np.shape(correct)}", argument="correct"
         )
     return right
 
@@ -207,11 +209,14 @@ def _edges(edges: Sequence[float], values: Floats) -> Floats:
         array = np.zeros(0)
     limits = array.astype(np.float64) if array.ndim == 1 and array.dtype.kind in "iuf" else np.zeros(0)
     if len(limits) < 2 or not (np.isfinite(limits).all() and (limits[:-1] < limits[1:]).all()):
-        raise InputError(f"edges must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}")
+        raise InputError(
+            f"must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}", argument="edges"
+        )
     if values.min() < limits[0] or values.max() > limits[-1]:
         raise InputError(
-            f"edges must enclose all scores ({values.min():.4g} to {values.max():.4g}); got {limits[0]:g} to "
-            f"{limits[-1]:g}"
+            f"must enclose all scores ({values.min():.4g} to {values.max():.4g}); got {limits[0]:g} to "
+            f"{limits[-1]:g}",
+            argument="edges",
         )
     return limits
 
@@ -276,7 +281,7 @@ def target_errors(
         ['b', 'a']
     """
     if not correct:
-        raise InputError("correct must name at least one target model")
+        raise InputError("must name at least one target model", argument="correct")
     targets = {
         name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()
     }

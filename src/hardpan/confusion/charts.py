@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.confusion.ablation import Ablation
 from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors
@@ -81,11 +81,11 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "Error by band of th
         if band.error is not None and band.examples >= fewest
     )
     words = "; ".join(
-        f"{name}: Pearson ρ over bands {numbers.plain(result.rho)}" for name, result in groups.items()
+        f"{name}: Pearson ρ over bands {formatting.plain(result.rho)}" for name, result in groups.items()
     )
     options = {"x_title": UNIT}
     if absent:
-        options["note"] = f"{numbers.counted(absent, 'band')} with fewer than {fewest} examples not drawn."
+        options["note"] = f"{formatting.counted(absent, 'band')} with fewer than {fewest} examples not drawn."
     return Chart("error_by_band", title, rows, f"{words}.", options)
 
 
@@ -102,10 +102,10 @@ def joint(transfer: Transfer) -> Chart:
         }
         for i, j in zip(*np.nonzero(transfer.counts), strict=True)
     )
-    below = numbers.estimate(transfer.below) if transfer.below.n else "none"
+    below = formatting.estimate(transfer.below) if transfer.below.n else "none"
     words = (
         f"Scores of {transfer.examples:,} examples by {transfer.first} and by {transfer.second}: Kendall τ "
-        f"{numbers.plain(transfer.tau)}; {below} lie below the diagonal."
+        f"{formatting.plain(transfer.tau)}; {below} lie below the diagonal."
     )
     options = {"x_title": f"score by {transfer.first} (bits)", "y_title": f"score by {transfer.second} (bits)"}
     title = f"{transfer.second} against {transfer.first}: τ = {transfer.tau.value:.2f}"
@@ -120,7 +120,7 @@ def confused(result: ConfusedModels) -> Chart:
         | fields_of(model.accuracy, "y", "y_low", "y_high")
         for model in result.models
     )
-    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {numbers.plain(result.rho)}."
+    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {formatting.plain(result.rho)}."
     options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy"}
     return Chart("confused", "Accuracy against mean confusion", rows, words, options)
 
@@ -144,9 +144,9 @@ def predictors(result: Predictors) -> Chart:
 def variants(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
     """Figures 5 and 6 for one number of seeds: distributions, and errors by band where there is a target."""
     variants = {
-        numbers.counted(len(item.epochs), "epoch"): item for item in ablation.variants if item.seeds == seeds
+        formatting.counted(len(item.epochs), "epoch"): item for item in ablation.variants if item.seeds == seeds
     }
-    noun = numbers.counted(seeds, "seed")
+    noun = formatting.counted(seeds, "seed")
     counts = {epochs: item.counts for epochs, item in variants.items()}
     charts = [histograms(counts, ablation.edges, f"Distribution of scores, {noun}")]
     targeted = {epochs + _rho(item.bands): item.bands for epochs, item in variants.items() if item.bands}

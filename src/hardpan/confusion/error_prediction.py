@@ -196,19 +196,20 @@ class _Ranked:
 
 def _checked(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bool_]:
     if not columns:
-        raise InputError("difficulties must have at least one score")
+        raise InputError("must have at least one score", argument="difficulties")
     n = len(next(iter(columns.values())))
     for name, values in columns.items():
         if values.shape != (n,) or not np.isfinite(values).all():
             raise InputError(f"difficulties[{name!r}] must be {n:,} finite numbers; got shape {values.shape}")
     right = correct_answers(correct, n)
     if len(right) != 1:
-        raise InputError(f"correct must be of one model; got {len(right)}: give one, or the ensemble")
+        raise InputError(f"must be of one model; got {len(right)}: give one, or the ensemble", argument="correct")
     wrong: NDArray[np.bool_] = ~right[0]
     if not wrong.any() or wrong.all():
         raise InputError(
-            f"correct must have right and wrong answers; all {n:,} are {'wrong' if wrong.all() else 'right'}: "
-            "there are no errors to predict"
+            f"must have right and wrong answers; all {n:,} are {'wrong' if wrong.all() else 'right'}: "
+            "there are no errors to predict",
+            argument="correct",
         )
     return wrong
 
@@ -261,7 +262,7 @@ def confused_models(
     """
     names = list(scores)
     if len(names) < 2 or set(names) != set(correct):
-        raise InputError("scores and correct must name the same models, at least two")
+        raise InputError("must name the same models, at least two", argument=("scores", "correct"))
     values = {name: score_values(scores[name]) for name in names}
     n = len(values[names[0]])
     if any(len(item) != n for item in values.values()):

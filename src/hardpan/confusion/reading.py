@@ -68,10 +68,13 @@ def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np
     numbers: NDArray[Any] = np.asarray(labels)
     if numbers.shape != (examples,) or numbers.dtype.kind not in "iu":
         raise InputError(
-            f"labels must be {examples:,} class numbers; got shape {numbers.shape} of type {numbers.dtype}"
+            f"must be {examples:,} class numbers; got shape {numbers.shape} of type {numbers.dtype}",
+            argument="labels",
         )
     if numbers.size and (numbers.min() < 0 or numbers.max() >= n_classes):
-        raise InputError(f"labels must be within 0..{n_classes - 1}; got {numbers.min()} to {numbers.max()}")
+        raise InputError(
+            f"must be within 0..{n_classes - 1}; got {numbers.min()} to {numbers.max()}", argument="labels"
+        )
     return numbers.astype(np.int64)
 
 
@@ -89,21 +92,22 @@ def select_epochs(available: Sequence[int], epochs: Epochs) -> tuple[int, ...]:
             numbers = tuple(int(number) for number in epochs.split(",") if number)
         except ValueError:
             raise InputError(
-                f'epochs must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {epochs!r}'
+                f'must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {epochs!r}',
+                argument="epochs",
             ) from None
         return select_epochs(available, numbers if "," in epochs or not numbers else numbers[0])
     if isinstance(epochs, (int, np.integer)) and not isinstance(epochs, bool):
         if not 1 <= epochs <= max(len(available), 1):
             raise InputError(
-                f"epochs must be 1 to {len(available)} if it is a number (every k-th epoch), or a list; got "
-                f"{epochs}"
+                f"must be 1 to {len(available)} if it is a number (every k-th epoch), or a list; got {epochs}",
+                argument="epochs",
             )
         return tuple(available)[:: int(epochs)]
     listed = _whole_numbers("epochs", epochs, '"all", a whole number k for every k-th, or a list of numbers')
     missing = [epoch for epoch in listed if epoch not in available]
     if missing or not listed or len(set(listed)) != len(listed):
         known = ", ".join(map(str, available)) if len(available) <= 12 else f"{available[0]} to {available[-1]}"
-        raise InputError(f"epochs must name some of {known}, each once; got {list(listed)}")
+        raise InputError(f"must name some of {known}, each once; got {list(listed)}", argument="epochs")
     return listed
 
 
@@ -122,11 +126,11 @@ def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
 def _whole_numbers(what: str, numbers: Any, expected: str) -> tuple[int, ...]:
     items = list(numbers) if isinstance(numbers, Iterable) else None
     if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
-        raise InputError(f"{what} must be {expected}; got {numbers!r}")
+        raise InputError(f"must be {expected}; got {numbers!r}", argument=what)
     try:
         return tuple(operator.index(item) for item in items)
     except TypeError:
-        raise InputError(f"{what} must be {expected}; got {items!r}") from None
+        raise InputError(f"must be {expected}; got {items!r}", argument=what) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +310,9 @@ def _refuse(task: RowTask, index: int, row: int, values: Floats) -> None:
         sums = values.sum(axis=-1)
         reason = f"sums to {sums[np.argmax(np.abs(sums - 1.0))]:.6g}"
     raise InputError(
-        f"probs: row {task.first_row + row} at epoch {task.epochs[index]} is not a probability ({reason}); "
-        "give probabilities (softmax of logits), and leave out rows that have none"
+        f": row {task.first_row + row} at epoch {task.epochs[index]} is not a probability ({reason}); "
+        "give probabilities (softmax of logits), and leave out rows that have none",
+        argument="probs",
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.confusion import charts
 from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
@@ -91,7 +91,7 @@ def _(result: ScoreReport) -> View:
         provenance=_provenance(result.config.seed, {"scores, sha256": result.sha256}),
         columns={} if result.scores is None else _score_columns(result.scores, result.signals),
         name=Path(result.source).name,
-        size=f"{numbers.counted(result.examples, 'example')}, {numbers.counted(len(result.seeds), 'seed')}",
+        size=f"{formatting.counted(result.examples, 'example')}, {formatting.counted(len(result.seeds), 'seed')}",
         terminal=(
             dataclasses.replace(
                 section, sentences=section.sentences[1:], estimates={}, tables=_band_tables(result)
@@ -151,8 +151,10 @@ def _score_sentences(result: ScoreReport) -> tuple[str, ...]:
     scale = math.log2(result.base)
     middle, upper = (result.quantiles[level] * scale for level in ("0.5", "0.9"))
     sentences.append(
-        f"{numbers.counted(result.examples, 'example')} scored by {numbers.counted(len(result.seeds), 'seed')} "
-        f"over {numbers.counted(len(result.epochs), 'epoch')}: the median is {middle:.3g} bits, the 90 % quantile "
+        f"{formatting.counted(result.examples, 'example')} scored by "
+        f"{formatting.counted(len(result.seeds), 'seed')} "
+        f"over {formatting.counted(len(result.epochs), 'epoch')}: the median is {middle:.3g} bits, the 90 "
+        "% quantile "
         f"{upper:.3g}, the largest possible score {result.largest * scale:.3g}."
     )
     if result.stability is not None:
@@ -178,13 +180,15 @@ def _band_tables(result: ScoreReport) -> tuple[Table, ...]:
 def band_sentences(bands: Bands, whose: str = "") -> tuple[str, ...]:
     """Error, errors in the hardest tenth and correlation with the score, in two sentences."""
     tenth = bands.hardest_tenth
-    first = f"The error is {numbers.estimate(bands.error)} on {numbers.counted(bands.examples, 'example')}{whose}"
+    first = (
+        f"The error is {formatting.estimate(bands.error)} on {formatting.counted(bands.examples, 'example')}{whose}"
+    )
     if tenth.n >= FEWEST_ERRORS:
-        first += f"; {numbers.estimate(tenth)} of the errors are in the most confusing tenth"
+        first += f"; {formatting.estimate(tenth)} of the errors are in the most confusing tenth"
     return (
         f"{first}.",
-        f"Pearson's ρ between score and error{whose} is {numbers.plain(bands.rho)} by band and "
-        f"{numbers.plain(bands.by_example)} by example.",
+        f"Pearson's ρ between score and error{whose} is {formatting.plain(bands.rho)} by band and "
+        f"{formatting.plain(bands.by_example)} by example.",
     )
 
 
@@ -197,7 +201,7 @@ def band_table(bands: Bands, name: str = "") -> Table:
         {
             "score, bits": lambda band: f"{band.low:g} to {band.high:g}",
             "examples": "examples",
-            "error": lambda band: numbers.estimate(band.error) if band.error else None,
+            "error": lambda band: formatting.estimate(band.error) if band.error else None,
         },
     )
 
@@ -235,7 +239,7 @@ def _galleries(
     if signals is not None and signals.correct_seeds is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
-        title = f"No seed right at the last epoch: {numbers.counted(len(missed), 'example')}"
+        title = f"No seed right at the last epoch: {formatting.counted(len(missed), 'example')}"
         title += f", the {MOST_ISSUES} most confusing" if len(missed) > MOST_ISSUES else ""
         galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
     predicted = None if signals is None else signals.predicted
@@ -292,7 +296,7 @@ def _warnings(result: ScoreReport) -> tuple[str, ...]:
             "One seed only: disagreement between seeds is not measured, nor a standard error over seeds."
         )
     if len(result.epochs) < 5:
-        epochs = numbers.counted(len(result.epochs), "epoch")
+        epochs = formatting.counted(len(result.epochs), "epoch")
         warnings.append(f"{epochs} only: with few epochs the scores are unstable (Albiero et al., section 3.3).")
     return tuple(warnings)
 
@@ -393,8 +397,8 @@ def _(result: SubsetReport) -> View:
 @view.register
 def _(result: TransferReport) -> View:
     sentences = [
-        f"{item.first} and {item.second}: Kendall's τ {numbers.plain(item.tau)}, Pearson's ρ "
-        f"{numbers.plain(item.rho)}; {_below(item)}."
+        f"{item.first} and {item.second}: Kendall's τ {formatting.plain(item.tau)}, Pearson's ρ "
+        f"{formatting.plain(item.rho)}; {_below(item)}."
         for item in result.pairs[:6]
     ]
     figures = [charts.joint(item) for item in result.pairs[:6]]
@@ -407,7 +411,7 @@ def _(result: TransferReport) -> View:
             "examples": "examples",
             "Kendall τ": Aligned("tau"),
             "Pearson ρ": Aligned("rho"),
-            "below the diagonal": lambda item: numbers.estimate(item.below) if item.below.n else None,
+            "below the diagonal": lambda item: formatting.estimate(item.below) if item.below.n else None,
         },
     )
     tables = [pairs]
@@ -416,10 +420,10 @@ def _(result: TransferReport) -> View:
         figures.append(charts.error_by_band(result.targets.targets, title))
         columns = {
             "model": lambda item: item[0],
-            "error": lambda item: numbers.estimate(item[1].error),
-            "ρ by band": lambda item: numbers.plain(item[1].rho),
-            "ρ by example": lambda item: numbers.plain(item[1].by_example),
-            "errors in the hardest tenth": lambda item: numbers.estimate(item[1].hardest_tenth),
+            "error": lambda item: formatting.estimate(item[1].error),
+            "ρ by band": lambda item: formatting.plain(item[1].rho),
+            "ρ by example": lambda item: formatting.plain(item[1].by_example),
+            "errors in the hardest tenth": lambda item: formatting.estimate(item[1].hardest_tenth),
         }
         tables.append(table_of(title, result.targets.targets.items(), columns))
     warnings = tuple(
@@ -445,18 +449,18 @@ def _transfer_headline(result: TransferReport) -> str:
         verdict = f"What confuses {item.first} confuses {item.second} less than other examples"
     else:
         verdict = f"It is not shown that what confuses {item.first} also confuses {item.second}"
-    verdict += f": Kendall's τ is {numbers.plain(item.tau)} over {numbers.counted(item.examples, 'example')}"
+    verdict += f": Kendall's τ is {formatting.plain(item.tau)} over {formatting.counted(item.examples, 'example')}"
     bands = None if result.targets is None else result.targets.targets.get(item.second)
     if bands is None or bands.hardest_tenth.n < FEWEST_ERRORS:
         return f"{verdict}."
-    tenth = numbers.estimate(bands.hardest_tenth)
+    tenth = formatting.estimate(bands.hardest_tenth)
     return f"{verdict}, and the tenth that confuses {item.first} most has {tenth} of {item.second}'s errors."
 
 
 def _below(item: Transfer) -> str:
     if not item.below.n:
         return "every example confuses both equally"
-    return f"{numbers.estimate(item.below)} of the examples confuse {item.second} less"
+    return f"{formatting.estimate(item.below)} of the examples confuse {item.second} less"
 
 
 @view.register
@@ -466,7 +470,7 @@ def _(result: AblationReport) -> View:
         chart for seeds in sorted({item.seeds for item in variants}) for chart in charts.variants(ablation, seeds)
     ]
     whole = variants[-1]
-    used = f"{numbers.counted(whole.seeds, 'seed')} and {numbers.counted(len(whole.epochs), 'epoch')}"
+    used = f"{formatting.counted(whole.seeds, 'seed')} and {formatting.counted(len(whole.epochs), 'epoch')}"
     table = table_of(
         "Scores from fewer seeds and epochs",
         variants,
@@ -510,8 +514,8 @@ def _(result: ComparisonReport) -> View:
     free = next((row for row in predictors.rows if not row.uses_labels), predictors.rows[0])
     headline = (
         f"The confusion score predicts the errors of {predictors.target or 'the model'} with AUROC "
-        f"{numbers.plain(ours.auroc)}; of the scores that need no labels, {free.name} is best with "
-        f"{numbers.plain(free.auroc)}."
+        f"{formatting.plain(ours.auroc)}; of the scores that need no labels, {free.name} is best with "
+        f"{formatting.plain(free.auroc)}."
     )
     figures, tables, sentences = [charts.predictors(predictors)], [_short_table(predictors)], []
     if models is not None:
@@ -519,10 +523,10 @@ def _(result: ComparisonReport) -> View:
         if len(models.models) > 2:
             sentences.append(
                 f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
-                f"{numbers.plain(models.rho)}; the interval resamples examples, not models."
+                f"{formatting.plain(models.rho)}; the interval resamples examples, not models."
             )
         cells = tuple(
-            (item.name, numbers.plain(item.mean_confusion), numbers.estimate(item.accuracy))
+            (item.name, formatting.plain(item.mean_confusion), formatting.estimate(item.accuracy))
             for item in models.models
         )
         columns = ("model", "mean confusion, bits", "accuracy")
@@ -542,7 +546,7 @@ def _(result: ComparisonReport) -> View:
 def _predictor_tables(predictors: Predictors) -> tuple[Table, Table]:
     title = (
         f"Difficulty scores as predictors of errors, {predictors.examples:,} examples, error "
-        f"{numbers.estimate(predictors.error)}; oracle AURC {predictors.best_aurc:.4f}, chance "
+        f"{formatting.estimate(predictors.error)}; oracle AURC {predictors.best_aurc:.4f}, chance "
         f"{predictors.chance_aurc:.4f}"
     )
     measures = table_of(

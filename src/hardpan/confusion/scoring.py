@@ -161,7 +161,9 @@ def split_rows(scores: Scores, split: str) -> NDArray[np.int64]:
         raise InputError(f"split {split!r}: these scores have no split; use 'all', or give the dataset (--data)")
     rows = np.flatnonzero(scores.split == split)
     if not len(rows):
-        raise InputError(f"split must be one of all, {', '.join(np.unique(scores.split))}; got {split!r}")
+        raise InputError(
+            f"must be one of all, {', '.join(np.unique(scores.split))}; got {split!r}", argument="split"
+        )
     return rows
 
 
@@ -359,7 +361,7 @@ def stability(scores: Scores) -> Stability:
         (True, True)
     """
     if not isinstance(scores, Scores):
-        raise InputError(f"scores must be hardpan.confusion.Scores; got {type(scores).__name__}")
+        raise InputError(f"must be hardpan.confusion.Scores; got {type(scores).__name__}", argument="scores")
     if scores.stderr is None:
         raise InputError("scores have no standard errors; compute them with stderr=True from two seeds or epochs")
     without = () if scores.left_out is None else scores.left_out
@@ -392,7 +394,8 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(
-            f"path must be the path of scores that `hardpan confusion score` wrote, or of a store; got {path!r}"
+            f"must be the path of scores that `hardpan confusion score` wrote, or of a store; got {path!r}",
+            argument="path",
         )
     text = os.fspath(path)
     file = Path(text)

@@ -90,8 +90,9 @@ class Subset:
         """Refuse scores that are not those that the subset was cut from."""
         if scores.sha256 != self.scores_sha256:
             raise InputError(
-                f"subset: was selected from scores {self.scores_sha256[:12]}, but these are {scores.sha256[:12]}; "
-                "make it again, or give its own scores"
+                f": was selected from scores {self.scores_sha256[:12]}, but these are {scores.sha256[:12]}; "
+                "make it again, or give its own scores",
+                argument="subset",
             )
 
     def rows(self, ids: ArrayLike) -> NDArray[np.int64]:
@@ -102,15 +103,16 @@ class Subset:
         """
         names = np.asarray(ids, dtype=np.str_)
         if names.ndim != 1:
-            raise InputError(f"ids must be names of examples, shape (N,); got {ids!r}")
+            raise InputError(f"must be names of examples, shape (N,); got {ids!r}", argument="ids")
         order = np.argsort(names, kind="stable")
         at = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
         rows = order[at] if len(names) else np.zeros(len(self), dtype=np.int64)
         missing = self.ids[names[rows] != self.ids] if len(names) else self.ids
         if len(missing):
             raise InputError(
-                f"subset: {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} ids "
-                f"(first {missing[0]}); give the data or predictions that it was selected from"
+                f": {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} ids "
+                f"(first {missing[0]}); give the data or predictions that it was selected from",
+                argument="subset",
             )
         return rows.astype(np.int64)
 
@@ -149,13 +151,16 @@ def subset(
     """
     if not (hasattr(scores, "ids") and hasattr(scores, "labels")):
         raise InputError(
-            f"scores must be the result of confusion.scores, which has the ids; got {type(scores).__name__}"
+            f"must be the result of confusion.scores, which has the ids; got {type(scores).__name__}",
+            argument="scores",
         )
     rules = {"threshold": threshold, "quantile": quantile, "fraction": fraction, "count": count}
     stated = {name: value for name, value in rules.items() if value is not None}
     if len(stated) != 1:
         listed = ", ".join(stated) or "none"
-        raise InputError(f"threshold, quantile, fraction and count: give exactly one of them; got {listed}")
+        raise InputError(
+            f": give exactly one of them; got {listed}", argument=("threshold", "quantile", "fraction", "count")
+        )
     rule, value = next(iter(stated.items()))
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{rule} must be a number; got {value!r}")
@@ -208,7 +213,7 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
     """
     names = np.asarray(ids, dtype=np.str_)
     if not len(names) or len(np.unique(names)) < len(names):
-        raise InputError(f"ids must name each example once, and at least one; got {len(names):,}")
+        raise InputError(f"must name each example once, and at least one; got {len(names):,}", argument="ids")
     return Subset(
         ids=names,
         ids_sha256=_ids_hash(names),
@@ -222,7 +227,7 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
 def load_subset(path: str | os.PathLike[str]) -> Subset:
     """Read a subset and check that it is whole."""
     if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"path must name a file that `confusion subset` wrote; got {path!r}")
+        raise InputError(f"must name a file that `confusion subset` wrote; got {path!r}", argument="path")
     result: Any = files.load(path)
     if not isinstance(result, Subset):
         raise InputError(f"{path}: is a {type(result).__name__}, not a Subset; give what `confusion subset` wrote")
@@ -246,9 +251,11 @@ def _size(hardness: NDArray[np.float64], rule: str, value: float, easiest: bool,
         return max(1, round((1.0 - real_number("quantile", value, "[0, 1)")) * n))
     whole_number("count", value, 1)
     if value % pools:
-        raise InputError(f"count must divide by the {pools} classes for a balanced subset; got {value:g}")
+        raise InputError(
+            f"must divide by the {pools} classes for a balanced subset; got {value:g}", argument="count"
+        )
     if value // pools > n:
-        raise InputError(f"count must be at most {n * pools:,} here; got {value:g}")
+        raise InputError(f"must be at most {n * pools:,} here; got {value:g}", argument="count")
     return int(value) // pools
 
 

@@ -151,9 +151,11 @@ def summarize(
     """
     config = config or ConfusionConfig()
     if not isinstance(scores, Scores):
-        raise InputError(f"scores must be those of hardpan.confusion.scores; got {type(scores).__name__}")
+        raise InputError(
+            f"must be those of hardpan.confusion.scores; got {type(scores).__name__}", argument="scores"
+        )
     if signals is not None and not np.array_equal(signals.ids, scores.ids):
-        raise InputError("signals and scores must be of the same examples in the same order")
+        raise InputError("must be of the same examples in the same order", argument=("signals", "scores"))
     rows = split_rows(scores, config.split)
     own = scores.select(rows)
     values = own.values
@@ -265,7 +267,7 @@ def transfer_between(
     """Compare the scores of every pair of models, and errors of all by band of the first one's scores."""
     names = tuple(scores)
     if len(names) < 2:
-        raise InputError(f"predictions: transfer needs at least two models; got {len(names)}")
+        raise InputError(f": transfer needs at least two models; got {len(names)}", argument="predictions")
     pairs = tuple(
         transfer(scores[a], scores[b], names=(a, b), confidence=config.confidence, seed=config.seed)
         for a, b in itertools.combinations(names, 2)

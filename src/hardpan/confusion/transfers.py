@@ -79,7 +79,7 @@ def transfer(
         a_rows, b_rows = common_rows(first, second, names)
         a, b = first.values[a_rows], second.values[b_rows]
         if first.base != second.base:
-            raise InputError(f"scores must have one base; got {first.base:g} and {second.base:g}")
+            raise InputError(f"must have one base; got {first.base:g} and {second.base:g}", argument="scores")
     else:
         a, b = score_values(first), score_values(second)
     largest = [item.largest for item in (first, second) if isinstance(item, Scores)]

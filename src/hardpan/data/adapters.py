@@ -87,7 +87,8 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
     """All examples and labels of a map-style dataset, channels last."""
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise InputError(
-            f"{what} must have a length and items by number, as map-style datasets do; got {type(dataset).__name__}"
+            f"must have a length and items by number, as map-style datasets do; got {type(dataset).__name__}",
+            argument=what,
         )
     tensors = getattr(dataset, "tensors", None)
     if isinstance(tensors, tuple) and 1 <= len(tensors) <= 2:
@@ -118,7 +119,7 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
         if row % _CHECK_EVERY == 0:
             check_memory(what, xs[0].nbytes * len(dataset))
     if not xs:
-        raise InputError(f"{what} must not be empty")
+        raise InputError("must not be empty", argument=what)
     return channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
 
 
@@ -126,17 +127,18 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     """See :meth:`Dataset.from_huggingface`."""
     parts = dict(dataset) if isinstance(dataset, Mapping) else {"": dataset}
     if not parts:
-        raise InputError("dataset must have at least one split")
+        raise InputError("must have at least one split", argument="dataset")
     for split, content in parts.items():
         if not all(hasattr(content, name) for name in ("with_format", "features", "__len__")):
             raise InputError(
-                "dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got "
-                f"{type(content).__name__}"
+                f"must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(content).__name__}",
+                argument="dataset",
             )
         if split and split not in SPLIT_WORDS:
             raise InputError(
-                f"dataset: split {split!r} must be train, validation or test; it has {few(parts)}: "
-                "give those you want, such as {'train': ..., 'test': ...}"
+                f": split {split!r} must be train, validation or test; it has {few(parts)}: "
+                "give those you want, such as {'train': ..., 'test': ...}",
+                argument="dataset",
             )
     first = next(iter(parts.values()))
     if options.class_names is None:

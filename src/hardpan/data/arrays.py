@@ -158,7 +158,9 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
     n = sum(table.num_rows for listed in tables.values() for table in listed)
     official = None if split is None else checked_split("split", as_array("split", split), n)
     if options.get("feature_names") is not None:
-        raise InputError("feature_names does not apply to a data frame, whose columns have names; leave it out")
+        raise InputError(
+            "does not apply to a data frame, whose columns have names; leave it out", argument="feature_names"
+        )
     settings = DataOptions(label=label, class_names=options.get("class_names"), name=options.get("name", "frame"))
     dataset, ids = from_tables(tables, settings, split=official, source="frame"), options.get("ids")
     metadata = {
@@ -243,7 +245,7 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
     """A NumPy array of anything like one (tensors too), or an error that names it."""
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
-            raise InputError(f"{what} must not be a masked array; drop or fill what is masked")
+            raise InputError("must not be a masked array; drop or fill what is masked", argument=what)
         values = values.data
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
@@ -253,14 +255,14 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, objects that refuse
-        raise InputError(f"{what} must be an array; {str(error).partition(chr(10))[0][:160]}") from error
+        raise InputError(f"must be an array; {str(error).partition(chr(10))[0][:160]}", argument=what) from error
     if array.dtype.kind == "O":
         present = [item for item in array.ravel().tolist() if item is not None]
         if present and len(present) == array.size and all(isinstance(item, str) for item in present):
             return array.astype(np.str_)
         if present and len(present) == array.size and all(isinstance(item, (bool, int, float)) for item in present):
             return np.array(array.tolist())
-        raise InputError(f"{what} must be numbers or text; got Python objects such as {_sample(array)}")
+        raise InputError(f"must be numbers or text; got Python objects such as {_sample(array)}", argument=what)
     return array.astype(np.str_) if array.dtype.kind == "S" else array
 
 
@@ -271,20 +273,22 @@ def _sample(array: NDArray[Any]) -> str:
 def checked_x(what: str, x: NDArray[Any]) -> NDArray[Any]:
     """Examples in little-endian order; refuses what cannot be measured."""
     if x.dtype.kind not in "biuf":
-        raise InputError(f"{what} must be numbers; got {x.dtype}")
+        raise InputError(f"must be numbers; got {x.dtype}", argument=what)
     if x.ndim < 2 or x.ndim > 4:
         raise InputError(
             f"{what} must have shape (N, d), (N, H, W) or (N, H, W, C); got {x.shape}"
             + ("; for one feature reshape it to (N, 1)" if x.ndim == 1 else "")
         )
     if 0 in x.shape:
-        raise InputError(f"{what} must not be empty; got shape {x.shape}")
+        raise InputError(f"must not be empty; got shape {x.shape}", argument=what)
     if x.dtype.kind == "f":
         for start in range(0, len(x), _BLOCK):
             finite = np.isfinite(x[start : start + _BLOCK]).reshape(-1, int(np.prod(x.shape[1:])))
             if not finite.all():
                 row = start + int(np.argmin(finite.all(axis=1)))
-                raise InputError(f"{what} must be finite; row {row} has NaN or infinity: drop or fill such rows")
+                raise InputError(
+                    f"must be finite; row {row} has NaN or infinity: drop or fill such rows", argument=what
+                )
     return x.astype(x.dtype.newbyteorder("<"), copy=False)
 
 
@@ -294,27 +298,29 @@ def checked_length(what: str, values: NDArray[Any], n: int) -> NDArray[Any]:
         values = values[:, 0]
     if values.dtype.kind == "u" and values.size:
         if int(values.max()) > np.iinfo(np.int64).max:
-            raise InputError(f"{what} must be less than 2**63; got {int(values.max())}")
+            raise InputError(f"must be less than 2**63; got {int(values.max())}", argument=what)
         values = values.astype(np.int64)
     if values.shape != (n,):
         remedy = "; of one-hot labels give y.argmax(axis=1)" if values.ndim == 2 and len(values) == n else ""
-        raise InputError(f"{what} must have shape ({n},), one value for each example; got {values.shape}{remedy}")
+        raise InputError(
+            f"must have shape ({n},), one value for each example; got {values.shape}{remedy}", argument=what
+        )
     return values
 
 
 def checked_labels(what: str, labels: NDArray[Any], n: int) -> NDArray[np.int64]:
     """Labels as int64; refuses what is not one class number of at least 0 for each of n examples."""
     if labels.shape != (n,):
-        raise InputError(f"{what} must have shape ({n},), one label for each example; got {labels.shape}")
+        raise InputError(f"must have shape ({n},), one label for each example; got {labels.shape}", argument=what)
     if labels.dtype.kind not in "iu":
         remedy = ": save whole numbers, as labels.astype(int) makes them" if labels.dtype.kind in "bf" else ""
         got = f"the text {str(labels[0])!r}" if labels.dtype.kind == "U" else str(labels.dtype)
-        raise InputError(f"{what} must be integers 0..C-1; got {got}{remedy}")
+        raise InputError(f"must be integers 0..C-1; got {got}{remedy}", argument=what)
     lowest, highest = int(labels.min()), int(labels.max())
     if lowest < 0:
-        raise InputError(f"{what} must not be negative; got {lowest}: number the classes from 0")
+        raise InputError(f"must not be negative; got {lowest}: number the classes from 0", argument=what)
     if highest > np.iinfo(np.int64).max:
-        raise InputError(f"{what} must be class numbers 0..C-1; got {highest}")
+        raise InputError(f"must be class numbers 0..C-1; got {highest}", argument=what)
     return labels.astype(np.int64)
 
 
@@ -340,16 +346,17 @@ def number_labels(
             raise InputError(f"{what} has no label in row {row}; drop the rows without a label")
         if (values != np.round(values)).any():
             raise InputError(
-                f"{what} must be class numbers or text; got "
+                f"must be class numbers or text; got "
                 f"{float(values[np.argmax(values != np.round(values))]):g}: "
-                "numbers with decimals are not classes; cut them into classes first"
+                "numbers with decimals are not classes; cut them into classes first",
+                argument=what,
             )
         values = values.astype(np.int64)
     if values.dtype.kind in "Ub":
         labels, known = _number_text(what, values.astype(np.str_), names)
         return labels, known, () if names else _alike(known)
     if values.dtype.kind not in "iu":
-        raise InputError(f"{what} must be class numbers or text; got {values.dtype}")
+        raise InputError(f"must be class numbers or text; got {values.dtype}", argument=what)
     return _number_integers(what, values, names, where)
 
 
@@ -389,11 +396,12 @@ def _number_integers(
     used, numbers = np.unique(values, return_inverse=True)
     lowest, highest = int(used[0]), int(used[-1])
     if highest > np.iinfo(np.int64).max:
-        raise InputError(f"{what} must be class numbers 0..C-1; got {highest}")
+        raise InputError(f"must be class numbers 0..C-1; got {highest}", argument=what)
     if lowest < 0 and used.tolist() != [-1, 1]:
         raise InputError(
-            f"{what} must not be negative; got {lowest}: number the classes from 0 (if {lowest} means no label, "
-            "drop those rows)"
+            f"must not be negative; got {lowest}: number the classes from 0 (if {lowest} means no label, "
+            "drop those rows)",
+            argument=what,
         )
     if names:
         if lowest >= 0 and highest < len(names):
@@ -409,8 +417,9 @@ def _number_integers(
         gap = np.flatnonzero(used != np.arange(len(used)))
         if gap.size:
             raise InputError(
-                f"{what} must be 0..C-1 without gaps; no example has label {int(gap[0])}, but one has {highest}: "
-                "renumber the classes, or give class_names"
+                f"must be 0..C-1 without gaps; no example has label {int(gap[0])}, but one has {highest}: "
+                "renumber the classes, or give class_names",
+                argument=what,
             )
         return values.astype(np.int64), tuple(map(str, used.tolist())), ()
     # Classes that are numbered in some other way have no gaps, or examples enough; a quantity has neither.
@@ -451,11 +460,11 @@ def checked_class_names(what: str, names: Any) -> tuple[str, ...]:
         return ()
     values = np.asarray(names if isinstance(names, np.ndarray) else list(names))
     if values.ndim != 1 or values.dtype.kind != "U" or not len(values):
-        raise InputError(f"{what} must be text of shape (C,); got {values.dtype} of shape {values.shape}")
+        raise InputError(f"must be text of shape (C,); got {values.dtype} of shape {values.shape}", argument=what)
     used, counts = np.unique(values, return_counts=True)
     if (counts > 1).any():
         raise InputError(
-            f"{what} must differ; {str(used[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times"
+            f"must differ; {str(used[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=what
         )
     return tuple(values.tolist())
 
@@ -463,18 +472,20 @@ def checked_class_names(what: str, names: Any) -> tuple[str, ...]:
 def checked_ids(what: str, ids: NDArray[Any], n: int) -> NDArray[np.str_]:
     """Ids as text: one for each example, none twice, none empty."""
     if ids.shape != (n,) or ids.dtype.kind not in "Uiu":
-        raise InputError(f"{what} must be text or integers of shape ({n},); got {ids.dtype} of shape {ids.shape}")
+        raise InputError(
+            f"must be text or integers of shape ({n},); got {ids.dtype} of shape {ids.shape}", argument=what
+        )
     text = ids.astype(np.str_)
     unique, counts = np.unique(text, return_counts=True)
     if (counts > 1).any():
         raise InputError(
-            f"{what} must differ; {str(unique[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times"
+            f"must differ; {str(unique[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=what
         )
     if "" in unique:
-        raise InputError(f"{what} must not be empty text")
+        raise InputError("must not be empty text", argument=what)
     unsafe = next((name for name in unique.tolist() if clean_text(name) != name), None)
     if unsafe is not None:
-        raise InputError(f"{what} must not have control characters; got {unsafe!r}: remove them")
+        raise InputError(f"must not have control characters; got {unsafe!r}: remove them", argument=what)
     return text
 
 
@@ -485,15 +496,16 @@ def checked_split(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     strange = next((row for row, word in enumerate(words) if word not in SPLIT_WORDS), None)
     if strange is not None:
         raise InputError(
-            f"{what} must be train, validation or test; row {strange} has {str(values[strange])!r}: rename the "
-            "values, or drop the column"
+            f"must be train, validation or test; row {strange} has {str(values[strange])!r}: rename the "
+            "values, or drop the column",
+            argument=what,
         )
     split = np.array([SPLIT_WORDS[word] for word in words])
     if "test" not in split:  # as in folders: the labelled validation set is what models are scored on
         split[split == "validation"] = "test"
     present = [name for name in SPLITS if (split == name).any()]
     if not {"train", "test"} <= set(present):
-        raise InputError(f"{what} must have rows of train and of test; got only {' and '.join(present)}")
+        raise InputError(f"must have rows of train and of test; got only {' and '.join(present)}", argument=what)
     return split
 
 
@@ -502,7 +514,7 @@ def checked_feature_names(what: str, names: Sequence[str] | None, x: NDArray[Any
     if names is None:
         return ()
     if x.ndim != 2 or len(names) != x.shape[1]:
-        raise InputError(f"{what} must be {x.shape[1]} names, one for each column of x; got {len(names)}")
+        raise InputError(f"must be {x.shape[1]} names, one for each column of x; got {len(names)}", argument=what)
     return tuple(map(str, names))
 
 

@@ -43,7 +43,9 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
     file = existing_file(path, "corrections")
     columns = read_columns(file, text=True, empty=True)
     if not {"id", "corrected_label"} <= set(columns):
-        raise InputError(f"corrections: {file} needs the columns id and corrected_label; got {few(columns)}")
+        raise InputError(
+            f": {file} needs the columns id and corrected_label; got {few(columns)}", argument="corrections"
+        )
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
     positions = {str(name): row for row, name in enumerate(dataset.ids)}
@@ -51,10 +53,14 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
     for row in rows:
         name, label = stored_cell(row["id"]), stored_cell(row["corrected_label"])
         if name not in positions:
-            raise InputError(f"corrections: {file} names example {name!r}, which is not in {dataset.name}")
+            raise InputError(
+                f": {file} names example {name!r}, which is not in {dataset.name}", argument="corrections"
+            )
         if label and label not in numbers:
             some = ", ".join(dataset.class_names[:20])
-            raise InputError(f"corrections: {file} has the label {label!r}; classes of {dataset.name}: {some}")
+            raise InputError(
+                f": {file} has the label {label!r}; classes of {dataset.name}: {some}", argument="corrections"
+            )
         if label:
             labels[positions[name]] = numbers[label]
         if EXCLUDE in stored_cell(row.get("tags", "")).split(";"):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError, one_of, whole_number
 from hardpan.files import array_hash, clean_names, clean_text, record
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 
 SPLITS = ("train", "validation", "test")
 VALIDATION_FRACTION = 0.1
@@ -407,19 +407,19 @@ def row_numbers(rows: Any, examples: Any) -> NDArray[np.int64]:
         return np.sort(np.asarray(rows.rows(examples.ids), dtype=np.int64))
     index, n = np.asarray(rows), len(examples)
     if index.ndim != 1:
-        raise InputError(f"rows must be one-dimensional; got shape {index.shape}")
+        raise InputError(f"must be one-dimensional; got shape {index.shape}", argument="rows")
     if index.dtype.kind == "b":
         if len(index) != n:
-            raise InputError(f"rows must be a mask of {n:,} booleans; got {len(index):,}")
+            raise InputError(f"must be a mask of {n:,} booleans; got {len(index):,}", argument="rows")
         return np.flatnonzero(index)
     if index.dtype.kind in "US":
         return rows_of(examples.ids, index.astype(np.str_))
     if index.size == 0:
         return np.empty(0, dtype=np.int64)
     if index.dtype.kind not in "iu":
-        raise InputError(f"rows must be row numbers, a mask, ids or a Subset; got {index.dtype}")
+        raise InputError(f"must be row numbers, a mask, ids or a Subset; got {index.dtype}", argument="rows")
     if index.min() < 0 or index.max() >= n:
-        raise InputError(f"rows must be between 0 and {n - 1}; got {index.min()} to {index.max()}")
+        raise InputError(f"must be between 0 and {n - 1}; got {index.min()} to {index.max()}", argument="rows")
     return index.astype(np.int64)
 
 
@@ -437,8 +437,9 @@ def rows_of(ids: NDArray[np.str_], selected: NDArray[np.str_]) -> NDArray[np.int
     if missing.any():
         first = str(selected[int(np.argmax(missing))])
         raise InputError(
-            f"ids: {int(missing.sum()):,} of {len(selected):,} are not in the dataset, such as {first!r}; give ids "
-            "of this dataset, or join by_order if both have the same rows"
+            f": {int(missing.sum()):,} of {len(selected):,} are not in the dataset, such as {first!r}; give ids "
+            "of this dataset, or join by_order if both have the same rows",
+            argument="ids",
         )
     return rows.astype(np.int64)
 

@@ -92,7 +92,9 @@ def _address(name: str, mirror: str | None) -> str:
         return SOURCES[name].address
     folder = SOURCES[name].folder or name
     if urlsplit(address).scheme not in ("http", "https"):
-        raise InputError(f"mirror must be an http or https address with {folder}/ under it; got {address!r}")
+        raise InputError(
+            f"must be an http or https address with {folder}/ under it; got {address!r}", argument="mirror"
+        )
     return f"{address.rstrip('/')}/{folder}"
 
 

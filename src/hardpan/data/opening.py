@@ -120,7 +120,7 @@ def _open_path(
     source: Any, options: DataOptions, mirror: str | None, cache: str | os.PathLike[str] | None
 ) -> Dataset:
     if isinstance(source, bytes):
-        raise InputError("dataset must be a name or a path as text; got bytes")
+        raise InputError("must be a name or a path as text; got bytes", argument="dataset")
     data, manifest = parse_source(source)
     if manifest and not _exists(Path(source)):
         whole = _open_path(data, options, mirror, cache)
@@ -196,16 +196,18 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
             return from_torch(source[0], source[1], class_names=class_names, name=options.name)
         if len(source) == 4 and np.ndim(source[1]) > 1 and np.ndim(source[2]) == 1:
             raise InputError(
-                "dataset must be (x_train, y_train, x_test, y_test); the second array has "
-                f"{np.ndim(source[1])} axes and the third one: train_test_split returns them in another order"
+                "must be (x_train, y_train, x_test, y_test); the second array has "
+                f"{np.ndim(source[1])} axes and the third one: train_test_split returns them in another order",
+                argument="dataset",
             )
         x, y, x_test, y_test = [*source, None, None][:4]
         return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=name)
     if isinstance(source, np.ndarray) or hasattr(source, "__array__"):
         return from_arrays(source, class_names=class_names, name=name)
     raise InputError(
-        "dataset must be a name, a path, a Dataset, a data frame, (x, y), (x_train, y_train, x_test, y_test), or a "
-        f"dataset of PyTorch, Hugging Face or scikit-learn; got {type(source).__name__}"
+        "must be a name, a path, a Dataset, a data frame, (x, y), (x_train, y_train, x_test, y_test), or a "
+        f"dataset of PyTorch, Hugging Face or scikit-learn; got {type(source).__name__}",
+        argument="dataset",
     )
 
 
@@ -267,9 +269,9 @@ def _column_names(argument: str, names: Any) -> tuple[str, ...]:
     try:
         listed = tuple(names)
     except TypeError as error:
-        raise InputError(f"{argument} must be names of columns; got {names!r}") from error
+        raise InputError(f"must be names of columns; got {names!r}", argument=argument) from error
     if not all(isinstance(name, (str, int, tuple)) for name in listed):
-        raise InputError(f"{argument} must be names of columns; got {listed!r}")
+        raise InputError(f"must be names of columns; got {listed!r}", argument=argument)
     return listed
 
 
@@ -312,7 +314,7 @@ def _class_names(names: Any) -> list[str] | None:
     try:
         return [str(name) for name in names]
     except TypeError as error:
-        raise InputError(f"class_names must be a sequence of text, or a file; got {names!r}") from error
+        raise InputError(f"must be a sequence of text, or a file; got {names!r}", argument="class_names") from error
 
 
 def _mapped_names(names: Mapping[Any, Any]) -> list[str]:
@@ -325,7 +327,7 @@ def _mapped_names(names: Mapping[Any, Any]) -> list[str]:
     except (TypeError, ValueError):
         by_number = {}
     if not by_number or sorted(by_number) != list(range(len(pairs))):
-        raise InputError(f"class_names must map the numbers 0..C-1 to names; got {few(list(names))}")
+        raise InputError(f"must map the numbers 0..C-1 to names; got {few(list(names))}", argument="class_names")
     return [by_number[number] for number in range(len(pairs))]
 
 

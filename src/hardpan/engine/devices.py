@@ -29,7 +29,7 @@ def pick_device(name: str = "auto") -> torch.device:
     """
     kind, _, number = str(name).partition(":")
     if kind not in ("auto", "cpu", "cuda") or (number and (kind != "cuda" or not number.isdigit())):
-        raise InputError(f"device must be auto, cpu, cuda or cuda:N; got {name!r}")
+        raise InputError(f"must be auto, cpu, cuda or cuda:N; got {name!r}", argument="device")
     if kind == "cpu" or (kind == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -37,7 +37,7 @@ def pick_device(name: str = "auto") -> torch.device:
     count = torch.cuda.device_count()
     index = int(number) if number else int(os.environ.get("LOCAL_RANK", "0")) % count
     if index >= count:
-        raise InputError(f"device must be one of cuda:0 to cuda:{count - 1}; got {name!r}")
+        raise InputError(f"must be one of cuda:0 to cuda:{count - 1}; got {name!r}", argument="device")
     device = torch.device("cuda", index)
     torch.cuda.set_device(device)
     return device
@@ -79,7 +79,7 @@ def choose_precision(name: str, device: torch.device) -> str:
     if name == "auto":
         return "bf16" if device.type == "cuda" else "float32"
     if name not in PRECISIONS:
-        raise InputError(f"precision must be auto, {', '.join(PRECISIONS)}; got {name!r}")
+        raise InputError(f"must be auto, {', '.join(PRECISIONS)}; got {name!r}", argument="precision")
     if name == "tf32" and device.type != "cuda":
         raise InputError("precision tf32 needs a GPU; use float32 or bf16 on a CPU")
     return name

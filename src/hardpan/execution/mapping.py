@@ -86,7 +86,7 @@ def parallel(backend: str = "", *, workers: int | None = None, address: str = ""
     if workers is not None:
         workers = whole_number("workers", workers, 1)
     if not isinstance(address, str):
-        raise InputError(f"address must be text such as tcp://host:8786; got {address!r}")
+        raise InputError(f"must be text such as tcp://host:8786; got {address!r}", argument="address")
     if address and backend not in ("dask", "ray"):
         raise InputError(f"address {address!r} needs backend 'dask' or 'ray'; got backend {backend!r}")
     setting = Parallel(backend, workers, address)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, numbers, stats
+from hardpan import files, formatting, stats
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -212,8 +212,8 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
     result = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
     if exact.low > result.high or exact.high < result.low:
         raise HardpanError(
-            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {numbers.estimate(result)} "
-            f"with a 99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the "
+            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {formatting.estimate(result)} "
+            f"with a 99.99 % interval, which is not the exact Bayes error {formatting.percent(exact.value)}; the "
             "flow is numerically broken at this temperature: nothing was written; choose a smaller error"
         )
     return result

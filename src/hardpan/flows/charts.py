@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart
@@ -59,4 +59,4 @@ def sample_gallery(
 
 
 def _percent(error: Estimate) -> str:
-    return numbers.percent(error.value, error.value / 50)
+    return formatting.percent(error.value, error.value / 50)

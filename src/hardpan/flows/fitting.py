@@ -271,7 +271,9 @@ def fit(
         (2, 'importance')
     """
     if config is not None and not isinstance(config, FlowConfig):
-        raise InputError(f"config must be a FlowConfig, such as FlowConfig(preset='tiny'); got {config!r}")
+        raise InputError(
+            f"must be a FlowConfig, such as FlowConfig(preset='tiny'); got {config!r}", argument="config"
+        )
     settings = (config or FlowConfig()).filled()
     dataset = Dataset.open(dataset)
     dataset.require_labels()
@@ -313,7 +315,7 @@ def sweep(
     """
     config = config or FlowConfig()
     if not class_weights:
-        raise InputError("class_weights must not be empty; pass at least one value of λ")
+        raise InputError("must not be empty; pass at least one value of λ", argument="class_weights")
     stages = len(class_weights) + 1
     sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
     settings = [dataclasses.replace(config, preset=preset, class_weight=float(w), **sizes) for w in class_weights]

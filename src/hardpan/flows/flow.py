@@ -338,13 +338,16 @@ class Flow:
         array = np.asarray(x)
         if array.ndim < 2 or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
             raise InputError(
-                f"x must hold numbers of shape (N, {', '.join(map(str, self.input_shape))}); "
-                f"got {array.dtype} of shape {array.shape}"
+                f"must hold numbers of shape (N, {', '.join(map(str, self.input_shape))}); "
+                f"got {array.dtype} of shape {array.shape}",
+                argument="x",
             )
         whole_number("seed", seed)
         bad = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
         if len(bad):
-            raise InputError(f"x must be finite; row {bad[0]} has NaN or infinity: drop or fill such rows")
+            raise InputError(
+                f"must be finite; row {bad[0]} has NaN or infinity: drop or fill such rows", argument="x"
+            )
         scaling = self.network.scaling
         learned_noise = self.network.dequantizer is not None and not np.issubdtype(array.dtype, np.floating)
         for start in range(0, len(array), BLOCK):
@@ -364,9 +367,11 @@ class Flow:
     def _labels(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         labels = np.asarray(y)
         if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
-            raise InputError(f"y must be {n} class numbers; got {labels.dtype} of shape {labels.shape}")
+            raise InputError(f"must be {n} class numbers; got {labels.dtype} of shape {labels.shape}", argument="y")
         if n and (labels.min() < 0 or labels.max() >= self.n_classes):
-            raise InputError(f"y must lie in 0..{self.n_classes - 1}; got {labels.min()} to {labels.max()}")
+            raise InputError(
+                f"must lie in 0..{self.n_classes - 1}; got {labels.min()} to {labels.max()}", argument="y"
+            )
         return labels.astype(np.int64)
 
     def _covariance(self) -> dict[str, Any]:

@@ -134,20 +134,22 @@ def _probabilities(values: NDArray[np.generic], shape: tuple[int, int]) -> NDArr
     n, k = shape
     if values.ndim == 1 and np.issubdtype(values.dtype, np.integer):
         if len(values) != n or values.min(initial=0) < 0 or values.max(initial=0) >= k:
-            raise InputError(f"probs must be {n:,} class numbers in 0..{k - 1}; got {len(values):,}")
+            raise InputError(f"must be {n:,} class numbers in 0..{k - 1}; got {len(values):,}", argument="probs")
         return np.asarray(np.eye(k)[values])
     if values.shape != shape or not np.issubdtype(values.dtype, np.floating):
         raise InputError(
-            f"probs must be probabilities of shape ({n:,}, {k}), one row per test example in order; got "
-            f"{values.dtype} of shape {values.shape}"
+            f"must be probabilities of shape ({n:,}, {k}), one row per test example in order; got "
+            f"{values.dtype} of shape {values.shape}",
+            argument="probs",
         )
     q = values.astype(np.float64)
     bad = ~np.isfinite(q).all(axis=1) | (q < 0).any(axis=1) | (np.abs(q.sum(axis=1) - 1) > SUM_TOLERANCE)
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
-            f"probs: row {row} is not a probability distribution (sum {q[row].sum():.4g}); pass probabilities, "
-            "not logits"
+            f": row {row} is not a probability distribution (sum {q[row].sum():.4g}); pass probabilities, "
+            "not logits",
+            argument="probs",
         )
     return np.asarray(q / q.sum(axis=1, keepdims=True))
 

@@ -164,7 +164,9 @@ def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
     dequantizer = None
     if config.dequantization == "variational":
         if not isinstance(scaling, ImageScaling):
-            raise InputError("dequantization 'variational' is for images; use 'uniform' for feature vectors")
+            raise InputError(
+                "'variational' is for images; use 'uniform' for feature vectors", argument="dequantization"
+            )
         dequantizer = Dequantizer(scaling.net_shape[2], max(8, (config.width or 1) // 4), config.seed)
     base = ClassBase(transform.d_top, priors, config.class_covariances)
     return FlowNetwork(scaling, transform, base, dequantizer, config.class_loss)
@@ -173,7 +175,9 @@ def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
 def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
     """The scaling that training rows ask for."""
     if x.ndim not in (2, 3, 4) or 0 in x.shape:
-        raise InputError(f"x must be images (N, H, W), (N, H, W, C) or vectors (N, d); got shape {x.shape}")
+        raise InputError(
+            f"must be images (N, H, W), (N, H, W, C) or vectors (N, d); got shape {x.shape}", argument="x"
+        )
     if config.family not in ("auto", "spline" if x.ndim == 2 else "glow"):
         expected = "vectors (N, d)" if config.family == "spline" else "images (N, H, W) or (N, H, W, C)"
         raise InputError(f"family {config.family} needs {expected}; got x of shape {x.shape}")

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.bayes.floors.report import training_chart, unsettled_warning
 from hardpan.estimates import Estimate
 from hardpan.flows.benchmark import Benchmark
@@ -43,14 +43,15 @@ def _fitted(result: FlowRecord) -> View:
         value, stderr = float(best["bayes_error"]), float(best["bayes_error_stderr"])
         error = Estimate(value, stderr, max(value - 1.96 * stderr, 0.0), value + 1.96 * stderr)
         headline = (
-            f"The Bayes error of this flow of {data} is {numbers.estimate(error)}; it is that of the data only if "
+            f"The Bayes error of this flow of {data} is {formatting.estimate(error)}; it is that of the "
+            "data only if "
             "the flow describes the data."
         )
     for split in ("validation", "test"):
         if f"{split}_nll" in fitted:
             nll, bits = fitted[f"{split}_nll"], fitted[f"{split}_bits_per_dim"]
             tiles.append(Tile(f"{split.capitalize()} NLL", f"{nll:,.2f} nats ({bits:.3f} bits per dimension)"))
-            tiles.append(Tile(f"{split.capitalize()} error", numbers.percent(fitted[f"{split}_error"])))
+            tiles.append(Tile(f"{split.capitalize()} error", formatting.percent(fitted[f"{split}_error"])))
     if "best_epoch" in fitted:
         tiles.append(
             Tile("Best epoch", f"{fitted['best_epoch']} of {fitted['epochs']}, {fitted['seconds']:,.0f} s")
@@ -77,9 +78,11 @@ def _fitted(result: FlowRecord) -> View:
 @view.register
 def _benchmark(result: Benchmark) -> View:
     tiles = [
-        Tile("Bayes error", numbers.estimate(result.bayes_error), "known from the flow"),
+        Tile("Bayes error", formatting.estimate(result.bayes_error), "known from the flow"),
         Tile(
-            "Observed", numbers.estimate(result.observed), "error of the Bayes-optimal classifier on these examples"
+            "Observed",
+            formatting.estimate(result.observed),
+            "error of the Bayes-optimal classifier on these examples",
         ),
         Tile("Temperature", f"{result.temperature:.4g}"),
     ]
@@ -89,11 +92,12 @@ def _benchmark(result: Benchmark) -> View:
     test = len(result.test) if len(result.split) else round(result.config.test_fraction * result.config.n)
     tiles.append(Tile("Examples", f"{result.config.n - test:,} for training, {test:,} for testing"))
     if result.rounding is not None:
-        cost = numbers.plain(result.rounding, scale=100, unit="points")
+        cost = formatting.plain(result.rounding, scale=100, unit="points")
         tiles.append(Tile("Cost of 8 bits", f"at most {cost}"))
     tiles.append(Tile("Data", result.data))
     headline = (
-        f"Synthetic benchmark from {result.flow} with a Bayes error of {numbers.percent(result.bayes_error.value)}."
+        f"Synthetic benchmark from {result.flow} with a Bayes error of "
+        f"{formatting.percent(result.bayes_error.value)}."
     )
     made = _provenance(result.config.seed, {"Flow, sha256": result.flow_sha256, **result.files})
     columns = {"id": result.ids, "label": result.labels, "split": result.split}
@@ -102,9 +106,9 @@ def _benchmark(result: Benchmark) -> View:
 
 @view.register
 def _judgement(result: Judgement) -> View:
-    excess, off = (numbers.plain(item, 100, "points") for item in (result.excess, result.calibration))
+    excess, off = (formatting.plain(item, 100, "points") for item in (result.excess, result.calibration))
     error, lowest, overall = (
-        numbers.percent(value)
+        formatting.percent(value)
         for value in (result.expected_error.value, float(result.difficulty.mean()), result.floor.value)
     )
     headline = (
@@ -114,7 +118,7 @@ def _judgement(result: Judgement) -> View:
     sentences = (
         f"Over the whole distribution of the flow, the lowest possible error is {overall}.",
         f"Its probabilities are off by {off} on average over bins of confidence, and its log loss is "
-        f"{numbers.plain(result.divergence, unit='nats')} above the lowest possible.",
+        f"{formatting.plain(result.divergence, unit='nats')} above the lowest possible.",
     )
     estimates = {
         "Error (counted)": result.error,
@@ -142,7 +146,7 @@ def _judgement(result: Judgement) -> View:
     )
     warnings: tuple[str, ...] = ()
     if result.inexact_by is not None:
-        cost = numbers.plain(result.inexact_by, scale=100, unit="points")
+        cost = formatting.plain(result.inexact_by, scale=100, unit="points")
         warnings = (
             f"The files have 8-bit images and the posteriors are those before rounding: the Bayes error of the "
             f"files is up to {cost} higher, and the error above it that much smaller.",
@@ -160,7 +164,7 @@ def _judgement(result: Judgement) -> View:
 @view.register
 def _samples(result: FlowSamples) -> View:
     pairs = list(zip(result.temperatures, result.errors, strict=True))
-    ends = [f"{numbers.percent(error.value, error.value / 50)} at temperature {t:g}" for t, error in pairs]
+    ends = [f"{formatting.percent(error.value, error.value / 50)} at temperature {t:g}" for t, error in pairs]
     each = result.labels.shape[1]
     images = result.images if len(result.images) else ()  # a report that was read back has none
     grids = [
@@ -194,7 +198,7 @@ def _samples(result: FlowSamples) -> View:
         provenance=made,
         columns=columns,
         hero=(*galleries, curve, *(() if along is None else (along,))),
-        size=numbers.counted(len(result.class_names), "class", "classes"),
+        size=formatting.counted(len(result.class_names), "class", "classes"),
     )
 
 
@@ -219,21 +223,24 @@ def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:
         ()
         if card.separated is None
         else (
-            ("separating samples from test examples", f"{numbers.estimate(card.separated)} right; 50 % is chance"),
+            (
+                "separating samples from test examples",
+                f"{formatting.estimate(card.separated)} right; 50 % is chance",
+            ),
         )
     )
     rows = (
         (
             "test NLL, label included",
-            f"{numbers.plain(card.nll, unit='nats')} per example, {card.nll.n:,} examples",
+            f"{formatting.plain(card.nll, unit='nats')} per example, {card.nll.n:,} examples",
         ),
         (
             "bits per dimension",
             f"{card.bits:.3f} over the padded example, {card.original_bits:.3f} over the original",
         ),
-        ("Bayes error of the flow", numbers.estimate(card.bayes_error)),
-        ("error of its own decisions on test examples", numbers.percent(card.own_error)),
-        ("error of a linear model on them", numbers.estimate(card.linear_error)),
+        ("Bayes error of the flow", formatting.estimate(card.bayes_error)),
+        ("error of its own decisions on test examples", formatting.percent(card.own_error)),
+        ("error of a linear model on them", formatting.estimate(card.linear_error)),
         *separated,
         ("fitted to", f"{fitted['train_rows']:,} examples; {fitted['split']}"),
         ("fit", f"{fitted['epochs']} epochs, {fitted['seconds']:,.0f} s on {fitted['device']}"),

@@ -81,7 +81,7 @@ def sample_temperatures(
     if flow.grey_levels is None:
         raise InputError(f"flow {name!r} draws feature vectors, which have no pictures; pass a flow of images")
     if not temperatures or len(set(temperatures)) < len(temperatures):
-        raise InputError(f"temperatures must be different numbers; got {list(temperatures)}")
+        raise InputError(f"must be different numbers; got {list(temperatures)}", argument="temperatures")
     report = progress or no_progress
     images, labels, errors = [], [], []
     for number, temperature in enumerate(temperatures):
@@ -89,7 +89,7 @@ def sample_temperatures(
         try:
             x, y = flow.sample(n, temperature=temperature, seed=seed)
         except HardpanError as error:
-            raise InputError(f"temperatures: {temperature:g} failed ({error})") from None
+            raise InputError(f": {temperature:g} failed ({error})", argument="temperatures") from None
         images.append(x)
         labels.append(y)
         errors.append(flow.bayes_error(temperature, seed=seed))

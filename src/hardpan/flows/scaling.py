@@ -39,7 +39,8 @@ class ImageScaling(nn.Module):
         """(N, H, W[, C]) or already padded -> (N, H', W', C)."""
         if x.shape[1:] not in (self.data_shape, self.sample_shape):
             raise InputError(
-                f"x must hold images of shape {self.data_shape} or, padded, {self.sample_shape}; got {x.shape[1:]}"
+                f"must hold images of shape {self.data_shape} or, padded, {self.sample_shape}; got {x.shape[1:]}",
+                argument="x",
             )
         if x.ndim == 3:
             x = x[..., None]
@@ -100,7 +101,7 @@ class VectorScaling(nn.Module):
     def continuous(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
         """The features in use as floats; whole numbers get their noise."""
         if x.shape[1:] != self.data_shape:
-            raise InputError(f"x must hold vectors of length {self.data_shape[0]}; got shape {x.shape}")
+            raise InputError(f"must hold vectors of length {self.data_shape[0]}; got shape {x.shape}", argument="x")
         noise = rng.random(x.shape) if not np.issubdtype(x.dtype, np.floating) else 0.0
         return np.asarray(self.used_columns(x + noise), dtype=np.float32)
 

@@ -121,7 +121,9 @@ def agreement(
     x, y = _probit(agree_old[first, second], counts[0]), _probit(agree_new[first, second], counts[1])
     slope, offset, r2 = (float(value) for value in fit_lines(x, y))
     if not np.isfinite(slope):
-        raise InputError("predictions_old: all pairs of models agree equally often; the line is not defined")
+        raise InputError(
+            ": all pairs of models agree equally often; the line is not defined", argument="predictions_old"
+        )
     estimate = ndtr(slope * _probit(accuracy, counts[0]) + offset)
     slopes, draws = _bootstrap(old, right, new, int(resamples), seed)
     stderr = np.sqrt(draws.std(axis=1, ddof=1) ** 2 + float(transfer_error) ** 2)
@@ -154,14 +156,16 @@ def _checked(
     new_names, new = _classes("predictions_new", predictions_new)
     if len(old) != len(new) or (names and new_names and names != new_names):
         raise InputError(
-            f"predictions_new must have the models of predictions_old in the same order; got {len(new)} and "
-            f"{len(old)}"
+            f"must have the models of predictions_old in the same order; got {len(new)} and {len(old)}",
+            argument="predictions_new",
         )
     if len(old) < FEWEST_MODELS:
-        raise InputError(f"predictions_old must have at least {FEWEST_MODELS} models; got {len(old)}")
+        raise InputError(f"must have at least {FEWEST_MODELS} models; got {len(old)}", argument="predictions_old")
     truth: NDArray[Any] = np.asarray(labels)
     if truth.shape != (old.shape[1],):
-        raise InputError(f"labels must have one entry per example, {old.shape[1]}; got shape {truth.shape}")
+        raise InputError(
+            f"must have one entry per example, {old.shape[1]}; got shape {truth.shape}", argument="labels"
+        )
     if old.dtype.kind != truth.dtype.kind and "U" in (old.dtype.kind, truth.dtype.kind):
         old, truth, new = old.astype(np.str_), truth.astype(np.str_), new.astype(np.str_)
     return names or new_names, old, truth, new
@@ -201,13 +205,16 @@ def _classes(name: str, predictions: Any) -> tuple[tuple[str, ...], NDArray[Any]
     try:
         array: NDArray[Any] = np.asarray(predictions)
     except ValueError as error:
-        raise InputError(f"{name} must be (models, examples) or (models, examples, classes); {error}") from error
+        raise InputError(
+            f"must be (models, examples) or (models, examples, classes); {error}", argument=name
+        ) from error
     if array.ndim == 3 and array.dtype.kind == "f":
         array = array.argmax(axis=2)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "iuUb":
         raise InputError(
-            f"{name} must be predicted classes, (models, examples), or probabilities, (models, examples, "
-            f"classes); got {array.dtype} of shape {array.shape}"
+            f"must be predicted classes, (models, examples), or probabilities, (models, examples, "
+            f"classes); got {array.dtype} of shape {array.shape}",
+            argument=name,
         )
     return (), array
 

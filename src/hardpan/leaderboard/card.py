@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.report.files import write_together
 
@@ -38,7 +38,7 @@ def markdown(result: PairedComparison) -> str:
         (
             _cell(result.second),
             f"{100 * result.score_second:.1f} %",
-            f"{numbers.signed(turned)}: {verdict(result)}",
+            f"{formatting.signed(turned)}: {verdict(result)}",
         ),
     )
     lines = ["| " + " | ".join(row) + " |" for row in rows]

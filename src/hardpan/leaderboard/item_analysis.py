@@ -230,9 +230,9 @@ def _with_scores(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], 
     rows, columns = np.asarray(known.any(axis=1)), np.asarray(known.any(axis=0))
     used = scores[np.ix_(rows, columns)]
     if min(used.shape) < 2:
-        raise InputError(f"outcomes must have scores of at least 2 models on 2 items; got {used.shape}")
+        raise InputError(f"must have scores of at least 2 models on 2 items; got {used.shape}", argument="outcomes")
     if np.nanmin(used) == np.nanmax(used):
-        raise InputError("outcomes: all scores are equal; items cannot be compared")
+        raise InputError(": all scores are equal; items cannot be compared", argument="outcomes")
     return rows, columns, used
 
 

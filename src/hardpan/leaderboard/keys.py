@@ -148,7 +148,9 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         frequent = np.argsort(-votes, kind="stable")[:MOST_ANSWERS]
         shares.append({str(labels[k]): round(float(votes[k]), 6) for k in frequent})
     if not rows:
-        raise InputError("outcomes: no item has both a key and an answer; check the columns of answers and key")
+        raise InputError(
+            ": no item has both a key and an answer; check the columns of answers and key", argument="outcomes"
+        )
     index = np.array([row[0] for row in rows])
     margin = np.array([row[2] for row in rows]).round(12)
     answers_given = np.array([row[3] for row in rows], dtype=np.int64)
@@ -197,7 +199,7 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
     positions = {str(name): i for i, name in enumerate(outcomes.items)}
     unknown = [str(name) for name in new_keys if str(name) not in positions]
     if unknown:
-        raise InputError(f"new_keys: item {unknown[0]!r} is not among the {outcomes.n_items} items")
+        raise InputError(f": item {unknown[0]!r} is not among the {outcomes.n_items} items", argument="new_keys")
     reviewed = {positions[str(name)]: str(value) for name, value in new_keys.items()}
     changed = {i: value for i, value in reviewed.items() if key[i] != value}
     scores = outcomes.scores.reshape(*outcomes.scores.shape[:2], -1).copy()

@@ -126,7 +126,9 @@ def compare(
     level = check_confidence(confidence)
     rows = [outcomes.index(first), outcomes.index(second)]
     if rows[0] == rows[1]:
-        raise InputError(f"first and second must be two models; got {outcomes.models[rows[0]]!r} twice")
+        raise InputError(
+            f"must be two models; got {outcomes.models[rows[0]]!r} twice", argument=("first", "second")
+        )
     pair = outcomes.select(models=rows)
     scores = pair.item_scores()
     shared = np.isfinite(scores).all(axis=0)

@@ -54,7 +54,8 @@ def as_outcomes(source: object, *, models: int = 1, items: int = 1) -> Outcomes:
         source
     ):
         raise InputError(
-            f"outcomes must be hardpan.Outcomes, a path, an array or a table; got {type(source).__name__}"
+            f"must be hardpan.Outcomes, a path, an array or a table; got {type(source).__name__}",
+            argument="outcomes",
         )
     outcomes = source if isinstance(source, Outcomes) else Outcomes.open(source)
     if outcomes.totals is not None:
@@ -64,7 +65,7 @@ def as_outcomes(source: object, *, models: int = 1, items: int = 1) -> Outcomes:
         )
     for what, count, least in (("models", outcomes.n_models, models), ("items", outcomes.n_items, items)):
         if count < least:
-            raise InputError(f"outcomes must have at least {least} {what}; got {count:,}")
+            raise InputError(f"must have at least {least} {what}; got {count:,}", argument="outcomes")
     return outcomes
 
 
@@ -75,7 +76,7 @@ def groups_of(outcomes: Outcomes, cluster: bool | str) -> Groups | None:
     False gives None and True is refused.
     """
     if not isinstance(cluster, (bool, np.bool_, str)):
-        raise InputError(f"cluster must be True, False or the name of a group column; got {cluster!r}")
+        raise InputError(f"must be True, False or the name of a group column; got {cluster!r}", argument="cluster")
     known = ", ".join(outcomes.groups) or "none"
     if isinstance(cluster, str) and cluster not in outcomes.groups:
         raise InputError(

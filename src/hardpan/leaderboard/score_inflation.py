@@ -97,8 +97,8 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
     names = tuple(name for name in outcomes.models if name in set(reference.models))
     if len(names) < FEWEST_MODELS:
         raise InputError(
-            f"reference must have at least {FEWEST_MODELS} models in common with outcomes, by name; got "
-            f"{len(names)}"
+            f"must have at least {FEWEST_MODELS} models in common with outcomes, by name; got {len(names)}",
+            argument="reference",
         )
     y, y_noise = _probits("outcomes", outcomes.align(names))
     x, x_noise = _probits("reference", reference.align(names))
@@ -177,8 +177,9 @@ def _line(x: Floats, y: Floats, noise: Floats, rows: NDArray[np.int64]) -> tuple
     share = float(_relative(noise, rows).sum()) / spread if spread > 0 else 1.0
     if share > 1 - _LEFT:
         raise InputError(
-            "reference: the models' scores differ by little more than sampling noise, so no line can be "
-            "fitted; use more items or models that differ more"
+            ": the models' scores differ by little more than sampling noise, so no line can be "
+            "fitted; use more items or models that differ more",
+            argument="reference",
         )
     plain = float(a @ b) / spread
     slope = plain / (1 - share)

@@ -96,7 +96,9 @@ class ShortTest(Report):
         """
         x = np.asarray(scores, dtype=np.float64)
         if x.shape != self.rows.shape or not ((x >= 0) & (x <= 1)).all():
-            raise InputError(f"scores must be {len(self.rows)} numbers in [0, 1], in the order of items")
+            raise InputError(
+                f"must be {len(self.rows)} numbers in [0, 1], in the order of items", argument="scores"
+            )
         (value,), (stderr,), (degrees,) = (
             entry.tolist() for entry in _estimate(self._plan(), x[None], self.rows[None])
         )
@@ -431,7 +433,7 @@ def _held_out(
                     error = value - right
                     results[size].append(np.stack([error, reach, np.abs(error) <= reach, stderr, right], axis=1))
     if not all(results.values()):
-        raise InputError("outcomes: models have too few of the items for a shorter test")
+        raise InputError(": models have too few of the items for a shorter test", argument="outcomes")
     tables = {size: np.concatenate(blocks) for size, blocks in results.items()}
     if method == "information":
         for table in tables.values():  # widen by the misfit, as the final interval is

@@ -53,10 +53,10 @@ def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
     values = np.asarray(values)
     if values.ndim == 2 and values.dtype.kind == "f" and values.shape[1] > 1:
         if not np.isfinite(values).all():
-            raise InputError(f"{what} must be finite; got NaN or infinity; replace them")
+            raise InputError("must be finite; got NaN or infinity; replace them", argument=what)
         values = values.argmax(axis=1)
     if values.ndim != 1 or values.size == 0:
-        raise InputError(f"{what} must hold one class per example; got shape {values.shape}")
+        raise InputError(f"must hold one class per example; got shape {values.shape}", argument=what)
     if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.round(values)).all():
         values = values.astype(np.int64)
     if values.dtype.kind == "S":
@@ -65,14 +65,17 @@ def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
         return values.astype(np.int64)
     if values.dtype.kind == "U":
         return values
-    raise InputError(f"{what} must be whole numbers or text; got {values.dtype}; give class numbers or names")
+    raise InputError(
+        f"must be whole numbers or text; got {values.dtype}; give class numbers or names", argument=what
+    )
 
 
 def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
     """Put answers that name their examples into the ledger's order."""
     if answers.ids is None:
         raise InputError(
-            "predictions must name their examples, as this ledger does; give a CSV with columns id,prediction"
+            "must name their examples, as this ledger does; give a CSV with columns id,prediction",
+            argument="predictions",
         )
     row_of = {name: row for row, name in enumerate(answers.ids)}
     if len(row_of) != len(answers.ids):
@@ -162,7 +165,7 @@ def encode_labels(labels: NDArray[Any], classes: int | None) -> tuple[NDArray[np
         names, codes = np.unique(values, return_inverse=True)
         return codes.astype(np.int32), names.tolist()
     if values.min() < 0:
-        raise InputError(f"labels must be class numbers from 0; got {values.min()}")
+        raise InputError(f"must be class numbers from 0; got {values.min()}", argument="labels")
     count = int(values.max()) + 1 if classes is None else classes
     if values.max() >= count:
         raise InputError(f"labels go up to {values.max()}, beyond the {count} classes given; raise --classes")
@@ -219,12 +222,15 @@ def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDA
     values, classes = as_classes(predictions, "predictions"), header["classes"]
     if len(values) != header["examples"]:
         raise InputError(
-            f"predictions must be {header['examples']} classes; got {len(values)}; predict every example"
+            f"must be {header['examples']} classes; got {len(values)}; predict every example",
+            argument="predictions",
         )
     if isinstance(classes[0], str):
         values = values.astype(np.str_)
     elif values.dtype.kind == "U":
-        raise InputError(f"predictions must be class numbers of this ledger; got text such as {str(values[0])!r}")
+        raise InputError(
+            f"must be class numbers of this ledger; got text such as {str(values[0])!r}", argument="predictions"
+        )
     known = np.array(classes)
     codes = np.searchsorted(known, values)
     wrong = known[np.minimum(codes, len(known) - 1)] != values
@@ -251,7 +257,7 @@ def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) ->
         try:
             return np.asarray(predictions)
         except ValueError as error:
-            raise InputError(f"predictions must be an array or a file ({error})") from error
+            raise InputError(f"must be an array or a file ({error})", argument="predictions") from error
     if header["ids_sha256"] is None:
         return answers.values
     try:

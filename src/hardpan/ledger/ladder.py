@@ -22,9 +22,9 @@ def parse_step(step: float | str | Fraction) -> Fraction:
     try:
         exact = Fraction(str(step))
     except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"step must be a number in (0, 1]; got {step!r}; try 0.01") from error
+        raise InputError(f"must be a number in (0, 1]; got {step!r}; try 0.01", argument="step") from error
     if not 0 < exact <= 1:
-        raise InputError(f"step must be a number in (0, 1]; got {step!r}; try 0.01")
+        raise InputError(f"must be a number in (0, 1]; got {step!r}; try 0.01", argument="step")
     return exact
 
 
@@ -86,7 +86,7 @@ def leaderboard_bound(
     exact = parse_step(step)
     _check_bound(examples, submissions, delta)
     if not 0 <= improvements <= submissions:
-        raise InputError(f"improvements must lie in 0..submissions={submissions}; got {improvements}")
+        raise InputError(f"must lie in 0..submissions={submissions}; got {improvements}", argument="improvements")
     m, earlier = rungs(exact), submissions - 1
     i = np.arange(min(improvements, earlier, m) + 1)
     strata = np.log((i + 1) * (i + 2)) + _log_choose(earlier, i) + _log_choose(m, i)
@@ -165,7 +165,9 @@ def _check_bound(examples: int, submissions: int, delta: float) -> None:
     whole_number("examples", examples, 1)
     whole_number("submissions", submissions, 1)
     if not 0 < delta < 1:
-        raise InputError(f"delta must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20")
+        raise InputError(
+            f"must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20", argument="delta"
+        )
 
 
 def _log_choose(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -157,7 +157,8 @@ def create(
     real_number("delta", delta, "(0, 1)")
     if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
         raise InputError(
-            f"ids must name each of the {len(codes)} labels once; got {len(set(ids))} different of {len(ids)}"
+            f"must name each of the {len(codes)} labels once; got {len(set(ids))} different of {len(ids)}",
+            argument="ids",
         )
     secret = draw_secret(codes, round(holdout * len(codes)))
     scored = int((~secret.held_out).sum())
@@ -347,7 +348,7 @@ class Ledger:
 
     def _owner(self) -> bytes:
         if self._key is None:
-            raise InputError("key is needed here; open the ledger with the owner's key")
+            raise InputError("is needed here; open the ledger with the owner's key", argument="key")
         return self._key
 
     def _entries(self, header: dict[str, Any], header_hash: str, key: bytes) -> tuple[chain.Entry, ...]:
@@ -365,7 +366,9 @@ def holdout_errors(folder: Path, secret: Secret, submission: str) -> int:
 
 def _checked(key: Any) -> Any:
     if isinstance(key, bytes) and len(key) != sealing.KEY_BYTES:
-        raise InputError(f"key must be {sealing.KEY_BYTES} bytes, or the path of a key file; got {len(key)} bytes")
+        raise InputError(
+            f"must be {sealing.KEY_BYTES} bytes, or the path of a key file; got {len(key)} bytes", argument="key"
+        )
     return key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.ledger.ledger import Answer, HoldoutScores, Status
 from hardpan.ledger.verification import Check
 from hardpan.report.base import View
@@ -40,7 +40,7 @@ def _answer(result: Answer) -> View:
 @view.register
 def _status(result: Status) -> View:
     best = f"{100 * result.error:.4g} % ({result.best})" if result.submissions else "no submissions yet"
-    opened = f"opened {numbers.counted(result.openings, 'time')}" if result.openings else "never opened"
+    opened = f"opened {formatting.counted(result.openings, 'time')}" if result.openings else "never opened"
     limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,} in the worst case"
     limit += f" (bound at most {100 * min(result.bound_limit, 1):.1f} points)"
     holdout = f"{result.holdout_examples:,} examples, {opened}" if result.holdout_examples else "none"
@@ -53,7 +53,7 @@ def _status(result: Status) -> View:
         ("examples", f"{result.examples:,}, step {100 * result.step:.3g} points"),
         ("super hold-out", holdout),
         ("labels", "revealed" if result.revealed else "sealed"),
-        ("log", numbers.counted(result.entries, "entry", "entries")),
+        ("log", formatting.counted(result.entries, "entry", "entries")),
     )
     warnings = []
     if result.unsafe:
@@ -70,7 +70,9 @@ def _status(result: Status) -> View:
     )
     headline = f"{result.name}: {result.examples:,} sealed labels, no submissions yet."
     if result.submissions:
-        headline = f"{result.name}: leaderboard error {best}, {numbers.counted(result.submissions, 'submission')}."
+        headline = (
+            f"{result.name}: leaderboard error {best}, {formatting.counted(result.submissions, 'submission')}."
+        )
     return View(
         f"Ledger {result.name}", headline, (section,), columns={"name": [result.name], "error": [result.error]}
     )
@@ -82,16 +84,17 @@ def _check(result: Check) -> View:
     state = "Verified" if result.ok else "NOT verified"
     lines = tuple(f"Problem: {item}" for item in result.problems)
     section = Section("Verification", (*lines, f"Head {result.head}"), warnings=result.warnings)
-    headline = f"{state}: {numbers.counted(result.entries, 'entry', 'entries')}{replay}."
+    headline = f"{state}: {formatting.counted(result.entries, 'entry', 'entries')}{replay}."
     return View("Ledger", headline, (section,), columns={"problem": list(result.problems)})
 
 
 @view.register
 def _scores(result: HoldoutScores) -> View:
-    rows = tuple((name, numbers.estimate(score)) for name, score in result.scores.items())
+    rows = tuple((name, formatting.estimate(score)) for name, score in result.scores.items())
     warnings = (
         (
-            f"the hold-out was opened {numbers.counted(result.earlier_openings, 'time')} before: later submissions "
+            f"the hold-out was opened {formatting.counted(result.earlier_openings, 'time')} before: later "
+            "submissions "
             "may have used its scores",
         )
         if result.earlier_openings
@@ -100,5 +103,5 @@ def _scores(result: HoldoutScores) -> View:
     table = Table("Super hold-out", ("submission", "error"), rows)
     section = Section("Super hold-out", estimates=result.scores, tables=(table,), warnings=warnings)
     columns = {"submission": list(result.scores), "error": [score.value for score in result.scores.values()]}
-    headline = f"{numbers.counted(len(rows), 'submission')} scored on the super hold-out; the log records it."
+    headline = f"{formatting.counted(len(rows), 'submission')} scored on the super hold-out; the log records it."
     return View("Ledger", headline, (section,), columns=columns)

@@ -42,7 +42,7 @@ def nearest_on_gpu(
     kind, _, number = device.partition(":")
     count = torch.cuda.device_count()
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
-        raise InputError(f"device must be cpu, cuda or cuda:N; got {device!r}")
+        raise InputError(f"must be cpu, cuda or cuda:N; got {device!r}", argument="device")
     if kind == "cuda" and int(number or 0) >= count:
         raise InputError(f"device {device!r}: torch has {count} GPUs here; use cpu")
     search = _Search(references, k, same, torch.device(device))

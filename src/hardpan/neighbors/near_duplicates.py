@@ -90,7 +90,9 @@ def near_duplicates(
     y = x if same else _checked("references", references)
     one_of("metric", metric, METRICS)
     if x.shape[1:] != y.shape[1:]:
-        raise InputError(f"queries and references must be of one shape; got {x.shape[1:]} and {y.shape[1:]}")
+        raise InputError(
+            f"must be of one shape; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
+        )
     k = whole_number("k", k, 1, len(y) - int(same))
     x, y = _common(x, y)
     if metric == "l2":
@@ -98,7 +100,7 @@ def near_duplicates(
     if metric == "features":
         return Neighbours(*_l2(*_described(x, y, same), k, same, device), metric)
     if device != "cpu":
-        raise InputError(f"device must be cpu for the metric ssim; got {device!r}")
+        raise InputError(f"must be cpu for the metric ssim; got {device!r}", argument="device")
     return _by_ssim(x, y, k, same, max(candidates, k), recall_queries, seed)
 
 
@@ -109,7 +111,7 @@ def _by_ssim(
 
     if x.ndim < 3 or min(x.shape[1:3]) < _SMALLEST:
         raise InputError(
-            f"metric 'ssim' needs images (N, H, W) or (N, H, W, C) of at least 7×7; got shape {x.shape}"
+            f"'ssim' needs images (N, H, W) or (N, H, W, C) of at least 7×7; got shape {x.shape}", argument="metric"
         )
     count = min(candidates, len(y) - int(same))
     close = _l2(x, y, count, same)[1]
@@ -189,10 +191,11 @@ def _checked(name: str, array: Any) -> NDArray[Any]:
     x = np.asarray(array)
     if x.dtype.kind not in "uif" or x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise InputError(
-            f"{name} must be numbers of shape (N, d), (N, H, W) or (N, H, W, C); got {x.dtype} of shape {x.shape}"
+            f"must be numbers of shape (N, d), (N, H, W) or (N, H, W, C); got {x.dtype} of shape {x.shape}",
+            argument=name,
         )
     if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise InputError(f"{name} must be finite; drop rows with NaN or infinity")
+        raise InputError("must be finite; drop rows with NaN or infinity", argument=name)
     return x
 
 

@@ -38,7 +38,7 @@ def ssim(
     """
     a, b = _checked(first, "first", window), _checked(second, "second", window)
     if a.shape != b.shape:
-        raise InputError(f"first and second must have one shape; got {first.shape} and {second.shape}")
+        raise InputError(f"must have one shape; got {first.shape} and {second.shape}", argument=("first", "second"))
     pairs = np.arange(len(a), dtype=np.int64)
     return ssim_pairs(a, b, pairs, pairs, window=window, data_range=data_range)
 
@@ -64,7 +64,9 @@ def ssim_pairs(
     """
     x, y = _checked(queries, "queries", window), _checked(references, "references", window)
     if x.shape[1:] != y.shape[1:]:
-        raise InputError(f"queries and references must be of one size; got {x.shape[1:]} and {y.shape[1:]}")
+        raise InputError(
+            f"must be of one size; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
+        )
     span = _range(x, y, data_range)
     constants = (0.01 * span) ** 2, (0.03 * span) ** 2
     out = np.empty(len(rows))
@@ -84,10 +86,11 @@ def _checked(images: NDArray[Any], name: str, window: str) -> NDArray[Any]:
     smallest = _UNIFORM if window == "uniform" else 2 * _RADIUS + 1
     if x.ndim != 4 or min(x.shape[1:3]) < smallest:
         raise InputError(
-            f"{name} must be images (N, H, W) or (N, H, W, C) of at least {smallest}×{smallest}; got {images.shape}"
+            f"must be images (N, H, W) or (N, H, W, C) of at least {smallest}×{smallest}; got {images.shape}",
+            argument=name,
         )
     if x.dtype.kind not in "uif":
-        raise InputError(f"{name} must hold numbers; got {x.dtype}")
+        raise InputError(f"must hold numbers; got {x.dtype}", argument=name)
     return np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float64)
 
 
@@ -96,7 +99,9 @@ def _range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
         return real_number("data_range", data_range, "(0, inf)")
     if x.dtype == np.uint8 and y.dtype == np.uint8:
         return 255.0
-    raise InputError(f"data_range must be given for images of {x.dtype}, such as 1.0 for values from 0 to 1")
+    raise InputError(
+        f"must be given for images of {x.dtype}, such as 1.0 for values from 0 to 1", argument="data_range"
+    )
 
 
 def _weights(window: str) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError, one_of
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
 from hardpan.safe_files import few
 
@@ -81,7 +81,7 @@ class Cells:
         if max_score is not None and not (
             isinstance(max_score, (int, float)) and math.isfinite(max_score) and max_score > 0
         ):
-            raise InputError(f"max_score must be a number above 0; got {max_score!r}")
+            raise InputError(f"must be a number above 0; got {max_score!r}", argument="max_score")
         self.notes: list[str] = []
         self._unparsed, self.max_score = unparsed, max_score
         self._models: dict[tuple[str, tuple[str, ...]], int] = {}  # by name and folder

@@ -270,12 +270,12 @@ def _size(totals: Totals, column: int, name: str, count: int) -> int:
         value = totals.get(name, value)
     elif isinstance(totals, Sequence):
         if len(totals) < count:
-            raise InputError(f"totals must have one entry per test set, {count}; got {len(totals)}")
+            raise InputError(f"must have one entry per test set, {count}; got {len(totals)}", argument="totals")
         value = totals[column] if totals[column] is not None else value
     elif totals is not None:
         value = totals
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise InputError(f"totals must be whole numbers of at least 1; got {value!r}")
+        raise InputError(f"must be whole numbers of at least 1; got {value!r}", argument="totals")
     return int(value)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.outcomes.cells import Cells, number, shorten, stated
 from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
 from hardpan.safe_files import few, read_json
@@ -74,7 +74,7 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
         ("filter", options.filter, summary.filter),
     ):
         if value is not None and used and value not in used.values():
-            raise InputError(f"{option} must be one of {few(sorted(set(used.values())))}; got {value!r}")
+            raise InputError(f"must be one of {few(sorted(set(used.values())))}; got {value!r}", argument=option)
     if unscored:
         cells.notes.append(
             "Logs without a metric between 0 and 1, not read: "

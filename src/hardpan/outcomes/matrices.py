@@ -507,7 +507,7 @@ def _right(
     metric = metric_name(options.metric or "top1")
     match = re.fullmatch(r"top(\d+)", metric)
     if not match or int(match[1]) < 1:
-        raise InputError(f"metric must be top1, top5 or another topK; got {options.metric!r}")
+        raise InputError(f"must be top1, top5 or another topK; got {options.metric!r}", argument="metric")
     k = int(match[1])
     if part.values.shape[2] < k:
         raise InputError(f"{where}: {metric} needs {k} guesses per example; there are {part.values.shape[2]}")

@@ -144,7 +144,7 @@ class Outcomes:
         names = (groups,) if isinstance(groups, str) else tuple(groups or ())
         for name, value in (("filter", filter), ("metric", metric), ("scorer", scorer)):
             if value is not None and not isinstance(value, str):
-                raise InputError(f"{name} must be text; got {value!r}")
+                raise InputError(f"must be text; got {value!r}", argument=name)
         options = sources.Options(filter, metric, scorer, names, rows, by_order, check_classes, n_classes)
         return reading.read(
             source, options, unparsed=unparsed, max_score=max_score, totals=totals, progress=progress
@@ -187,7 +187,9 @@ class Outcomes:
         if answers is not None:
             answer_texts = np.asarray(answers, dtype=np.str_)
             if answer_texts.shape != array.shape:
-                raise InputError(f"answers must have the shape of scores, {array.shape}; got {answer_texts.shape}")
+                raise InputError(
+                    f"must have the shape of scores, {array.shape}; got {answer_texts.shape}", argument="answers"
+                )
         right = None if key is None else _labels("key", key, n)
         return cls(array, names, np.array(ids, dtype=np.str_), columns, answer_texts, right)
 
@@ -229,7 +231,7 @@ class Outcomes:
                 raise InputError(f"model {model!r} is not among the {self.n_models} models: {few(self.models)}")
             return self.models.index(model)
         if isinstance(model, bool) or not isinstance(model, (int, np.integer)):
-            raise InputError(f"model must be a name or a row number; got {model!r}")
+            raise InputError(f"must be a name or a row number; got {model!r}", argument="model")
         if not -self.n_models <= model < self.n_models:
             raise InputError(f"model {model} is outside 0..{self.n_models - 1}")
         return int(model) % self.n_models
@@ -273,13 +275,15 @@ def _scores(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         array = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"scores must be numbers in [0, 1]; {error}") from error
+        raise InputError(f"must be numbers in [0, 1]; {error}", argument="scores") from error
     if array.ndim not in (2, 3) or 0 in array.shape:
-        raise InputError(f"scores must be (models, items) or (models, items, repeats); got the shape {array.shape}")
+        raise InputError(
+            f"must be (models, items) or (models, items, repeats); got the shape {array.shape}", argument="scores"
+        )
     known = array[~np.isnan(array)]
     if known.size and not (known.min() >= 0 and known.max() <= 1):
         span = f"{known.min():g} to {known.max():g}"
-        raise InputError(f"scores must lie in [0, 1]; got {span}: divide by the highest possible score")
+        raise InputError(f"must lie in [0, 1]; got {span}: divide by the highest possible score", argument="scores")
     if are_probabilities(array):
         raise InputError(
             f"scores {array.shape} sum to 1 over the last axis: class probabilities, not repeats of an item; pass "
@@ -298,10 +302,10 @@ def are_probabilities(scores: NDArray[np.float64]) -> bool:
 def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
     texts = tuple(str(value) for value in _iterable(name, values))
     if len(texts) != count:
-        raise InputError(f"{name} must have {count} entries, as scores has; got {len(texts)}")
+        raise InputError(f"must have {count} entries, as scores has; got {len(texts)}", argument=name)
     if len(set(texts)) != count:
         repeated = next(text for text in texts if texts.count(text) > 1)
-        raise InputError(f"{name} must be unique; {repeated!r} appears {texts.count(repeated)} times")
+        raise InputError(f"must be unique; {repeated!r} appears {texts.count(repeated)} times", argument=name)
     return texts
 
 
@@ -315,14 +319,14 @@ def _cleaned(values: NDArray[Any]) -> NDArray[Any]:
 
 def _iterable(name: str, values: Any) -> Iterable[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{name} must be a list; got {values!r}")
+        raise InputError(f"must be a list; got {values!r}", argument=name)
     return values
 
 
 def _labels(name: str, values: Any, count: int) -> NDArray[np.str_]:
     labels = np.array([str(value) for value in _iterable(name, values)], dtype=np.str_)
     if labels.shape != (count,):
-        raise InputError(f"{name} must have one entry per item, {count}; got {labels.size}")
+        raise InputError(f"must have one entry per item, {count}; got {labels.size}", argument=name)
     return labels
 
 

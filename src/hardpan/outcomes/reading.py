@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import InputError, one_of
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells
 from hardpan.outcomes.outcomes import Outcomes
@@ -65,8 +65,9 @@ def read(
     columns = tables.columns_of(source, "source") if _is_table(source) else None
     if columns is None:
         raise InputError(
-            "source must be a path, a list of paths, an array, or a table (frame, rows, columns); "
-            f"got {type(source).__name__}"
+            "must be a path, a list of paths, an array, or a table (frame, rows, columns); "
+            f"got {type(source).__name__}",
+            argument="source",
         )
     return _read_tables([("table", columns)], cells, options, totals, "table")
 

@@ -195,7 +195,7 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
     if outputs == "logits":
         return "logits"
     if outputs != "auto":
-        raise InputError(f"outputs must be one of {', '.join(OUTPUTS)}; got {outputs!r}")
+        raise InputError(f"must be one of {', '.join(OUTPUTS)}; got {outputs!r}", argument="outputs")
     if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):
         return "probabilities"
     usable = rows[_give_probabilities(rows)]
@@ -288,7 +288,7 @@ def checked_split(what: str, split: ArrayLike | None, n: int) -> NDArray[np.str_
         return None
     text = np.asarray(split)
     if text.shape != (n,) or not set(np.unique(text).tolist()) <= set(SPLITS):
-        raise InputError(f"{what} must be one of {', '.join(SPLITS)} for each of {n} examples")
+        raise InputError(f"must be one of {', '.join(SPLITS)} for each of {n} examples", argument=what)
     return text.astype(np.str_)
 
 
@@ -303,7 +303,7 @@ def checked_numbers(what: str, numbers: Sequence[int] | None, n: int) -> tuple[i
         return tuple(range(n))
     values = tuple(int(number) for number in numbers)
     if len(values) != n or len(set(values)) != n or min(values) < 0 or max(values) > LARGEST:
-        raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(values)}")
+        raise InputError(f"must be {n} different numbers from 0 to {LARGEST}; got {list(values)}", argument=what)
     return values
 
 

@@ -171,7 +171,7 @@ def read_class_names(text: str) -> tuple[str, ...]:
         return tuple(read_column(Path(text), "class_names").tolist())
     names = tuple(name.strip() for name in text.split(","))
     if len(names) < 2 or not all(names):
-        raise InputError(f"class_names must be names with commas, or an existing file; got {text!r}")
+        raise InputError(f"must be names with commas, or an existing file; got {text!r}", argument="class_names")
     return names
 
 

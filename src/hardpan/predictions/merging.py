@@ -59,11 +59,11 @@ def merge(
         progress: called with a step and the fraction done.
     """
     if isinstance(paths, (str, bytes)) or not isinstance(paths, Sequence) or len(paths) < 2:
-        raise InputError(f"paths must be two or more stores or files; got {paths!r}")
+        raise InputError(f"must be two or more stores or files; got {paths!r}", argument="paths")
     for path in (*paths, out):
         as_path("out" if path is out else "paths", path)
     if _canonical(out) in {_canonical(path) for path in paths}:
-        raise InputError(f"out: {out} is one of the sources; give a new path")
+        raise InputError(f": {out} is one of the sources; give a new path", argument="out")
     sources = [Predictions.open(path) for path in paths]
     _check_alike(sources)
     groups = _groups(sources, renumber)

@@ -50,7 +50,9 @@ def open_any(
         return open_table(source, outputs=outputs, normalize=normalize, **columns)
     if isinstance(source, (np.ndarray, list, tuple)) or hasattr(source, "__array__"):
         return array_predictions(source, outputs=outputs, normalize=normalize, **columns)
-    raise InputError(f"{name} must be a path, an array, a data frame or Predictions; got {type(source).__name__}")
+    raise InputError(
+        f"must be a path, an array, a data frame or Predictions; got {type(source).__name__}", argument=name
+    )
 
 
 def _path_and_manifest(text: str) -> tuple[str, str]:
@@ -98,7 +100,7 @@ def _many(
     name: str, arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Mapping[str, Any]
 ) -> Predictions:
     if not arrays:
-        raise InputError(f"{name} must name at least one model; got an empty mapping")
+        raise InputError("must name at least one model; got an empty mapping", argument=name)
     stacked = [np.asarray(array) for array in arrays.values()]
     if len({array.shape for array in stacked}) > 1:
         shapes = ", ".join(f"{model} {array.shape}" for model, array in zip(arrays, stacked, strict=True))
@@ -110,13 +112,13 @@ def _many(
 def of_estimator(model: Any, dataset: Dataset, folds: int, held_out: bool, name: str, seed: int) -> Predictions:
     """Predictions of an estimator or function; see :meth:`hardpan.Predictions.from_estimator`."""
     if not isinstance(dataset, Dataset):
-        raise InputError(f"dataset must be a hardpan.Dataset; got {type(dataset).__name__}")
+        raise InputError(f"must be a hardpan.Dataset; got {type(dataset).__name__}", argument="dataset")
     if isinstance(model, str):
         name = name or model
         model = _imported(model)
     name = name or _name_of(model)
     if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or folds < 0 or folds == 1:
-        raise InputError(f"folds must be 0 or at least 2; got {folds!r}")
+        raise InputError(f"must be 0 or at least 2; got {folds!r}", argument="folds")
     answers = _cross_validated(model, dataset, int(folds), seed) if folds else _applied(model, dataset, dataset.x)
     config: dict[str, Any] = {"model": name}
     if folds:
@@ -139,7 +141,7 @@ def of_estimator(model: Any, dataset: Dataset, folds: int, held_out: bool, name:
 def _imported(path: str) -> Any:
     module, _, attribute = path.partition(":")
     if not attribute:
-        raise InputError(f"model must be an estimator, a function or 'module:function'; got {path!r}")
+        raise InputError(f"must be an estimator, a function or 'module:function'; got {path!r}", argument="model")
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
     try:
@@ -176,7 +178,9 @@ def _applied(model: Any, dataset: Dataset, x: NDArray[Any], refitted: bool = Fal
     if answer is None and callable(model):
         answer = model
     if answer is None:
-        raise InputError(f"model must have predict_proba or predict, or be a function; got {type(model).__name__}")
+        raise InputError(
+            f"must have predict_proba or predict, or be a function; got {type(model).__name__}", argument="model"
+        )
     try:
         answers = np.asarray(answer(_examples(model, dataset, x)))
     except InputError:
@@ -185,7 +189,7 @@ def _applied(model: Any, dataset: Dataset, x: NDArray[Any], refitted: bool = Fal
         raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {reason(error)}") from error
     if len(answers) != len(x) or answers.ndim not in (1, 2):
         raise InputError(
-            f"model must return {len(x):,} rows of probabilities or classes; got shape {answers.shape}"
+            f"must return {len(x):,} rows of probabilities or classes; got shape {answers.shape}", argument="model"
         )
     classes = getattr(model, "classes_", None)
     if answers.ndim == 1:
@@ -227,7 +231,9 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
         raise InputError(f"folds needs an estimator with fit; got {type(model).__name__}")
     smallest = int(np.bincount(labels).min())
     if smallest < folds:
-        raise InputError(f"folds must be at most {smallest}, the size of the smallest class; got {folds}")
+        raise InputError(
+            f"must be at most {smallest}, the size of the smallest class; got {folds}", argument="folds"
+        )
     result: NDArray[Any] | None = None
     cuts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(dataset)), labels)
     for train, test in cuts:
@@ -252,13 +258,16 @@ def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: boo
     from hardpan.predictions.recorder import as_array
 
     if not isinstance(module, torch.nn.Module):
-        raise InputError(f"module must be a torch.nn.Module; got {type(module).__name__}")
+        raise InputError(f"must be a torch.nn.Module; got {type(module).__name__}", argument="module")
     if isinstance(getattr(loader, "sampler", None), torch.utils.data.RandomSampler):
-        raise InputError("loader must not shuffle, or rows could not be joined to examples; pass shuffle=False")
+        raise InputError(
+            "must not shuffle, or rows could not be joined to examples; pass shuffle=False", argument="loader"
+        )
     if not hasattr(loader, "__iter__") or isinstance(loader, torch.utils.data.Dataset):
         raise InputError(
-            f"loader must give batches, as torch.utils.data.DataLoader(dataset, batch_size=256) does; got "
-            f"{type(loader).__name__}"
+            f"must give batches, as torch.utils.data.DataLoader(dataset, batch_size=256) does; got "
+            f"{type(loader).__name__}",
+            argument="loader",
         )
     parameter = next(iter(module.parameters()), None)
     where = device or (parameter.device if parameter is not None else "cpu")
@@ -271,7 +280,8 @@ def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: boo
                 answers = module(parts[0].to(where))
                 if not isinstance(answers, torch.Tensor):
                     raise InputError(
-                        f"module must return one tensor of logits or probabilities; got {type(answers).__name__}"
+                        f"must return one tensor of logits or probabilities; got {type(answers).__name__}",
+                        argument="module",
                     )
                 outputs.append(as_array(answers))
                 if len(parts) > 1:
@@ -283,7 +293,7 @@ def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: boo
     finally:
         module.train(training)
     if not outputs:
-        raise InputError("loader must give at least one batch; got none")
+        raise InputError("must give at least one batch; got none", argument="loader")
     truth = np.concatenate(labels) if labels else None
     return array_predictions(
         np.concatenate(outputs),

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
 from hardpan.data.opening import SEPARATOR, short_name, subset_rows
 from hardpan.errors import InputError, one_of
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.predictions.checks import ROW_ID, common_epochs
 from hardpan.safe_files import few
 
@@ -462,7 +462,7 @@ class Predictions(ABC):
         one_of("split", split, SPLITS)
         if self.split is None or split not in self.split:
             known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
-            raise InputError(f"split: {self.where} has no {split} examples ({known})")
+            raise InputError(f": {self.where} has no {split} examples ({known})", argument="split")
         return np.flatnonzero(self.split == split)
 
     def align(
@@ -491,7 +491,7 @@ class Predictions(ABC):
         dataset = to if isinstance(to, Dataset) else None
         ids = np.asarray(to.ids if isinstance(to, Dataset) else to, dtype=np.str_)
         if ids.ndim != 1:
-            raise InputError(f"to must be a hardpan.Dataset or ids; got {type(to).__name__}")
+            raise InputError(f"must be a hardpan.Dataset or ids; got {type(to).__name__}", argument="to")
         name = "the given ids" if dataset is None else dataset.name
         if dataset is not None and dataset.n_classes and dataset.n_classes != self.n_classes:
             raise InputError(
@@ -584,7 +584,9 @@ class Predictions(ABC):
         if truth is None:
             raise InputError(f"{self.where}: has no labels; give labels, or align it with a dataset that has them")
         if truth.shape != (len(self),) or truth.dtype.kind not in "iu":
-            raise InputError(f"labels must be {len(self):,} class numbers; got {truth.dtype} of {truth.shape}")
+            raise InputError(
+                f"must be {len(self):,} class numbers; got {truth.dtype} of {truth.shape}", argument="labels"
+            )
         epoch = self.last_epoch()
         guesses = np.stack([self._guesses(seed, epoch) for seed in self.seeds])
         names = np.array(self.class_names or [str(label) for label in range(self.n_classes)])

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError, whole_number
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import LARGEST, Outputs, detect, softmax
 from hardpan.predictions.scores import Accumulated, Lockstep, entropy_bits
@@ -175,7 +175,9 @@ def send_index(index: Tensor | ArrayLike, n: int) -> Pending:
     index = check_dense("index", index) if is_tensor(index) else np.asarray(index)
     shape = tuple(index.shape)
     if shape != (n,) or as_array(index[:0]).dtype.kind not in "iu":  # none of the numbers is looked at
-        raise InputError(f"index must be {n} integers, one per row of outputs; got {index.dtype} {shape}")
+        raise InputError(
+            f"must be {n} integers, one per row of outputs; got {index.dtype} {shape}", argument="index"
+        )
     if is_tensor(index) and index.device.type == "cuda":
         return FromDevice(index.detach().long())
     return Ready(as_array(index).astype(np.int64))
@@ -193,7 +195,8 @@ def check_dense(name: str, tensor: Tensor) -> Tensor:
 
     if tensor.layout != torch.strided:
         raise InputError(
-            f"{name} must be a dense tensor; got layout {tensor.layout}: give {name}.to_dense() (or padded rows)"
+            f"must be a dense tensor; got layout {tensor.layout}: give {name}.to_dense() (or padded rows)",
+            argument=name,
         )
     return tensor
 
@@ -273,10 +276,12 @@ class Recorder:
         if scalars_only != (seeds is not None):
             raise InputError("scalars_only=True needs seeds=, the number of seeds in lockstep, and only it does")
         if not isinstance(path, (str, os.PathLike)):
-            raise InputError(f"path must name a folder or an fsspec address for the store; got {path!r}")
+            raise InputError(
+                f"must name a folder or an fsspec address for the store; got {path!r}", argument="path"
+            )
         if dataset is not None:
             if not isinstance(dataset, Dataset):
-                raise InputError(f"dataset must be a hardpan.Dataset; got {type(dataset).__name__}")
+                raise InputError(f"must be a hardpan.Dataset; got {type(dataset).__name__}", argument="dataset")
             ids = dataset.ids if ids is None else ids
             labels = dataset.labels if labels is None else labels
             split = dataset.split if split is None else split
@@ -377,7 +382,7 @@ class Recorder:
         outputs = check_dense("outputs", outputs) if is_tensor(outputs) else np.asarray(outputs)
         shape = tuple(outputs.shape)
         if len(shape) not in ((2,) if self._seeds is None else (2, 3)) or shape[-1] != self._store.n_classes:
-            raise InputError(f"outputs must have shape (n, {self._store.n_classes}); got {shape}")
+            raise InputError(f"must have shape (n, {self._store.n_classes}); got {shape}", argument="outputs")
         together = len(shape) == 3
         if together and shape[0] != self._seeds:
             raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
@@ -455,11 +460,11 @@ class Recorder:
 
     def _rows_of(self, ids: NDArray[Any], n: int) -> NDArray[np.int64]:
         if ids.shape != (n,):
-            raise InputError(f"ids must be {n}, one per row of outputs; got shape {ids.shape}")
+            raise InputError(f"must be {n}, one per row of outputs; got shape {ids.shape}", argument="ids")
         try:
             return np.array([self._row_of_id[str(name)] for name in ids.tolist()], dtype=np.int64)
         except KeyError as error:
-            raise InputError(f"ids: {error.args[0]!r} is not among the ids of the recorder") from None
+            raise InputError(f": {error.args[0]!r} is not among the ids of the recorder", argument="ids") from None
 
     @cached_property
     def _row_of_id(self) -> dict[str, int]:
@@ -473,8 +478,9 @@ class Recorder:
         if len(wrong):
             row = rows[wrong[0]]
             raise InputError(
-                f"labels: {self._store.ids[row]} has label {known[row]}, not {labels[wrong[0]]}; rows are out of "
-                "order: pass index (or ids), or do not shuffle"
+                f": {self._store.ids[row]} has label {known[row]}, not {labels[wrong[0]]}; rows are out of "
+                "order: pass index (or ids), or do not shuffle",
+                argument="labels",
             )
 
     def _completes(self, run: int, epoch: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.predictions.results import ImportSummary, StoreInfo, Verification
 from hardpan.report.base import View
 from hardpan.report.sections import Section, Table, columns_of

@@ -280,7 +280,8 @@ class Store(Predictions):
         rows = np.asarray(probs)
         if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
             raise InputError(
-                f"probs must be real numbers of shape (n, {self.n_classes}); got {rows.dtype} of shape {rows.shape}"
+                f"must be real numbers of shape (n, {self.n_classes}); got {rows.dtype} of shape {rows.shape}",
+                argument="probs",
             )
         end = start + len(rows)
         if start % self.block or start < 0 or end > len(self) or (end % self.block and end != len(self)):
@@ -355,11 +356,11 @@ def begin(
     id_array = np.asarray(ids)
     n = len(id_array) if id_array.ndim else 1
     if n == 0:
-        raise InputError("ids must not be empty; give one for each example")
+        raise InputError("must not be empty; give one for each example", argument="ids")
     known = checked_columns(where, n, n_classes, ids=id_array, labels=labels, class_names=class_names, split=split)
     rows = layout.default_block(n, n_classes, np.dtype(dtype).itemsize) if block is None else min(block, n)
     if rows < 1:
-        raise InputError(f"block must be at least 1; got {block}")
+        raise InputError(f"must be at least 1; got {block}", argument="block")
     columns = {"ids": known.ids, "labels": known.labels, "split": known.split}
     hashes = {name: layout.text_hash(values) for name, values in columns.items() if values is not None}
     settings = plain_config(config)
@@ -422,7 +423,7 @@ def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
     try:
         plain = json.loads(json.dumps(dict(config or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise InputError(f"config must consist of JSON values; {error}") from error
+        raise InputError(f"must consist of JSON values; {error}", argument="config") from error
     return dict(plain)
 
 

@@ -103,12 +103,12 @@ class View(Predictions):
 def _each_once(base: Predictions, what: str, values: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
     numbers = np.atleast_1d(np.asarray(values))
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
-        raise InputError(f"{what} must be whole numbers such as [0, 1, 2]; got {values!r}")
+        raise InputError(f"must be whole numbers such as [0, 1, 2]; got {values!r}", argument=what)
     result = tuple(numbers.tolist())
     absent = next((number for number in result if number not in known), None)
     if absent is not None:
         listed = ", ".join(map(str, known)) or "none"
         raise InputError(f"{what}: {base.where} has no {what[:-1]} {absent}; it has {listed}")
     if len(set(result)) < len(result):
-        raise InputError(f"{what} must name each number once; got {', '.join(map(str, result))}")
+        raise InputError(f"must name each number once; got {', '.join(map(str, result))}", argument=what)
     return result

@@ -100,13 +100,15 @@ def assemble(
     """
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
-        raise InputError(f"formats must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}")
+        raise InputError(
+            f"must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}", argument="formats"
+        )
     target = project.root / "set"
     copy = None if out is None else files.as_path("out", out)
     if copy is not None and (copy.resolve() == target.resolve() or _is_copy(copy, target)):
         copy = None
     if copy is not None and copy.exists():
-        raise InputError(f"out: {copy} exists already; give a new folder for the copy")
+        raise InputError(f": {copy} exists already; give a new folder for the copy", argument="out")
     result = _assemble(project, target, formats, author, license_, unreviewed_ok, progress)
     if copy is not None:
         partial = copy.with_name(f".{copy.name}.partial")

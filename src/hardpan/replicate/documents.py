@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import hardpan
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import clean_text
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
@@ -173,7 +173,7 @@ def _bins(sample: Sample) -> list[str]:
 def _formatted(item: Estimate | None) -> str:
     if item is None or item.value != item.value:
         return "not known"
-    text = numbers.plain(item)
+    text = formatting.plain(item)
     return f"{text}, {100 * item.confidence:g} % interval" if item.low < item.high else text
 
 

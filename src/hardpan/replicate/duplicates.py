@@ -202,7 +202,7 @@ def review(
         export: write the pairs without a decision to this CSV file.
     """
     if keep_rest and not learn:
-        raise InputError("keep_rest must be used with learn, which gives the threshold")
+        raise InputError("must be used with learn, which gives the threshold", argument="keep_rest")
     imported = import_decisions(project, decisions) if decisions is not None else None
     threshold = learn_threshold(project) if learn else None
     kept_pairs = keep_below(project, threshold) if keep_rest and threshold is not None else None

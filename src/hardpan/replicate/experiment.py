@@ -186,7 +186,9 @@ def hardest_images(
         return tuple(hardest)
     size = count if count is not None else int(np.ceil(fraction * len(order) - 1e-9))
     if size > len(order):
-        raise InputError(f"count must be at most {len(order):,}, the images to choose from; got {size:,}")
+        raise InputError(
+            f"must be at most {len(order):,}, the images to choose from; got {size:,}", argument="count"
+        )
     return tuple(order[:size])
 
 

@@ -332,8 +332,9 @@ def _target_classes(
     if sorted(names) != sorted(dataset.class_names):
         unmatched = sorted(set(names) ^ set(dataset.class_names)) or names
         raise InputError(
-            f"classes must be those of {dataset.name}, each once ({', '.join(dataset.class_names[:12])}); "
-            f"see {unmatched[0]!r}"
+            f"must be those of {dataset.name}, each once ({', '.join(dataset.class_names[:12])}); "
+            f"see {unmatched[0]!r}",
+            argument="classes",
         )
     by_name = {item.name: item for item in targets}
     for item in targets:
@@ -348,10 +349,10 @@ def _check(config: ProjectConfig) -> None:
         whole_number(key, getattr(config, key), 1)
     if config.positives + config.negatives >= config.grid:
         raise InputError(
-            f"grid must be larger than positives + negatives ({config.positives + config.negatives}); "
-            f"got {config.grid}"
+            f"must be larger than positives + negatives ({config.positives + config.negatives}); got {config.grid}",
+            argument="grid",
         )
     if not 0 < config.lease_seconds < math.inf:
-        raise InputError(f"lease_seconds must be a finite number above 0; got {config.lease_seconds!r}")
+        raise InputError(f"must be a finite number above 0; got {config.lease_seconds!r}", argument="lease_seconds")
     if len(config.classes) < 2:
         raise InputError("a project needs at least two classes: negative controls come from another one")

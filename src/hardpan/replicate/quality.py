@@ -47,10 +47,12 @@ def krippendorff_alpha(
     level = check_confidence(confidence)
     table = whole_numbers("counts", counts)
     if table.ndim != 2 or table.shape[1] < 2:
-        raise InputError(f"counts must be (units, categories) with two categories or more; got shape {table.shape}")
+        raise InputError(
+            f"must be (units, categories) with two categories or more; got shape {table.shape}", argument="counts"
+        )
     table = table[table.sum(axis=1) >= 2]
     if not len(table):
-        raise InputError("counts: no unit has two ratings, so there is nothing to agree on")
+        raise InputError(": no unit has two ratings, so there is nothing to agree on", argument="counts")
     sizes = table.sum(axis=1)
     disagreements = (sizes**2 - (table**2).sum(axis=1)) / (sizes - 1.0)
     value = float(_alpha_values(disagreements.sum(), table.sum(axis=0)[None])[0])
@@ -88,7 +90,7 @@ def beta_interval(
     """
     k, n = whole_numbers("selected", selected), whole_numbers("votes", votes)
     if (k > n).any():
-        raise InputError("selected must not exceed votes")
+        raise InputError("must not exceed votes", argument="selected")
     tail = (1.0 - check_confidence(confidence)) / 2.0
     low = np.where(k == 0, 0.0, special.betaincinv(k + 0.5, n - k + 0.5, tail))
     high = np.where(k == n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, tail))
@@ -139,7 +141,7 @@ def dawid_skene(
     i, w = np.asarray(items, dtype=np.int64), np.asarray(workers, dtype=np.int64)
     yes = np.asarray(answers, dtype=np.float64)
     if not (i.shape == w.shape == yes.shape) or i.ndim != 1 or not len(i):
-        raise InputError("items, workers and answers must be rows of one length, not empty")
+        raise InputError("must be rows of one length, not empty", argument=("items", "workers", "answers"))
     size, crew = int(i.max()) + 1, int(w.max()) + 1
     probability = np.bincount(i, yes, size) / np.maximum(np.bincount(i, minlength=size), 1)
     sensitivity = specificity = np.zeros(crew)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.replicate.assembly import UNREVIEWED, Assembled
 from hardpan.replicate.duplicates import DuplicateSearch, Resolution, ReviewThreshold
@@ -38,10 +38,10 @@ def view(result: Any) -> View:
 def _status(result: ProjectStatus) -> View:
     missing = f", {result.sample_missing:,} missing" if result.sample_missing else ""
     rows = [
-        ("originals", f"{result.originals:,} in {numbers.counted(result.classes, 'class', 'classes')}"),
+        ("originals", f"{result.originals:,} in {formatting.counted(result.classes, 'class', 'classes')}"),
         ("candidates", f"{result.candidates:,}"),
         ("tasks", f"{result.tasks_complete:,} of {result.tasks:,} complete"),
-        ("votes", f"{result.votes:,} by {numbers.counted(result.workers, 'worker')}"),
+        ("votes", f"{result.votes:,} by {formatting.counted(result.workers, 'worker')}"),
         ("sample", f"{result.sample:,} images{missing}" if result.sample or missing else "none yet"),
         ("to review", f"{result.pairs_waiting:,} pairs, {result.reviews_waiting:,} images"),
         ("set", "frozen" if result.frozen else "open"),
@@ -118,7 +118,7 @@ def _votes(result: VoteSummary) -> View:
         lines.append(f"{result.imported:,} votes imported; {result.already_imported:,} had been imported before.")
     if result.exported:
         lines.append(f"{result.exported:,} votes exported.")
-    headline = f"{result.votes:,} votes by {numbers.counted(result.workers, 'worker')}."
+    headline = f"{result.votes:,} votes by {formatting.counted(result.workers, 'worker')}."
     return View(
         "Votes", headline, (Section("Files", tuple(lines)),) if lines else (), columns={"votes": [result.votes]}
     )
@@ -144,7 +144,7 @@ def _quality(result: Quality) -> View:
     )
     tables = (Table("Frequencies", names, rows), *((flagged,) if failing else ()))
     headline = (
-        f"{len(result.flagged)} of {numbers.counted(len(result.workers), 'worker')} fail the hidden controls."
+        f"{len(result.flagged)} of {formatting.counted(len(result.workers), 'worker')} fail the hidden controls."
     )
     frequency = result.frequencies
     charts = (_frequency_chart(result),) if frequency else ()
@@ -174,7 +174,7 @@ def _frequency_chart(result: Quality) -> Chart:
 def _sample(result: Sample) -> View:
     missing = sum(item.missing for item in result.shortfalls)
     headline = (
-        f"{len(result.images):,} images, average selection frequency {numbers.plain(result.average_frequency)}; "
+        f"{len(result.images):,} images, average selection frequency {formatting.plain(result.average_frequency)}; "
         f"{len(result.fills):,} from another bin or sub-class, {missing:,} missing."
     )
     rows = tuple((image.id, image.class_name, image.fill) for image in result.fills)
@@ -260,7 +260,7 @@ def _sweep(result: ThresholdSweep) -> View:
     last = int(np.flatnonzero(result.full_classes == full)[-1])
     headline = (
         f"Up to a threshold of {result.thresholds[last]:.2f} on the selection frequency "
-        f"{numbers.counted(full, 'class has', 'classes have')} all {result.per_class} images; there the average "
+        f"{formatting.counted(full, 'class has', 'classes have')} all {result.per_class} images; there the average "
         f"frequency is {result.average[last]:.2f}."
     )
     if not full:
@@ -272,9 +272,9 @@ def _sweep(result: ThresholdSweep) -> View:
 def _search(result: DuplicateSearch) -> View:
     lines = []
     if result.recall is not None:
-        lines.append(f"The filter before SSIM finds {numbers.estimate(result.recall)} of the nearest images.")
+        lines.append(f"The filter before SSIM finds {formatting.estimate(result.recall)} of the nearest images.")
     if result.close_recall is not None:
-        lines.append(f"Of those with an SSIM of at least 0.6 it finds {numbers.estimate(result.close_recall)}.")
+        lines.append(f"Of those with an SSIM of at least 0.6 it finds {formatting.estimate(result.close_recall)}.")
     names = ("image", "nearest", "where", "l2", "SSIM")
     rows = tuple((p.image, p.other, p.other_split, f"{p.l2:.1f}", f"{p.ssim:.3f}") for p in result.closest)
     table = Table("Most similar pairs that wait for review", names, rows)
@@ -289,7 +289,8 @@ def _search(result: DuplicateSearch) -> View:
 @view.register
 def _threshold(result: ReviewThreshold) -> View:
     headline = (
-        f"A threshold learned from {result.decisions:,} decisions finds {numbers.estimate(result.recall)} of the "
+        f"A threshold learned from {result.decisions:,} decisions finds "
+        f"{formatting.estimate(result.recall)} of the "
         f"removed pairs; {result.undecided_above:,} undecided pairs are above it, {result.undecided_below:,} "
         "below."
     )
@@ -300,7 +301,7 @@ def _threshold(result: ReviewThreshold) -> View:
 def _resolution(result: Resolution) -> View:
     state = " Nothing is left to change." if result.stable else ""
     headline = (
-        f"{numbers.counted(len(result.removed), 'image')} removed, {len(result.added):,} drawn as replacements; "
+        f"{formatting.counted(len(result.removed), 'image')} removed, {len(result.added):,} drawn as replacements; "
         f"{result.undecided:,} "
         f"pairs wait for review.{state}"
     )
@@ -320,7 +321,7 @@ def _resolution(result: Resolution) -> View:
 @view.register
 def _assembled(result: Assembled) -> View:
     lineage = result.lineage
-    classes = numbers.counted(len(lineage.per_class), "class", "classes")
+    classes = formatting.counted(len(lineage.per_class), "class", "classes")
     headline = f"{lineage.images:,} images in {classes} frozen in {result.folder}."
     warnings = (
         () if result.sample is None else limits(result.sample, result.unreviewed_pairs, result.without_final_review)
@@ -337,7 +338,7 @@ def _verified(result: Verified) -> View:
     )
     lines = tuple(f"Problem: {item}" for item in result.problems[:50])
     section = Section("Checks", lines, tables=(Table("", ("check", "result"), rows),))
-    headline = "Verified." if result.ok else f"NOT verified: {numbers.counted(len(result.problems), 'problem')}."
+    headline = "Verified." if result.ok else f"NOT verified: {formatting.counted(len(result.problems), 'problem')}."
     return View("Verification", headline, (section,), columns={"problem": list(result.problems)})
 
 
@@ -367,15 +368,15 @@ def _results(result: ExperimentResults) -> View:
     rows = tuple(
         zip(
             (row.name for row in people.rows),
-            numbers.aligned((row.original for row in people.rows), scale=100),
-            numbers.aligned((row.new for row in people.rows), scale=100),
+            formatting.aligned((row.original for row in people.rows), scale=100),
+            formatting.aligned((row.new for row in people.rows), scale=100),
             (round(100 * row.gap, 1) for row in people.rows),
             strict=True,
         )
     )
     names = ("participant", "original, %", "new, %", "gap, points")
     sentence = (
-        f"{numbers.counted(len(people.rows), 'person', 'people')} named the class of the hardest images of both "
+        f"{formatting.counted(len(people.rows), 'person', 'people')} named the class of the hardest images of both "
         f"sets without knowing the set. {people.better_on_original} did better on the original images, "
         f"{people.better_on_new} on the new ones."
     )
@@ -390,12 +391,12 @@ def _results(result: ExperimentResults) -> View:
     section = Section(
         "People on the hardest images", (sentence,), charts=charts, tables=(table,), warnings=warnings
     )
-    headline = f"The average gap, original − new, is {numbers.signed(people.mean_gap)}."
+    headline = f"The average gap, original − new, is {formatting.signed(people.mean_gap)}."
     return View("Human accuracy", headline, (section,), columns=rows_to_columns(names, rows))
 
 
 def _plain(item: Estimate | None) -> str:
-    return "not known yet" if item is None or math.isnan(item.value) else numbers.plain(item)
+    return "not known yet" if item is None or math.isnan(item.value) else formatting.plain(item)
 
 
 def _rounded(value: float) -> float | int | None:

@@ -34,7 +34,7 @@ def largest_remainder(weights: ArrayLike, total: int) -> NDArray[np.int64]:
     """
     values = np.asarray(weights, dtype=np.float64)
     if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
-        raise InputError("weights must be one row of numbers of at least 0, not all 0")
+        raise InputError("must be one row of numbers of at least 0, not all 0", argument="weights")
     exact = values / values.sum() * total
     counts = np.floor(exact + ROUNDING).astype(np.int64)
     remainder = np.round(exact - counts, 9)
@@ -436,7 +436,8 @@ def _histograms(originals: Annotated, min_votes: int, names: list[str]) -> dict[
         frequencies = enough.frequencies[enough.classes == name]
         if not len(frequencies):
             raise InputError(
-                f"originals: class {name!r} has none with {min_votes} votes; annotate more, or lower min_votes"
+                f": class {name!r} has none with {min_votes} votes; annotate more, or lower min_votes",
+                argument="originals",
             )
         shares[name] = tuple(np.bincount(frequency_bins(frequencies), minlength=len(BINS)).tolist())
     return shares

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.report.sections import Chart, fields_of
 
@@ -27,8 +27,8 @@ def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: st
         "curve",
         title,
         rows,
-        f"The Bayes error goes from {numbers.percent(lowest.value)} at temperature {first:g} to "
-        f"{numbers.percent(highest.value)} at {last:g}.",
+        f"The Bayes error goes from {formatting.percent(lowest.value)} at temperature {first:g} to "
+        f"{formatting.percent(highest.value)} at {last:g}.",
         {
             "x_title": "temperature τ",
             "y_title": "Bayes error",

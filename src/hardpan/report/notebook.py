@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.files import clean_text
 from hardpan.report.base import View
 from hardpan.report.palette import LIGHT
@@ -60,4 +60,4 @@ def first_screen(view: View) -> str:
 
 
 def _text(value: str) -> str:
-    return html.escape(numbers.unbroken(clean_text(value, lines=True)), quote=True)
+    return html.escape(formatting.unbroken(clean_text(value, lines=True)), quote=True)

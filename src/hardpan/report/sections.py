@@ -8,7 +8,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.errors import one_of
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -170,7 +170,7 @@ Cell = str | Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """A column of estimates or intervals that are written with equal digits (:func:`hardpan.numbers.aligned`)."""
+    """A column of estimates or intervals with equal digits (:func:`hardpan.formatting.aligned`)."""
 
     cell: Cell
     scale: float = 1.0
@@ -194,7 +194,9 @@ def table_of(title: str, rows: Iterable[Any], columns: Mapping[str, Cell | Align
     for column in columns.values():
         of = column.cell if isinstance(column, Aligned) else column
         values = list(map(attrgetter(of) if isinstance(of, str) else of, listed))
-        cells.append(numbers.aligned(values, column.scale, column.sign) if isinstance(column, Aligned) else values)
+        cells.append(
+            formatting.aligned(values, column.scale, column.sign) if isinstance(column, Aligned) else values
+        )
     return Table(title, tuple(columns), tuple(zip(*cells, strict=True)))
 
 

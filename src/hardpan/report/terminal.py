@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.report.base import View
 
 GAP = 2
@@ -54,7 +54,7 @@ def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
         lines += [_text(sentence) for sentence in section.sentences]
         lines += [_text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
         if section.estimates:
-            rows = [(name, numbers.estimate(item)) for name, item in section.estimates.items()]
+            rows = [(name, formatting.estimate(item)) for name, item in section.estimates.items()]
             lines.append(FittedTable("", ("", "estimate"), rows))
         for item in section.tables:
             lines.append(FittedTable(item.title, item.columns, item.rows[:most_rows]))
@@ -92,7 +92,7 @@ class FittedTable:
         self._title, self._columns = title, tuple(columns)
         by_column = list(zip(*rows, strict=True))
         self._words = [any(isinstance(cell, str) for cell in cells) for cells in by_column]
-        self._rows = list(zip(*map(numbers.column, by_column), strict=True))
+        self._rows = list(zip(*map(formatting.column, by_column), strict=True))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """What fits into the width."""

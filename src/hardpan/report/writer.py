@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import hardpan
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import clean_text, versions_of
 from hardpan.report import charts
@@ -173,7 +173,7 @@ def _with_table(view: View) -> tuple[View, Table | None]:
     if first is None or not first.tables or not view.hero or full or first.charts:
         return view, None
     table, *others = first.tables
-    cells = [numbers.column(cells) for cells in zip(*table.rows, strict=True)]
+    cells = [formatting.column(cells) for cells in zip(*table.rows, strict=True)]
     widths = (
         max(map(len, (*name.split(), *(word for text in column for word in _unbreakable(text)))))
         for name, column in zip(table.columns, cells, strict=False)
@@ -222,7 +222,10 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         for item in section.folded
     ]
     estimates = [
-        (name, {"shown": numbers.estimate(item), "method": item.method, "notes": item.notes, "n": _count(item.n)})
+        (
+            name,
+            {"shown": formatting.estimate(item), "method": item.method, "notes": item.notes, "n": _count(item.n)},
+        )
         for name, item in section.estimates.items()
     ]
     figures = [item for item in charts_open if not item["gallery"]]
@@ -290,7 +293,7 @@ def _table(
         for row in values
     ]
     template = environment.get_template("table.html")
-    texts = list(zip(*(numbers.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
+    texts = list(zip(*(formatting.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
     whole = [list(map(_whole, row)) for row in texts]
     cells = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
     return Markup(template.render(title=title, columns=columns, rows=cells, numeric=numeric, sortable=sortable))
@@ -349,7 +352,7 @@ def _unbroken(value: Any) -> Any:
     # Browsers break a line after a dash, terminals do not: there a range stays together by itself.
     if type(value) is not str:
         return value
-    text = numbers.unbroken(clean_text(value, lines=True)).replace(" = ", "\u00a0=\u00a0")
+    text = formatting.unbroken(clean_text(value, lines=True)).replace(" = ", "\u00a0=\u00a0")
     return _RANGE.sub("–\u2060", text)
 
 

@@ -57,7 +57,9 @@ def paired_bootstrap(
     """
     a, b = right_or_wrong("first", first), right_or_wrong("second", second)
     if a.shape != b.shape or a.ndim != 1 or a.size == 0:
-        raise InputError(f"first and second must be rows of one length; got shapes {a.shape} and {b.shape}")
+        raise InputError(
+            f"must be rows of one length; got shapes {a.shape} and {b.shape}", argument=("first", "second")
+        )
     level = check_confidence(confidence)
     whole_number("resamples", resamples, 2)
     n = a.size
@@ -90,7 +92,7 @@ def holm(p_values: ArrayLike) -> Floats:
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise InputError("p_values must be one row of numbers between 0 and 1")
+        raise InputError("must be one row of numbers between 0 and 1", argument="p_values")
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
@@ -117,7 +119,9 @@ def cohen_kappa(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Estimat
     first: NDArray[Any] = np.asarray(a)
     second: NDArray[Any] = np.asarray(b)
     if first.ndim != 1 or first.shape != second.shape or first.size == 0:
-        raise InputError(f"a and b must be rows of one length; got shapes {first.shape} and {second.shape}")
+        raise InputError(
+            f"must be rows of one length; got shapes {first.shape} and {second.shape}", argument=("a", "b")
+        )
     level = check_confidence(confidence)
     n = first.size
     categories, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
@@ -132,7 +136,7 @@ def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     if array.dtype == np.bool_:
         return cast(NDArray[np.bool_], array)
     if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
-        raise InputError(f"{name} must hold only right (1) and wrong (0)")
+        raise InputError("must hold only right (1) and wrong (0)", argument=name)
     return array.astype(np.bool_)
 
 

@@ -50,7 +50,7 @@ def kendall_tau(
     x, y = _pair(a, b)
     level, n = check_confidence(confidence), len(x)
     if n < 2 and not resample:
-        raise InputError(f"a and b must have one length of at least 2; got {n}")
+        raise InputError(f"must have one length of at least 2; got {n}", argument=("a", "b"))
     sums = pair_sums(x, y)
     means = sums.mean(axis=0)
     if resample and (n < 2 or means[1] == 0 or means[2] == 0):  # no pair is untied: there is no order to agree on
@@ -213,7 +213,7 @@ def _dense(values: Floats) -> NDArray[np.int64]:
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape or x.size == 0:
-        raise InputError(f"a and b must be rows of one length; got {x.shape} and {y.shape}")
+        raise InputError(f"must be rows of one length; got {x.shape} and {y.shape}", argument=("a", "b"))
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("a and b must be finite numbers; got NaN or infinity")
+        raise InputError("must be finite numbers; got NaN or infinity", argument=("a", "b"))
     return x, y

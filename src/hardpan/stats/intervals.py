@@ -101,7 +101,7 @@ def mean(
     """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not len(numbers):
-        raise InputError(f"values must be one row of at least one number; got shape {numbers.shape}")
+        raise InputError(f"must be one row of at least one number; got shape {numbers.shape}", argument="values")
     n = len(numbers)
     error = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
     return normal(
@@ -166,11 +166,11 @@ def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Give counts as float64, or refuse what is not a finite whole number of at least 0."""
     array: NDArray[Any] = np.asarray(values)
     if array.dtype.kind not in "iufb":
-        raise InputError(f"{name} must hold whole numbers; got values of type {array.dtype}")
+        raise InputError(f"must hold whole numbers; got values of type {array.dtype}", argument=name)
     numbers = array.astype(np.float64)
     wrong = ~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))
     if wrong.any():
-        raise InputError(f"{name} must be whole numbers of at least 0; got {array[wrong].flat[0]}")
+        raise InputError(f"must be whole numbers of at least 0; got {array[wrong].flat[0]}", argument=name)
     return numbers
 
 
@@ -180,11 +180,14 @@ def _counts(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.float64
         k, n = np.broadcast_arrays(k, n)
     except ValueError as error:
         raise InputError(
-            f"successes and trials must broadcast; got shapes {np.shape(successes)} and {np.shape(trials)}"
+            f"must broadcast; got shapes {np.shape(successes)} and {np.shape(trials)}",
+            argument=("successes", "trials"),
         ) from error
     if (n < 1).any():
-        raise InputError("trials must be at least 1; got 0")
+        raise InputError("must be at least 1; got 0", argument="trials")
     if (k > n).any():
         where = np.argmax(k > n)
-        raise InputError(f"successes must not exceed trials; got {k.flat[where]:g} of {n.flat[where]:g}")
+        raise InputError(
+            f"must not exceed trials; got {k.flat[where]:g} of {n.flat[where]:g}", argument="successes"
+        )
     return k, n

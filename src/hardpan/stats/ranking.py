@@ -148,16 +148,16 @@ def _separated(j: int, difference: Floats, error: Floats, noise: Floats | None, 
 def _covariance(covariance: ArrayLike, n: int) -> Floats:
     spread = np.asarray(covariance, dtype=np.float64)
     if spread.shape not in ((n,), (n, n)):
-        raise InputError(f"covariance must have shape ({n},) or ({n}, {n}); got {spread.shape}")
+        raise InputError(f"must have shape ({n},) or ({n}, {n}); got {spread.shape}", argument="covariance")
     if not np.isfinite(spread).all() or (np.diag(spread) if spread.ndim == 2 else spread).min() < 0:
-        raise InputError("covariance must be finite with variances of at least 0")
+        raise InputError("must be finite with variances of at least 0", argument="covariance")
     return spread
 
 
 def _vector(values: ArrayLike) -> Floats:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
-        raise InputError(f"values must be one row of numbers; got shape {vector.shape}")
+        raise InputError(f"must be one row of numbers; got shape {vector.shape}", argument="values")
     if not np.isfinite(vector).all():
-        raise InputError("values must be finite numbers; got NaN or infinity")
+        raise InputError("must be finite numbers; got NaN or infinity", argument="values")
     return vector

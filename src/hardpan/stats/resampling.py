@@ -206,7 +206,9 @@ def _columns(columns: ArrayLike) -> Floats:
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) < 2:
-        raise InputError(f"columns must hold at least 2 rows to resample; got shape {np.shape(columns)}")
+        raise InputError(
+            f"must hold at least 2 rows to resample; got shape {np.shape(columns)}", argument="columns"
+        )
     if not np.isfinite(table).all():
-        raise InputError("columns must be finite numbers; got NaN or infinity")
+        raise InputError("must be finite numbers; got NaN or infinity", argument="columns")
     return table

@@ -47,7 +47,9 @@ def risk_coverage(scores: ArrayLike, correct: ArrayLike) -> RiskCoverage:
     """
     values, right = np.asarray(scores, dtype=np.float64), np.asarray(correct)
     if values.ndim != 1 or not values.size or right.shape != values.shape:
-        raise InputError(f"scores and correct must be rows of one length; got {values.shape} and {right.shape}")
+        raise InputError(
+            f"must be rows of one length; got {values.shape} and {right.shape}", argument=("scores", "correct")
+        )
     wrong = (~right.astype(bool)).astype(np.float64)
     order = np.argsort(-values, kind="stable")
     ordered = values[order]

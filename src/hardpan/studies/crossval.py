@@ -120,7 +120,9 @@ def cross_validate(
     config = config or CrossvalConfig()
     sets = read_sets(data, new, config.seed)
     if config.folds > len(sets.train):
-        raise InputError(f"folds must be at most the {len(sets.train)} training examples; got {config.folds}")
+        raise InputError(
+            f"must be at most the {len(sets.train)} training examples; got {config.folds}", argument="folds"
+        )
     folds = (Fold(number, config.folds, config.seed) for number in range(config.folds))
     arrangements: list[Arrangement] = [Everything(), *folds]
     results = run_models(arrangements, config.train, data, new, config.seed, out=out, progress=progress)

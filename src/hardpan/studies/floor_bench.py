@@ -198,7 +198,9 @@ def _check(config: FloorBenchConfig) -> None:
     for name in ("sources", "floors", "sizes", "estimators"):
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
-            raise InputError(f"{name} must name at least one, and none twice; got {', '.join(map(str, values))!r}")
+            raise InputError(
+                f"must name at least one, and none twice; got {', '.join(map(str, values))!r}", argument=name
+            )
     real_number("confidence", config.confidence, "(0, 1)")
     for floor in config.floors:
         real_number("floors", floor, "(0, 0.5)")

@@ -75,7 +75,9 @@ def find_estimator(name: str) -> FloorEstimator:
         return ESTIMATORS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)} or module:function; got {name!r}")
+        raise InputError(
+            f"must be one of {', '.join(ESTIMATORS)} or module:function; got {name!r}", argument="estimator"
+        )
     try:
         function = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

@@ -76,7 +76,7 @@ def find_source(name: str) -> Source:
     if name.startswith("flow:"):
         return functools.partial(_from_flow, name.removeprefix("flow:"))
     if name not in SOURCES:
-        raise InputError(f"source must be one of {', '.join(SOURCES)} or flow:NAME; got {name!r}")
+        raise InputError(f"must be one of {', '.join(SOURCES)} or flow:NAME; got {name!r}", argument="source")
     return SOURCES[name]
 
 

@@ -60,13 +60,15 @@ class CurveConfig:
 
     def __post_init__(self) -> None:
         if not self.models:
-            raise InputError("models must name at least one architecture, such as linear,mlp,convnet")
+            raise InputError("must name at least one architecture, such as linear,mlp,convnet", argument="models")
         if not self.sizes or min(self.sizes) < 20 or len(set(self.sizes)) < len(self.sizes):
-            raise InputError(f"sizes must be different whole numbers of at least 20; got {self.sizes!r}")
+            raise InputError(
+                f"must be different whole numbers of at least 20; got {self.sizes!r}", argument="sizes"
+            )
         for name, least in (("test", 2), ("seeds", 1), ("epochs", 1), ("steps", 1)):
             whole_number(name, getattr(self, name), least)
         if len(set(self.models)) < len(self.models):
-            raise InputError(f"models must be different architectures; got {', '.join(self.models)}")
+            raise InputError(f"must be different architectures; got {', '.join(self.models)}", argument="models")
 
 
 @record

@@ -151,7 +151,9 @@ def train_on_part(
     config = config or PartialConfig()
     sets = read_sets(data, new, config.seed)
     if len(sets.new) < 4:
-        raise InputError(f"new: {sets.new_name} has {len(sets.new)} examples; two halves need at least 4")
+        raise InputError(
+            f": {sets.new_name} has {len(sets.new)} examples; two halves need at least 4", argument="new"
+        )
     kinds = ("original", "new") if config.control else ("new",)
     halves = [WithHalf(split, config.seed, kind) for split in range(config.splits) for kind in kinds]
     arrangements: list[Arrangement] = [Everything(), *halves]

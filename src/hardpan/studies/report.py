@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.report.base import View
 from hardpan.report.sections import (
     Aligned,
@@ -123,7 +123,7 @@ def _crossval(study: CrossvalStudy) -> View:
     )
     splits = [(f"split {k + 1}", [row.splits[k] for row in rows]) for k in range(study.config.folds)]
     named = [("original", [row.original for row in rows]), *splits, ("new", [row.new for row in rows])]
-    columns = [numbers.aligned(items, scale=100) for items in zip(*(items for _, items in named), strict=True)]
+    columns = [formatting.aligned(items, scale=100) for items in zip(*(items for _, items in named), strict=True)]
     cells = tuple(zip((name for name, _ in named), *columns, strict=True))
     section = Section(
         "Does cross-validation predict the new accuracy?",
@@ -217,27 +217,29 @@ def _partial(study: PartialStudy) -> View:
 
 def _partial_sentence(row: PartialRow) -> str:
     text = (
-        f"{row.model}, split {row.split}: {numbers.estimate(row.with_new)} with the half, "
-        f"{numbers.estimate(row.without)} without, a change of {numbers.signed(row.gain)}."
+        f"{row.model}, split {row.split}: {formatting.estimate(row.with_new)} with the half, "
+        f"{formatting.estimate(row.without)} without, a change of {formatting.signed(row.gain)}."
     )
     if row.beyond is not None:
-        text += f" Compared with as many original examples, the new ones add {numbers.signed(row.beyond)}."
+        text += f" Compared with as many original examples, the new ones add {formatting.signed(row.beyond)}."
     return text
 
 
 @view.register
 def _retune(study: RetuneStudy) -> View:
     best, start = study.best, study.start
-    comparisons = numbers.counted(len(study.settings) - 1, "comparison")
+    comparisons = formatting.counted(len(study.settings) - 1, "comparison")
     headline = (
-        f"Of {numbers.counted(len(study.settings), 'setting')} of {study.config.train.model} on {study.data}, "
+        f"Of {formatting.counted(len(study.settings), 'setting')} of {study.config.train.model} on {study.data}, "
         f"{study.better} {'is' if study.better == 1 else 'are'} better than the starting point on the new test set "
         f"({study.new}) after Holm's correction over {comparisons}."
     )
     sentences = [
-        f"The starting point ({_values(start)}) has {numbers.estimate(start.new)} there and the best on the "
-        f"{study.config.choose} set ({_values(best)}) {numbers.estimate(best.new)}: {numbers.signed(best.gain)}.",
-        f"Evaluated on examples that did not choose it, the best setting gains {numbers.signed(study.fair_gain)}.",
+        f"The starting point ({_values(start)}) has {formatting.estimate(start.new)} there and the best on the "
+        f"{study.config.choose} set ({_values(best)}) {formatting.estimate(best.new)}: "
+        f"{formatting.signed(best.gain)}.",
+        "Evaluated on examples that did not choose it, the best setting gains "
+        f"{formatting.signed(study.fair_gain)}.",
     ]
     if study.extended:
         added = ", ".join(f"{_words(name)} {value:g}" for name, value in study.extended)
@@ -254,7 +256,7 @@ def _retune(study: RetuneStudy) -> View:
         warnings.append(f"The best setting is still at an end of the range of {', '.join(study.at_edge)}.")
     diverged = sum(item.diverged for item in study.settings)
     if diverged:
-        warnings.append(f"{numbers.counted(diverged, 'setting')} diverged; their accuracy counts as 0.")
+        warnings.append(f"{formatting.counted(diverged, 'setting')} diverged; their accuracy counts as 0.")
     section = Section(
         "Can other settings recover the drop?",
         tuple(sentences),
@@ -336,15 +338,15 @@ def _learning_curve(curve: LearningCurve) -> View:
     floor = curve.floor.value
     best = min(curve.points, key=lambda point: point.excess.value)
     headline = (
-        f"The lowest possible error on these data is {numbers.percent(floor)}. {best.model} with {best.n:,} "
-        f"examples is closest: {numbers.plain(best.excess, scale=100, unit='points')} above it."
+        f"The lowest possible error on these data is {formatting.percent(floor)}. {best.model} with {best.n:,} "
+        f"examples is closest: {formatting.plain(best.excess, scale=100, unit='points')} above it."
     )
     sentences = tuple(
         f"{law.model}: with ten times the data, {100 * 10**-law.exponent.value:.0f} % "
         f"({100 * 10**-law.exponent.high:.0f}–{100 * 10**-law.exponent.low:.0f} %) of the excess error remains."
         for law in curve.laws
     )
-    excesses = [(p.model, p.n, numbers.plain(p.excess, scale=100, unit="points")) for p in curve.points]
+    excesses = [(p.model, p.n, formatting.plain(p.excess, scale=100, unit="points")) for p in curve.points]
     charts = (
         Chart(
             "lines",
@@ -365,7 +367,7 @@ def _learning_curve(curve: LearningCurve) -> View:
     rows = [
         (model, n, p.error, excess, p.epochs) for (model, n, excess), p in zip(excesses, curve.points, strict=True)
     ]
-    laws = [(law.model, numbers.plain(law.exponent), law.amplitude, law.r2) for law in curve.laws]
+    laws = [(law.model, formatting.plain(law.exponent), law.amplitude, law.r2) for law in curve.laws]
     tables = [
         Table("Trainings", ("architecture", "examples", "error", "above the Bayes error", "epochs"), tuple(rows))
     ]
@@ -392,7 +394,7 @@ def _floor_bench(bench: FloorBench) -> View:
     headline = f"No estimator gave a number on the {_set_count(bench)}."
     if runs:
         headline = (
-            f"{numbers.counted(len(bench.config.estimators), 'estimator')} on {_set_count(bench)}: "
+            f"{formatting.counted(len(bench.config.estimators), 'estimator')} on {_set_count(bench)}: "
             f"{100 * hold / runs:.0f} % of the claims hold."
         )
     failed = {row.estimator: row.failed for row in bench.rows if row.failed}
@@ -439,7 +441,7 @@ def _bench_charts(bench: FloorBench, source: str) -> tuple[Chart, ...]:
 def _set_count(bench: FloorBench) -> str:
     config = bench.config
     count = len(config.sources) * len(config.floors) * len(config.sizes) * config.runs
-    return f"{numbers.counted(count, 'set')} of known floor"
+    return f"{formatting.counted(count, 'set')} of known floor"
 
 
 def bench_markdown(bench: FloorBench) -> str:
@@ -470,10 +472,10 @@ def _which_flow(source: str) -> str:
 
 def _bench_tables(bench: FloorBench, source: str) -> tuple[Table, ...]:
     sizes, largest = bench.config.sizes, max(bench.config.sizes)
-    floors = (numbers.percent(floor) for floor in bench.config.floors)
+    floors = (formatting.percent(floor) for floor in bench.config.floors)
     rows = []
     for group in _grouped(bench, source, largest):
-        values = [numbers.percent(row.mean, max(row.error, row.mean / 30)) if row.runs else "–" for row in group]
+        values = [formatting.percent(row.mean, max(row.error, row.mean / 30)) if row.runs else "–" for row in group]
         seconds = f"{np.median([row.seconds for row in group]):.2g}"
         rows.append((group[0].estimator, _ROLES.get(group[0].role, group[0].role), *values, seconds))
     title = f"Mean value with {largest:,} examples; the column title is the floor"

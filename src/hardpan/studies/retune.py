@@ -84,7 +84,7 @@ class RetuneConfig:
         one_of("choose", self.choose, CHOICES)
         whole_number("extensions", self.extensions, 0)
         if len(self.train.models) != 1:
-            raise InputError(f"model must be one architecture here; got {self.train.model!r}")
+            raise InputError(f"must be one architecture here; got {self.train.model!r}", argument="model")
 
 
 @record

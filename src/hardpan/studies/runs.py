@@ -34,7 +34,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Examples and their class numbers."""
+    """Examples and their class formatting."""
 
     x: NDArray[Any]
     labels: NDArray[np.int64]
@@ -102,7 +102,7 @@ def _sets(data: Source, new: Source | None, seed: int) -> Sets:
     labels = old.require_labels()
     parts = old.splits(seed=seed)
     if not len(parts.test):
-        raise InputError(f"data: {old.name} has no test examples; pass a dataset with a test set")
+        raise InputError(f": {old.name} has no test examples; pass a dataset with a test set", argument="data")
     train = Labelled(old.x, labels).take(np.sort(np.concatenate([parts.train, parts.validation])))
     test = Labelled(old.x, labels).take(parts.test)
     if new is None:
@@ -139,19 +139,21 @@ def _new(old: Dataset, new: Dataset) -> Labelled:
     labels = new.require_labels()
     if new.x.shape[1:] != old.x.shape[1:] or new.x.dtype != old.x.dtype:
         raise InputError(
-            f"new: {new.name} must have examples like {old.name}, {old.x.dtype} {old.x.shape[1:]}; "
-            f"it has {new.x.dtype} {new.x.shape[1:]}"
+            f": {new.name} must have examples like {old.name}, {old.x.dtype} {old.x.shape[1:]}; "
+            f"it has {new.x.dtype} {new.x.shape[1:]}",
+            argument="new",
         )
     if tuple(new.class_names) != tuple(old.class_names):
         raise InputError(
-            f"new: {new.name} must have the classes of {old.name} in the same order; "
-            f"it has {_first_names(new.class_names)}, not {_first_names(old.class_names)}"
+            f": {new.name} must have the classes of {old.name} in the same order; "
+            f"it has {_first_names(new.class_names)}, not {_first_names(old.class_names)}",
+            argument="new",
         )
     whole = Labelled(new.x, labels)
     if new.split is not None and (new.split == "test").any():
         whole = whole.take(np.flatnonzero(new.split == "test"))
     if not len(whole):
-        raise InputError(f"new: {new.name} has no examples")
+        raise InputError(f": {new.name} has no examples", argument="new")
     return whole
 
 
@@ -387,7 +389,7 @@ def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: 
     Example:
         >>> from hardpan import numbers
         >>> same = np.ones(98, dtype=bool)
-        >>> numbers.signed(difference(same, same))
+        >>> formatting.signed(difference(same, same))
         '+0.0 points (−2.0 to +2.0)'
     """
     n = len(first)

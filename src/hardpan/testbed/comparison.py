@@ -173,14 +173,16 @@ class Comparison(Report):
         for item in self.rows:
             if item.model == model:
                 return item
-        raise InputError(f"model must be one of the {len(self.rows)} in the comparison; got {model!r}")
+        raise InputError(f"must be one of the {len(self.rows)} in the comparison; got {model!r}", argument="model")
 
     def line(self, scale: str) -> LineFit:
         """The line on a scale: the one asked for, or the other one."""
         for fit in (self.fit, self.other_fit):
             if fit.scale == scale:
                 return fit
-        raise InputError(f"scale must be {self.fit.scale} or {self.other_fit.scale} here; got {scale!r}")
+        raise InputError(
+            f"must be {self.fit.scale} or {self.other_fit.scale} here; got {scale!r}", argument="scale"
+        )
 
     def compact(self) -> Comparison:
         """The same without bootstrap draws, for JSON."""
@@ -504,7 +506,7 @@ def pairs(
             raise InputError(f"models has {name!r}, which the table does not have")
     names = tuple(dict.fromkeys(models)) or sets.models
     if len(names) < 2:
-        raise InputError("models must name at least two models for a pair; got one")
+        raise InputError("must name at least two models for a pair; got one", argument="models")
     right = side.scores[[sets.models.index(name) for name in names]] == 1.0
     order = np.argsort(-right.mean(axis=1), kind="stable")
     count = len(order)

@@ -53,7 +53,9 @@ def difficulty_from_line(u: ArrayLike, v: ArrayLike, sigma: float, mu: float = 0
     real_number("mu", mu, "(-inf, inf)")
     slope, offset = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
     if (slope <= 0).any():
-        raise InputError(f"u must be above 0 in the difficulty model; got {slope[slope <= 0].flat[0]:g}")
+        raise InputError(
+            f"must be above 0 in the difficulty model; got {slope[slope <= 0].flat[0]:g}", argument="u"
+        )
     variance = (sigma**2 + 1.0) / slope**2 - 1.0
     # A spread of exactly 0 may come back a rounding error below it.
     second = np.sqrt(np.where(variance < -1e-12, np.nan, np.maximum(variance, 0.0)))
@@ -80,7 +82,7 @@ def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
     if fit.scale != "probit":
         raise InputError(f"the difficulty model needs a line on the probit scale; got {fit.scale!r}")
     if len(fit.draws) == 0:
-        raise InputError("fit must hold its draws; this one was made compact: fit again")
+        raise InputError("must hold its draws; this one was made compact: fit again", argument="fit")
     value_mu, value_sigma = difficulty_from_line(fit.slope.value, fit.offset.value, sigma, mu)
     if np.isnan(value_sigma):
         raise InputError(
@@ -178,7 +180,7 @@ def expected_accuracies(
 def _skills(skills: ArrayLike) -> Floats:
     skill = np.asarray(skills, dtype=np.float64)
     if skill.ndim != 1 or skill.size == 0 or not np.isfinite(skill).all():
-        raise InputError(f"skills must be one row of finite numbers; got shape {skill.shape}")
+        raise InputError(f"must be one row of finite numbers; got shape {skill.shape}", argument="skills")
     return skill
 
 

@@ -94,7 +94,9 @@ def discriminate(
     """
     a, b = _features(original, "original"), _features(new, "new")
     if a.shape[1] != b.shape[1]:
-        raise InputError(f"original and new must have features of one size; got {a.shape[1]} and {b.shape[1]}")
+        raise InputError(
+            f"must have features of one size; got {a.shape[1]} and {b.shape[1]}", argument=("original", "new")
+        )
     real_number("test_fraction", test_fraction, "(0, 1)")
     one_of("test", test, ("split", "permutation"))
     whole_number("permutations", permutations, 1)
@@ -184,7 +186,7 @@ def _classifier(classifier: Method | Classifier) -> tuple[Classifier, str]:
         return _logistic, "logistic regression on standardised features"
     if classifier == "lda":
         return _lda, "linear discriminant analysis with shrinkage"
-    raise InputError(f"classifier must be 'logistic', 'lda' or a function; got {classifier!r}")
+    raise InputError(f"must be 'logistic', 'lda' or a function; got {classifier!r}", argument="classifier")
 
 
 def _logistic(x: Floats, which: NDArray[np.int64], judged: Floats) -> NDArray[Any]:
@@ -208,10 +210,12 @@ def _lda(x: Floats, which: NDArray[np.int64], judged: Floats) -> NDArray[Any]:
 def _features(values: ArrayLike, name: str) -> Floats:
     array: NDArray[Any] = np.asarray(values)
     if array.ndim < 2 or array.dtype.kind not in "biuf":
-        raise InputError(f"{name} must be numbers, one row per example; got shape {array.shape} of {array.dtype}")
+        raise InputError(
+            f"must be numbers, one row per example; got shape {array.shape} of {array.dtype}", argument=name
+        )
     flat = array.reshape(len(array), -1).astype(np.float64)
     if not np.isfinite(flat).all():
-        raise InputError(f"{name} must be finite; got NaN or infinity; remove or replace these examples")
+        raise InputError("must be finite; got NaN or infinity; remove or replace these examples", argument=name)
     return flat
 
 

@@ -138,7 +138,9 @@ def without_duplicates(
         raise InputError("duplicate marks every example; nothing is left to correct by")
     fresh = np.full(len(models), np.nan) if new_accuracy is None else np.asarray(new_accuracy, dtype=np.float64)
     if fresh.shape != (len(models),):
-        raise InputError(f"new_accuracy must be ({len(models)},), one for each model; got shape {fresh.shape}")
+        raise InputError(
+            f"must be ({len(models)},), one for each model; got shape {fresh.shape}", argument="new_accuracy"
+        )
     rows = []
     for name, row, new in zip(models, answers, fresh.tolist(), strict=True):
         whole, rest = _share(row, confidence), _share(row[~marked], confidence)
@@ -199,7 +201,7 @@ def by_frequency(
     models, answers = _answers(outcomes)
     values = _numbers("frequency", frequency, answers.shape[1])
     if values.min() < 0 or values.max() > 1:
-        raise InputError(f"frequency must lie in 0..1; got {values.min():g} to {values.max():g}")
+        raise InputError(f"must lie in 0..1; got {values.min():g} to {values.max():g}", argument="frequency")
     return Breakdown("frequency", _by_bin(models, answers, values, (0.0, *edges, 1.0), confidence))
 
 
@@ -251,11 +253,14 @@ def image_attributes(images: ArrayLike | Sequence[ArrayLike]) -> dict[str, NDArr
             pixels = pixels[:, :, None]
         if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4) or pixels.size == 0:
             raise InputError(
-                f"images must be (H, W), (H, W, 1) or (H, W, 3); image {number} has shape {np.shape(image)}"
+                f"must be (H, W), (H, W, 1) or (H, W, 3); image {number} has shape {np.shape(image)}",
+                argument="images",
             )
         values = pixels[:, :, :3].astype(np.float64) / (255.0 if pixels.dtype == np.uint8 else 1.0)
         if values.min() < 0 or values.max() > 1:
-            raise InputError(f"images must be uint8 or floats in 0..1; image {number} goes to {values.max():g}")
+            raise InputError(
+                f"must be uint8 or floats in 0..1; image {number} goes to {values.max():g}", argument="images"
+            )
         light = values @ _GREY if values.shape[2] == 3 else values[:, :, 0]
         colour = float((values.max(axis=2) - values.min(axis=2)).mean())
         rows.append((float(light.mean()), float(light.std()), 1.0 - colour, float(light.size)))
@@ -294,31 +299,31 @@ def _answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     """Names of the models, and right or wrong, (M, N)."""
     opened = Outcomes.open(outcomes)
     if opened.totals is not None:
-        raise InputError("outcomes must be right or wrong example by example; got counts")
+        raise InputError("must be right or wrong example by example; got counts", argument="outcomes")
     scores = opened.item_scores()
     if not np.isin(scores, (0, 1)).all():
-        raise InputError("outcomes must be 0 and 1 alone, without missing cells")
+        raise InputError("must be 0 and 1 alone, without missing cells", argument="outcomes")
     return opened.models, scores == 1.0
 
 
 def _flags(values: ArrayLike, size: int) -> Booleans:
     array = _labels("duplicate", values, size)
     if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        raise InputError(f"duplicate must hold 0 and 1 alone; got {array.dtype}")
+        raise InputError(f"must hold 0 and 1 alone; got {array.dtype}", argument="duplicate")
     return array.astype(bool)
 
 
 def _numbers(name: str, values: ArrayLike, size: int) -> NDArray[np.float64]:
     array = _labels(name, values, size)
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        raise InputError(f"{name} must hold finite numbers, one for each example")
+        raise InputError("must hold finite numbers, one for each example", argument=name)
     return array.astype(np.float64)
 
 
 def _labels(name: str, values: ArrayLike, size: int) -> NDArray[Any]:
     array: NDArray[Any] = np.asarray(values)
     if array.shape != (size,):
-        raise InputError(f"{name} must be ({size},), one for each example; got shape {array.shape}")
+        raise InputError(f"must be ({size},), one for each example; got shape {array.shape}", argument=name)
     return array
 
 
@@ -416,12 +421,14 @@ def contact_sheet(images: ArrayLike, columns: int = 10, scale: int = 1) -> NDArr
     if pixels.ndim == 3:
         pixels = pixels[:, :, :, None]
     if pixels.ndim != 4 or pixels.shape[3] not in (1, 3) or pixels.size == 0:
-        raise InputError(f"images must be (n, H, W), (n, H, W, 1) or (n, H, W, 3); got shape {np.shape(images)}")
+        raise InputError(
+            f"must be (n, H, W), (n, H, W, 1) or (n, H, W, 3); got shape {np.shape(images)}", argument="images"
+        )
     whole_number("columns", columns, 1)
     whole_number("scale", scale, 1)
     if pixels.dtype != np.uint8:
         if not np.isfinite(pixels).all() or pixels.min() < 0 or pixels.max() > 1:
-            raise InputError("images must be uint8, or floats in 0..1")
+            raise InputError("must be uint8, or floats in 0..1", argument="images")
         pixels = np.rint(pixels * 255).astype(np.uint8)
     pixels = np.broadcast_to(pixels, (*pixels.shape[:3], 3)).repeat(scale, axis=1).repeat(scale, axis=2)
     count, height, width, _ = pixels.shape

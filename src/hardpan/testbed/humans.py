@@ -62,7 +62,7 @@ def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
     """
     matrix = right_or_wrong("right", right)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise InputError(f"right must be (models, examples); got shape {matrix.shape}")
+        raise InputError(f"must be (models, examples); got shape {matrix.shape}", argument="right")
     real_number("fraction", fraction, "(0, 1]")
     by_models = matrix.sum(axis=0)
     order = np.argsort(by_models, kind="stable")
@@ -158,7 +158,9 @@ def _counts(parts: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, s
     for columns in parts:
         for name in ("participant", "set"):
             if name not in columns:
-                raise InputError(f"responses: column {name!r} is missing; the columns are {', '.join(columns)}")
+                raise InputError(
+                    f": column {name!r} is missing; the columns are {', '.join(columns)}", argument="responses"
+                )
         correct, total = _answers(columns)
         if only is not None:
             hard = _is_hard(columns, only)
@@ -173,7 +175,9 @@ def _counts(parts: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, s
 
 def _is_hard(columns: Columns, only: Hardest) -> list[bool]:
     if "example" not in columns:
-        raise InputError("responses: column 'example' (row number in its set) is needed to keep the hardest only")
+        raise InputError(
+            ": column 'example' (row number in its set) is needed to keep the hardest only", argument="responses"
+        )
     rows = {"original": set(only.original.tolist()), "new": set(only.new.tolist())}
     examples = [int(float(value)) for value in columns["example"]]
     return [row in rows.get(str(side), ()) for row, side in zip(examples, columns["set"], strict=True)]
@@ -185,15 +189,17 @@ def _answers(columns: Columns) -> tuple[list[int], list[int]]:
         if "total" in columns:
             return correct, [int(float(value)) for value in columns["total"]]
         if not set(correct) <= {0, 1}:
-            raise InputError("responses: column 'correct' must hold 0 and 1 where there is no column 'total'")
+            raise InputError(
+                ": column 'correct' must hold 0 and 1 where there is no column 'total'", argument="responses"
+            )
         return correct, [1] * len(correct)
     if "response" in columns and "label" in columns:
         pairs = zip(columns["response"], columns["label"], strict=True)
         return [int(str(said) == str(truth)) for said, truth in pairs], [1] * len(columns["label"])
-    raise InputError("responses: need a column 'correct', or 'response' and 'label'")
+    raise InputError(": need a column 'correct', or 'response' and 'label'", argument="responses")
 
 
 def _estimate(correct: int, total: int, confidence: float) -> Estimate:
     if total == 0:
-        raise InputError("responses: a participant answered none of the hardest examples of a set")
+        raise InputError(": a participant answered none of the hardest examples of a set", argument="responses")
     return share(correct, total, confidence)

@@ -168,7 +168,7 @@ def fit_line(
     kind = check_scale(scale)
     x, y = (_accuracies(name, values, kind) for name, values in (("original", original), ("new", new)))
     if x.shape != y.shape:
-        raise InputError(f"original and new must have the same models; got {len(x)} and {len(y)}")
+        raise InputError(f"must have the same models; got {len(x)} and {len(y)}", argument=("original", "new"))
     return _fit([to_scale(x, kind)], [to_scale(y, kind)], (scale,), None, "models", **options)[0]
 
 
@@ -202,9 +202,11 @@ def _fit(
     one_of("interval", interval, INTERVALS)
     one_of("resample", resample, RESAMPLES)
     if resample != "models" and interval == "bca":
-        raise InputError("interval 'bca' is defined for resample='models' only; use 'percentile'")
+        raise InputError("'bca' is defined for resample='models' only; use 'percentile'", argument="interval")
     if x[0].shape[0] < 3:
-        raise InputError(f"original and new must have at least 3 models for a line; got {x[0].shape[0]}")
+        raise InputError(
+            f"must have at least 3 models for a line; got {x[0].shape[0]}", argument=("original", "new")
+        )
     if np.ptp(x[0]) == 0:
         raise InputError("original accuracies must differ between models; all are equal, so no line is defined")
     over_models = bootstrap_lines(np.stack(x), np.stack(y), bootstrap, seed) if resample != "examples" else None
@@ -336,8 +338,8 @@ def _fractions(name: str, values: Any) -> Floats:
     try:
         p = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers; got {values!r}") from error
+        raise InputError(f"must be numbers; got {values!r}", argument=name) from error
     if not np.isfinite(p).all() or (p < 0).any() or (p > 1).any():
         wrong = p[~(np.isfinite(p) & (p >= 0) & (p <= 1))].flat[0]
-        raise InputError(f"{name} must be accuracies in 0..1; got {wrong:g}: divide percentages by 100")
+        raise InputError(f"must be accuracies in 0..1; got {wrong:g}: divide percentages by 100", argument=name)
     return p

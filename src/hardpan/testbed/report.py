@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
@@ -98,7 +98,7 @@ def _(result: FitReport) -> View:
     if result.excluded:
         sentences.append(f"Left out: {', '.join(result.excluded)}.")
     if result.difficulty is not None:
-        mean, spread = numbers.plain(result.difficulty.mu), numbers.plain(result.difficulty.sigma)
+        mean, spread = formatting.plain(result.difficulty.mu), formatting.plain(result.difficulty.sigma)
         notes = "; ".join(result.difficulty.notes)
         sentences.append(f"Difficulty of the new set: mean {mean}, spread {spread}; {notes}.")
     columns = columns_of(
@@ -138,7 +138,7 @@ def _(result: Pairs) -> View:
         p_holm="p_holm",
     )
     best = [row for row in result.rows if row.first == result.rows[0].first][:MOST_PAIRS]
-    listed = (f"{row.second} {numbers.signed(row.difference)}" for row in best)
+    listed = (f"{row.second} {formatting.signed(row.difference)}" for row in best)
     chart = Chart(
         "deviations",
         f"{best[0].first} minus each other model",
@@ -185,7 +185,7 @@ def _(result: Strategies) -> View:
 
 
 def _selected(row: Strategy) -> str:
-    return numbers.NOTHING if row.selection_frequency is None else f"{row.selection_frequency:.2f}"
+    return formatting.NOTHING if row.selection_frequency is None else f"{row.selection_frequency:.2f}"
 
 
 @view.register
@@ -251,7 +251,7 @@ def _remainders(result: Decomposition) -> Chart:
 
 
 def _returns(result: Decomposition) -> str:
-    slope = numbers.plain(result.linear.slope)
+    slope = formatting.plain(result.linear.slope)
     if result.returns == "not diminishing":
         return (
             f"No diminishing returns: one point on the original set corresponds to {slope} points on the new one."
@@ -267,7 +267,7 @@ def _returns(result: Decomposition) -> str:
 
 
 def _spread(result: Decomposition) -> str:
-    slope = numbers.plain(result.probit.slope)
+    slope = formatting.plain(result.probit.slope)
     if result.spread == "larger":
         return (
             f"Probit slope {slope}: the new set has the larger spread of difficulty; this is no sign of adaptivity."
@@ -291,7 +291,7 @@ def _(result: Humans) -> View:
     )
     headline = (
         f"{result.better_on_original} people did better on the original set, {result.better_on_new} on the new "
-        f"one; the mean gap is {numbers.signed(result.mean_gap)}."
+        f"one; the mean gap is {formatting.signed(result.mean_gap)}."
     )
     sentences = (f"Interval: {result.mean_gap.method}.",)
     columns = columns_of(result.rows, participant="name", original="original.value", new="new.value", gap="gap")
@@ -368,8 +368,8 @@ def _(result: Discrimination) -> View:
     able = "distinguishes" if result.p_value < 1 - result.accuracy.confidence else "does not distinguish"
     headline = (
         f"{result.classifier[:1].upper()}{result.classifier[1:]} {able} the two sets: "
-        f"{numbers.estimate(result.accuracy)} of {result.test:,} held-out examples are right, p = "
-        f"{numbers.p_value(result.p_value)}."
+        f"{formatting.estimate(result.accuracy)} of {result.test:,} held-out examples are right, p = "
+        f"{formatting.p_value(result.p_value)}."
     )
     balanced = f"over {result.classes} classes" if result.classes else "in size"
     sentences = (
@@ -423,13 +423,13 @@ def _(result: Breakdown) -> View:
     by_model: dict[str, dict[str, Estimate]] = {}
     for row in result.rows:
         by_model.setdefault(row.model, {})[row.group] = row.accuracy
-    cells = [numbers.aligned((values[group] for values in by_model.values()), scale=100) for group in groups]
+    cells = [formatting.aligned((values[group] for values in by_model.values()), scale=100) for group in groups]
     table = Table("Accuracies in percent", ("model", *groups), tuple(zip(by_model, *cells, strict=True)))
     means = {group: float(np.mean([values[group].value for values in by_model.values()])) for group in groups}
     best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     headline = (
         f"By {result.by}, the mean accuracy of {len(by_model)} models is highest for {best} "
-        f"({numbers.percent(means[best])}) and lowest for {worst} ({numbers.percent(means[worst])})."
+        f"({formatting.percent(means[best])}) and lowest for {worst} ({formatting.percent(means[worst])})."
     )
     columns = columns_of(result.rows, "model", "group", "accuracy.value", low="accuracy.low", high="accuracy.high")
     return View(f"Accuracy by {result.by}", headline, (Section("Models", tables=(table,)),), columns=columns)
@@ -460,11 +460,11 @@ def _(result: CommonErrors) -> View:
 def _(result: OneScale) -> View:
     verdict = "Nothing refutes" if result.p_value >= 0.05 else "These scores refute"
     verdict += " that the same skills explain both test sets"
-    p, stretched = numbers.p_value(result.p_value), numbers.p_value(result.stretch_p_value)
+    p, stretched = formatting.p_value(result.p_value), formatting.p_value(result.stretch_p_value)
     headline = f"{verdict}: χ² = {result.statistic:.1f}, {result.degrees} degrees of freedom, p = {p}."
     sentences = (
         f"Skills differ by {result.disagreement:.3f} beyond their errors (probit units, root mean square).",
-        f"Stretch of the new scale: {numbers.plain(result.stretch)}; with it p = {stretched}.",
+        f"Stretch of the new scale: {formatting.plain(result.stretch)}; with it p = {stretched}.",
         f"Spread of difficulty: {result.spread_original:.2f} and {result.spread_new:.2f}; the new set is harder by "
         f"{result.shift:.2f}.",
         f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.".replace("-", "−"),
@@ -476,7 +476,7 @@ def _(result: OneScale) -> View:
         headline,
         (Section("Scale", sentences, charts=figures),),
         columns=columns,
-        size=numbers.counted(result.degrees + 1, "model"),
+        size=formatting.counted(result.degrees + 1, "model"),
     )
 
 
@@ -548,7 +548,7 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
     gap, rows = report.mean_gap, report.rows
     moved = sum(row.delta_rank != 0 for row in rows)
     verb = "lose" if gap.value >= 0 else "gain"
-    drop = numbers.plain(_absolute(gap, gap.value), scale=100, unit="points")
+    drop = formatting.plain(_absolute(gap, gap.value), scale=100, unit="points")
     over_models = _absolute(report.gap_over_models, gap.value)
     return (
         f"{len(rows):,} models {verb} {drop} on average from the original to the new test set "
@@ -556,7 +556,7 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
         f"{_kind(gap.confidence, report.evidence)}; for other models on these two test sets it is "
         f"{100 * over_models.low:.1f} to {_plain_points(over_models.high)}.",
         f"Ranks change for {moved:,} of {len(rows):,} models; Kendall's τ between the two orders is "
-        f"{numbers.plain(report.kendall)}.",
+        f"{formatting.plain(report.kendall)}.",
     )
 
 
@@ -586,7 +586,8 @@ def line_sentence(fit: LineFit) -> str:
     if not fit.defined:
         return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
     return (
-        f"On the {fit.scale} scale the new accuracy is the original one times {numbers.plain(fit.slope)}, with an "
+        f"On the {fit.scale} scale the new accuracy is the original one times "
+        f"{formatting.plain(fit.slope)}, with an "
         f"offset of {_offset(fit)}; {_level(fit.slope.confidence)} intervals, {fit.n:,} models, r² = {fit.r2:.3f}."
     )
 
@@ -672,7 +673,7 @@ def _dates(report: Comparison) -> tuple[Chart, ...]:
 
 
 def _per_year(change: Estimate) -> str:
-    return numbers.signed(change, unit="points per year")
+    return formatting.signed(change, unit="points per year")
 
 
 def _slope(report: Comparison, original: str, new: str) -> Chart:
@@ -726,18 +727,18 @@ def _group_tables(report: Comparison | FitReport) -> tuple[Table, ...]:
 def _summary(report: Comparison) -> Table:
     gap = report.mean_gap
     rows = [
-        ("mean drop, for fresh test sets", numbers.signed(gap), gap.method),
-        ("mean drop, over models", numbers.signed(report.gap_over_models), report.gap_over_models.method),
-        ("Kendall's τ of the two orders", numbers.plain(report.kendall), report.kendall.method),
+        ("mean drop, for fresh test sets", formatting.signed(gap), gap.method),
+        ("mean drop, over models", formatting.signed(report.gap_over_models), report.gap_over_models.method),
+        ("Kendall's τ of the two orders", formatting.plain(report.kendall), report.kendall.method),
     ]
     for fit in (report.fit, report.other_fit):
-        rows.append((f"slope, {fit.scale} scale", numbers.plain(fit.slope), fit.slope.method))
+        rows.append((f"slope, {fit.scale} scale", formatting.plain(fit.slope), fit.slope.method))
         rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
     return Table("The numbers", ("number", f"value and {_level(gap.confidence)} interval", "method"), tuple(rows))
 
 
 def _offset(fit: LineFit) -> str:
-    return numbers.signed(fit.offset) if fit.scale == "linear" else numbers.plain(fit.offset)
+    return formatting.signed(fit.offset) if fit.scale == "linear" else formatting.plain(fit.offset)
 
 
 def _role(row: ModelRow) -> str:
@@ -749,7 +750,7 @@ def _plain_points(value: float) -> str:
 
 
 def _points(value: float) -> str:
-    return numbers.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}".replace("-", "−")
+    return formatting.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}".replace("-", "−")
 
 
 def _percent(value: float) -> str:

@@ -84,13 +84,15 @@ def strategies(
         [-0.17, 0.02]
     """
     if not isinstance(tables, Mapping) or not tables:
-        raise InputError("tables must have at least one new test set by name")
+        raise InputError("must have at least one new test set by name", argument="tables")
     stated = dict(frequencies or {})
     for name in stated:
         if name not in tables:
             raise InputError(f"frequencies names {name!r}, which is none of the sets {', '.join(tables)}")
         if not 0.0 <= float(stated[name]) <= 1.0:
-            raise InputError(f"frequencies: the frequency of {name} must lie in 0..1; got {stated[name]!r}")
+            raise InputError(
+                f": the frequency of {name} must lie in 0..1; got {stated[name]!r}", argument="frequencies"
+            )
     sets: dict[str, dict[str, TwoSets]] = {}
     for metric in METRICS:
         with contextlib.suppress(InputError):
@@ -126,7 +128,7 @@ def _negated(gap: Estimate) -> Estimate:
 def _shared(parts: Mapping[str, TwoSets], metric: str) -> tuple[str, ...]:
     shared = set.intersection(*(set(item.models) for item in parts.values()))
     if len(shared) < 2:
-        raise InputError(f"tables must share at least 2 models for {metric}; they share {len(shared)}")
+        raise InputError(f"must share at least 2 models for {metric}; they share {len(shared)}", argument="tables")
     return tuple(sorted(shared))
 
 

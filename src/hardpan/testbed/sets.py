@@ -246,7 +246,9 @@ def two_sets(
     """
     if isinstance(original, TwoSets):
         if metric not in (None, original.metric):
-            raise InputError(f"metric: the sets were read as {original.metric}; got {metric!r}: leave it out")
+            raise InputError(
+                f": the sets were read as {original.metric}; got {metric!r}: leave it out", argument="metric"
+            )
         return original
     if new is None and isinstance(original, (list, tuple)) and len(original) == 2:
         original, new = original if not isinstance(original[0], dict) else (original, None)
@@ -321,7 +323,9 @@ def _open(source: Any, options: Mapping[str, Any], totals: Any) -> _Opened:
 def _refuse_metric(options: Mapping[str, Any], where: str) -> None:
     """Right and wrong of first answers know no other metric."""
     if options.get("metric") not in (None, "top1"):
-        raise InputError(f"metric: {where} says right or wrong only; got {options['metric']!r}: leave it out")
+        raise InputError(
+            f": {where} says right or wrong only; got {options['metric']!r}: leave it out", argument="metric"
+        )
 
 
 def store_outcomes(path: Path) -> Outcomes:
@@ -546,7 +550,7 @@ def decimal_year(value: Any) -> float:
         year_number = 0.0
     if 1900 <= year_number <= 2200:
         return year_number
-    raise InputError(f"date must be a year or YYYY-MM-DD; got {text!r}")
+    raise InputError(f"must be a year or YYYY-MM-DD; got {text!r}", argument="date")
 
 
 def excluded_rows(
@@ -572,6 +576,6 @@ def excluded_rows(
             raise InputError("groups needs a column 'group', which the table does not have")
         for name in groups:
             if name not in known:
-                raise InputError(f"groups must be among {', '.join(known)}; got {name!r}")
+                raise InputError(f"must be among {', '.join(known)}; got {name!r}", argument="groups")
         out |= np.array([name not in groups for name in group], dtype=np.bool_)
     return out

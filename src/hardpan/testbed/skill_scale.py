@@ -107,11 +107,12 @@ def one_scale(original: ArrayLike, new: ArrayLike, *, models: Sequence[str] = ()
     size = len(first.skills)
     if size != len(second.skills) or size < 3:
         raise InputError(
-            f"original and new must have the same 3 or more models; got {size} and {len(second.skills)}"
+            f"must have the same 3 or more models; got {size} and {len(second.skills)}",
+            argument=("original", "new"),
         )
     names = tuple(map(str, models)) or tuple(str(number) for number in range(1, size + 1))
     if len(names) != size:
-        raise InputError(f"models must be the names of the {size} models; got {len(names)}")
+        raise InputError(f"must be the names of the {size} models; got {len(names)}", argument="models")
     a, b = first.skills[:-1], second.skills[:-1]  # skills have mean 0: the last follows from the others
     va, vb = first.covariance[:-1, :-1], second.covariance[:-1, :-1]
 
@@ -207,14 +208,17 @@ def _check(name: str, right: ArrayLike) -> NDArray[np.uint8]:
     matrix: NDArray[Any] = np.asarray(right)
     if matrix.ndim != 2 or min(matrix.shape) < 2 or matrix.shape[0] > matrix.shape[1]:
         raise InputError(
-            f"{name} must be models × examples, 2 or more models, no fewer examples than models; got {matrix.shape}"
+            f"must be models × examples, 2 or more models, no fewer examples than models; got {matrix.shape}",
+            argument=name,
         )
     if matrix.dtype.kind not in "biuf":
-        raise InputError(f"{name} must have 0, 1 and NaN only; got {matrix.dtype}: compare predictions with labels")
+        raise InputError(
+            f"must have 0, 1 and NaN only; got {matrix.dtype}: compare predictions with labels", argument=name
+        )
     tried = ~np.isnan(matrix) if matrix.dtype.kind == "f" else np.ones(matrix.shape, dtype=bool)
     wrong = tried & (matrix != 0) & (matrix != 1)
     if wrong.any():
-        raise InputError(f"{name} must have 0, 1 and NaN only; got {matrix[wrong][0]}")
+        raise InputError(f"must have 0, 1 and NaN only; got {matrix[wrong][0]}", argument=name)
     answers = np.where(tried, matrix == 1, MISSING).astype(np.uint8)
     for axis, what in ((1, "model"), (0, "example")):
         empty = (answers == MISSING).all(axis=axis)

@@ -135,7 +135,7 @@ def _first_of_batch(module: Any, batch: Any) -> Any:
 
 def _logits_of_mapping(model: Any, batch: Any) -> Any:
     if not isinstance(batch, dict):
-        raise InputError("batches must be mappings of tensors; give forward= for another form")
+        raise InputError("must be mappings of tensors; give forward= for another form", argument="batches")
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "label", "label_ids")}
     return model(**inputs).logits
 

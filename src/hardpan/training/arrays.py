@@ -74,7 +74,7 @@ def fit_arrays(
     """
     config = changed(config, changes)
     if len(config.models) != 1:
-        raise InputError(f"model must be one architecture here; got {config.model!r}")
+        raise InputError(f"must be one architecture here; got {config.model!r}", argument="model")
     train, predicted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
     check_size(train)
     check_size(predicted, "evaluate")
@@ -82,7 +82,9 @@ def fit_arrays(
     values, classes = checked_targets(targets, len(train), n_classes)
     seen, parts, labels = _evaluated(predicted, validation, classes)
     if train.shape[1:] != seen.shape[1:]:
-        raise InputError(f"evaluate must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}")
+        raise InputError(
+            f"must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}", argument="evaluate"
+        )
     if config.patience and not parts:
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
     grouped = None if groups is None else group_numbers(np.asarray(groups), len(train), "groups")

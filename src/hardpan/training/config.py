@@ -104,16 +104,20 @@ class TrainConfig:
             one_of(name, getattr(self, name), allowed)
         if not isinstance(self.model, str) or not self.models:
             raise InputError(
-                f"model must name an architecture, such as resnet18, or several with commas; got {self.model!r}"
+                f"must name an architecture, such as resnet18, or several with commas; got {self.model!r}",
+                argument="model",
             )
         for name in self.models:
             if self.models.count(name) > 1:
                 raise InputError(
-                    f"model must name each architecture once; got {self.model!r}: raise seeds for more runs"
+                    f"must name each architecture once; got {self.model!r}: raise seeds for more runs",
+                    argument="model",
                 )
         for name in ("objective_options", "model_options"):
             if not isinstance(getattr(self, name), Mapping):
-                raise InputError(f"{name} must map names to values, such as {{}}; got {getattr(self, name)!r}")
+                raise InputError(
+                    f"must map names to values, such as {{}}; got {getattr(self, name)!r}", argument=name
+                )
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -152,8 +156,9 @@ def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConf
     """
     if config is not None and not isinstance(config, TrainConfig):
         raise InputError(
-            f"config must be a TrainConfig, such as TrainConfig(model='mlp', epochs=3); got {config!r}: settings "
-            "can also be passed by name, train(..., epochs=3)"
+            f"must be a TrainConfig, such as TrainConfig(model='mlp', epochs=3); got {config!r}: settings "
+            "can also be passed by name, train(..., epochs=3)",
+            argument="config",
         )
     known = [item.name for item in dataclasses.fields(TrainConfig)]
     for name in changes:

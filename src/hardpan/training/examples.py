@@ -85,9 +85,11 @@ def shaped(x: NDArray[Any]) -> NDArray[Any]:
     """
     x = np.asarray(x)
     if x.dtype.kind not in "uifb":
-        raise InputError(f"x must hold numbers; got {x.dtype}")
+        raise InputError(f"must hold numbers; got {x.dtype}", argument="x")
     if x.ndim not in (2, 3, 4) or 0 in x.shape:
-        raise InputError(f"x must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}")
+        raise InputError(
+            f"must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}", argument="x"
+        )
     return x[..., None] if x.ndim == 3 else x
 
 
@@ -111,8 +113,9 @@ def check_size(x: NDArray[Any], what: str = "x") -> None:
         if len(far):  # NaN and infinity are another's to refuse
             row, column = far[0]
             raise InputError(
-                f"{what} must hold numbers within ±{LARGEST:g} (models are trained in single precision); row "
-                f"{start + row} holds {block.reshape(len(block), -1)[row, column]:g}: rescale the features"
+                f"must hold numbers within ±{LARGEST:g} (models are trained in single precision); row "
+                f"{start + row} holds {block.reshape(len(block), -1)[row, column]:g}: rescale the features",
+                argument=what,
             )
 
 
@@ -151,7 +154,7 @@ def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Nor
         square += ((x[rows[start : start + _BLOCK]].astype(np.float64) - mean) ** 2).sum(axis=axes)
     spread = np.sqrt(square / count)
     if not np.isfinite(spread).all():
-        raise InputError("x must hold finite numbers; some training examples hold NaN or infinity")
+        raise InputError("must hold finite numbers; some training examples hold NaN or infinity", argument="x")
     varies = spread > 1e-6 * max(float(spread.max()), 1e-300)
     return Normalization(mean.astype(np.float32), np.where(varies, 1 / np.where(varies, spread, 1), 1).astype("f4"))
 
@@ -169,7 +172,7 @@ def checked_targets(targets: ArrayLike, n: int, n_classes: int | None) -> tuple[
     """Targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
     values = np.asarray(targets)
     if values.ndim not in (1, 2) or len(values) != n:
-        raise InputError(f"targets must have shape ({n},) or ({n}, C); got {values.shape}")
+        raise InputError(f"must have shape ({n},) or ({n}, C); got {values.shape}", argument="targets")
     if values.ndim == 2:
         soft = values.astype(np.float32)
         if not (np.isfinite(soft).all() and (soft >= 0).all() and np.allclose(soft.sum(1), 1, atol=1e-3)):

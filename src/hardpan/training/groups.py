@@ -52,9 +52,10 @@ def check_subset(groups: Groups, numbers: NDArray[np.int64] | None, split: Split
     if named in (0, len(split.train)):
         what = "no" if named == 0 else "every"
         raise InputError(
-            f"groups: the subset {groups} names {what} training example ({int(numbers.sum()):,} examples, "
+            f": the subset {groups} names {what} training example ({int(numbers.sum()):,} examples, "
             f"{named:,} of the {len(split.train):,} that are trained on); give one that holds some of them, cut by "
-            "hardpan confusion subset with --split train or all"
+            "hardpan confusion subset with --split train or all",
+            argument="groups",
         )
 
 
@@ -107,6 +108,6 @@ def group_numbers(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
     """The group numbers of n examples, or refuse them; ``what`` names them in messages."""
     if values.shape != (n,) or values.dtype.kind not in "iu" or (values < 0).any():
         raise InputError(
-            f"{what} must be {n} whole numbers of at least 0; got {values.dtype} of shape {values.shape}"
+            f"must be {n} whole numbers of at least 0; got {values.dtype} of shape {values.shape}", argument=what
         )
     return values.astype(np.int64)

@@ -146,10 +146,12 @@ def weights(state: State) -> Tensor:
 def checked_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many rows each group has, (G,); refuses numbers that are not 0..G−1, each at least once."""
     if groups.ndim != 1 or not len(groups) or groups.dtype.kind not in "iu":
-        raise InputError(f"groups must be whole numbers of shape (N,); got {groups.dtype} {groups.shape}")
+        raise InputError(
+            f"must be whole numbers of shape (N,); got {groups.dtype} {groups.shape}", argument="groups"
+        )
     if groups.min() < 0:
         row = int(np.flatnonzero(groups < 0)[0])
-        raise InputError(f"groups must be numbers 0, 1, ...; row {row} has {groups[row]}")
+        raise InputError(f"must be numbers 0, 1, ...; row {row} has {groups[row]}", argument="groups")
     sizes = np.bincount(groups)
     if not sizes.all():
         empty = int(np.flatnonzero(sizes == 0)[0])
@@ -289,7 +291,9 @@ def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[Rows, Ro
     numbers = np.asarray(groups)
     sizes = checked_groups(numbers)
     if len(numbers) != n_rows:
-        raise InputError(f"groups must be ({n_rows},), one for each training row; got shape {numbers.shape}")
+        raise InputError(
+            f"must be ({n_rows},), one for each training row; got shape {numbers.shape}", argument="groups"
+        )
     if len(sizes) < 2:
         raise InputError(f"objective {name} needs at least 2 groups; all rows are in group 0; use erm")
     return numbers.astype(np.int64), sizes

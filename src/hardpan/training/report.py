@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hardpan.numbers import counted
+from hardpan.formatting import counted
 from hardpan.report.base import View
 from hardpan.report.sections import Section, Table
 from hardpan.training.running import Trained

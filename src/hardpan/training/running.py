@@ -161,7 +161,9 @@ def train(
 
 def _store_path(out: str | os.PathLike[str]) -> str:
     if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
-        raise InputError(f"out must name a folder or an fsspec address for the predictions; got {out!r}")
+        raise InputError(
+            f"must name a folder or an fsspec address for the predictions; got {out!r}", argument="out"
+        )
     text = os.fspath(out).removeprefix("file://")
     return text if "://" in text else str(Path(text).absolute())
 
@@ -177,7 +179,8 @@ def _runs(
 ) -> list[Run]:
     if lockstep and config.patience:
         raise InputError(
-            f"patience must be 0 with scalars_only, since seeds in lockstep end together; got {config.patience}"
+            f"must be 0 with scalars_only, since seeds in lockstep end together; got {config.patience}",
+            argument="patience",
         )
     folder, shape = _models_folder(weights, out), shaped(loaded.x).shape[1:]
     together = [tuple(range(config.seeds))] if lockstep else [(seed,) for seed in range(config.seeds)]
@@ -198,12 +201,14 @@ def _runs(
 
 def _models_folder(weights: str | os.PathLike[str] | None, out: str) -> Path:
     if weights is None and "://" in out:
-        raise InputError(f"weights must name a local folder for the models, since out is {out!r}")
+        raise InputError(f"must name a local folder for the models, since out is {out!r}", argument="weights")
     if weights is not None and not isinstance(weights, (str, os.PathLike)):
-        raise InputError(f"weights must name a local folder for the models; got {weights!r}")
+        raise InputError(f"must name a local folder for the models; got {weights!r}", argument="weights")
     folder = f"{out.rstrip('/')}-models" if weights is None else os.fspath(weights).removeprefix("file://")
     if "://" in folder:
-        raise InputError(f"weights must name a local folder for the models, not an address; got {folder!r}")
+        raise InputError(
+            f"must name a local folder for the models, not an address; got {folder!r}", argument="weights"
+        )
     return Path(folder).absolute()
 
 
@@ -221,7 +226,9 @@ def _check_settings(run: Run, split: Split) -> None:
     while not os.path.lexists(folder):
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"weights: {folder} is not a writable folder; choose another one for the models")
+        raise InputError(
+            f": {folder} is not a writable folder; choose another one for the models", argument="weights"
+        )
 
 
 def _checked_openers(runs: Sequence[Run], loaded: Dataset, split: Split) -> dict[str, Callable[[], Recorder]]:

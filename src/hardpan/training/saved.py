@@ -145,8 +145,9 @@ def predict(
     examples = examples_on(x, result.normalization, target)
     if examples.input_shape != result.input_shape:
         raise InputError(
-            f"data must hold examples of shape {result.input_shape} (channels first), as the model was trained on; "
-            f"got {examples.input_shape}"
+            f"must hold examples of shape {result.input_shape} (channels first), as the model was trained on; "
+            f"got {examples.input_shape}",
+            argument="data",
         )
     precision = devices.choose_precision(precision, target)
     with torch.no_grad(), devices.matrix_precision(precision, target):

@@ -30,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
         >>> listener.close()
     """
     if not 0 <= port <= 65535:  # the system would take another one, modulo 65536
-        raise InputError(f"port must be a number from 0 to 65535; got {port}")
+        raise InputError(f"must be a number from 0 to 65535; got {port}", argument="port")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

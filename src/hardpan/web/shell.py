@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.errors import HardpanError
 from hardpan.files import clean_text
 
@@ -56,7 +56,7 @@ class Shell:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            points=points, plain=numbers.plain, estimate=numbers.estimate, signed=numbers.signed
+            points=points, plain=formatting.plain, estimate=formatting.estimate, signed=formatting.signed
         )
         self._environment.globals.update(site=name, static=self.static_address)
         self._versions: dict[str, str] = {}

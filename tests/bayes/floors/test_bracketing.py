@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.naive_bayes import GaussianNB
 
-from hardpan import Dataset, Predictions, bayes, files, numbers, stats
+from hardpan import Dataset, Predictions, bayes, files, formatting, stats
 from hardpan.bayes.floors.bracketing import floor_of, of_the_best, prepare
 from hardpan.errors import InputError
 
@@ -53,7 +53,7 @@ def test_the_bracket_contains_the_known_error(everything):
     alone, chosen = everything.best.estimate, everything.best_error
     assert chosen.low < alone.low <= alone.value == chosen.value < 0.2
     assert alone.high < chosen.high
-    assert numbers.estimate(chosen) in everything.headline
+    assert formatting.estimate(chosen) in everything.headline
 
 
 def test_every_entry_is_there_with_its_role(everything):

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
 from hardpan.auditing.report.problems import few
 from hardpan.bayes.floors import report as floors
@@ -54,7 +54,7 @@ def comparison_view(found: AuditComparison) -> View:
     if found.stability:
         sections.append(_stability(found.stability))
     return View(
-        title=f"Comparison of {numbers.listed(found.names)}",
+        title=f"Comparison of {formatting.listed(found.names)}",
         headline=comparison_headline(found),
         sections=tuple(sections),
         provenance=Provenance(COMPARISON_METHOD, COMPARISON_CITATIONS, versions=versions_of(), hashes=found.hashes),
@@ -65,7 +65,7 @@ def comparison_view(found: AuditComparison) -> View:
             "low": [item.low for values in found.values.values() for item in values.values()],
             "high": [item.high for values in found.values.values() for item in values.values()],
         },
-        name=numbers.listed(found.names),
+        name=formatting.listed(found.names),
         terminal=tuple(sections[:2]),
     )
 
@@ -82,17 +82,17 @@ def in_words(measure: str, item: Estimate) -> str:
     if too_few(measure, item):
         return f"too few errors ({item.n})"
     if measure == "bracket":
-        return numbers.percent_range(item.low, item.high)
+        return formatting.percent_range(item.low, item.high)
     if measure in PLAIN:
-        return numbers.plain(item)
-    return numbers.plain(item, scale=100, unit="points") if measure in DIFFERENCES else numbers.estimate(item)
+        return formatting.plain(item)
+    return formatting.plain(item, scale=100, unit="points") if measure in DIFFERENCES else formatting.estimate(item)
 
 
 def comparison_headline(found: AuditComparison) -> str:
     """Which dataset is harder, or which ones are not separated."""
     ranking = _usable(found)
     if ranking is None:
-        return f"{numbers.listed(found.names)} share no measure of hardness."
+        return f"{formatting.listed(found.names)} share no measure of hardness."
     words = MEASURES[ranking.measure]
     order = f"From hard to easy by the {words}: {', '.join(ranking.names)}"
     if len(ranking.names) > 2:
@@ -101,7 +101,7 @@ def comparison_headline(found: AuditComparison) -> str:
         in_words(ranking.measure, found.values[ranking.measure][name]) for name in ranking.names
     )
     if ranking.not_separated:
-        return f"{numbers.listed(ranking.names)} are not separated by the {words}: {shown_values}."
+        return f"{formatting.listed(ranking.names)} are not separated by the {words}: {shown_values}."
     return f"{ranking.names[0]} is harder than {ranking.names[1]} by the {words}: {shown_values}."
 
 
@@ -241,7 +241,8 @@ def _curves(item: OrderStability) -> Chart:
         if error > SMALLEST_SHOWN
     )
     words = (
-        f"Bayes errors of the {item.curve} of {numbers.listed(item.names)}: where lines cross, the order changes."
+        f"Bayes errors of the {item.curve} of {formatting.listed(item.names)}: where lines cross, the "
+        "order changes."
     )
     options = {
         "x_title": "temperature τ",
@@ -281,4 +282,4 @@ def _cell(found: AuditComparison, measure: str, name: str) -> str | None:
 def _change(measure: str, item: Estimate | None) -> str | None:
     if item is None:
         return None
-    return numbers.signed(item, 1.0, "") if measure in PLAIN else numbers.signed(item)
+    return formatting.signed(item, 1.0, "") if measure in PLAIN else formatting.signed(item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.auditing import examples
 from hardpan.auditing.comparison import too_few
 from hardpan.auditing.evidence import AuditStep, Evidence, Note
@@ -71,7 +71,7 @@ def headline(audit: Audit) -> str:
     words = floors.bracket_words(audit.floor)
     if any(item.details.get("code") == "unused_column" for item in audit.problems):
         words = f"from the columns that were used, {words}"
-    said = f"The best model here has {numbers.estimate(best)} error. {floors.capital(words)}"
+    said = f"The best model here has {formatting.estimate(best)} error. {floors.capital(words)}"
     if not bracket.low_from:
         said += "; nothing in these data bounds it from below"
     return said + "." + floors.refused_words(audit.floor)
@@ -92,22 +92,22 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
         results += list(floors.tiles(floor)[:1])
         best, headroom = measures.get("best_error"), measures.get("headroom")
         if best is not None and floor.best is not None:
-            detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {numbers.estimate(best)}."
+            detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {formatting.estimate(best)}."
             results.append(Tile("Best model", floors.value_words(best), detail))
         if headroom is not None and floor.bracket.low_from:
             detail = "From the best error down to the lower end of the lowest possible error."
             results.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
         if audit.learning is not None and audit.learning.promises:
             double = audit.learning.at_double
-            detail = f"{floors.capital(audit.learning.model)}, extrapolated: {numbers.estimate(double)}."
+            detail = f"{floors.capital(audit.learning.model)}, extrapolated: {formatting.estimate(double)}."
             results.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
     tail = measures.get("tail_share")
     if tail is not None and not too_few("tail_share", tail) and tail.low > 0.1:  # else scores do not predict errors
-        detail = f"Of the errors of the model whose confusion was scored: {numbers.estimate(tail)}."
+        detail = f"Of the errors of the model whose confusion was scored: {formatting.estimate(tail)}."
         results.append(Tile("Errors in the most confusing tenth", floors.value_words(tail), detail))
     drop = measures.get("drop")
     if drop is not None:
-        results.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
+        results.append(Tile("Drop on fresh data", formatting.signed(drop, interval=False), formatting.signed(drop)))
     return tuple(results)
 
 
@@ -143,7 +143,7 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
         {"name": name, "value": item.value, "shown": f"{100 * item.value:.2g} points", "low": item.low}
         for name, item in parts
     )
-    words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item in parts)
+    words = "; ".join(f"{name} {formatting.estimate(item)}" for name, item in parts)
     words = f"Errors of {budget.model}, the best model here: {words}"
     total = floors.value_words(budget.total)
     return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
@@ -155,22 +155,23 @@ def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
         for size, item in zip(curve.sizes, curve.errors, strict=True)
     )
     words = "; ".join(
-        f"{size:,} examples: {numbers.estimate(item)}" for size, item in zip(curve.sizes, curve.errors, strict=True)
+        f"{size:,} examples: {formatting.estimate(item)}"
+        for size, item in zip(curve.sizes, curve.errors, strict=True)
     )
     options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
     title = f"Learning curve of {curve.model}"
     if curve.promises:
-        title += f"; with twice the data about {numbers.estimate(curve.at_double)} error"
+        title += f"; with twice the data about {formatting.estimate(curve.at_double)} error"
     return Chart("lines", title, rows, words, options)
 
 
 def _learning_section(curve: DataCurve) -> Section:
-    double = numbers.estimate(curve.at_double)
+    double = formatting.estimate(curve.at_double)
     now, lowest, n = floors.value_words(curve.errors[-1]), curve.lowest, curve.at_double.n
     fitted = (
         f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
         f"them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
-        f"{numbers.plain(curve.exponent)}."
+        f"{formatting.plain(curve.exponent)}."
     )
     if curve.promises:
         title = f"Twice the data: about {double} error"
@@ -186,7 +187,7 @@ def _learning_section(curve: DataCurve) -> Section:
         title = "These data do not show that more of them would help"
         said = (
             f"Extrapolated to twice the training examples the error is {double}, which is not measurably below the "
-            f"lowest error here, {numbers.percent(lowest, curve.at_double.stderr)}. With {n:,} test "
+            f"lowest error here, {formatting.percent(lowest, curve.at_double.stderr)}. With {n:,} test "
             "examples a gain may go unseen."
         )
     table = Table(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.labels import TELLING
 from hardpan.auditing.problems import Problem
@@ -49,7 +49,7 @@ def described(problem: Problem, evidence: Evidence) -> Problem:
     """The problem with its title and advice."""
     where = _SPLITS[problem.of]
     if problem.kind in _TEXTS:
-        columns = numbers.listed(few(problem.details.get("columns", ())))
+        columns = formatting.listed(few(problem.details.get("columns", ())))
         fields = {**problem.details, "where": where, "columns": columns}
         title, advice = (text.format_map(fields) for text in _TEXTS[problem.kind])
     elif problem.kind in _WORDS:
@@ -62,7 +62,7 @@ def described(problem: Problem, evidence: Evidence) -> Problem:
 def _copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     verb = "is a copy" if _count(problem) == 1 else "are copies"
     return (
-        f"{numbers.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
+        f"{formatting.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
         f"{_proportion(problem)} of the test set. Remove them: their score says nothing about new data. All "
         "numbers here leave them out.",
     )
@@ -73,16 +73,16 @@ def _near_copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]
     verb = "is nearly a copy" if _count(problem) == 1 else "are nearly copies"
     turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
     return (
-        f"{numbers.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
+        f"{formatting.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
         f"{_proportion(problem)} of {details['searched']:,} searched, closer than chance explains.{turned} Look at "
         "the pairs before removing any.",
     )
 
 
 def _conflict_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
-    groups, rows = problem.details["groups"], numbers.counted(_count(problem), "row")
+    groups, rows = problem.details["groups"], formatting.counted(_count(problem), "row")
     return (
-        f"{numbers.counted(groups, 'input')} {'has' if groups == 1 else 'have'} copies with different labels",
+        f"{formatting.counted(groups, 'input')} {'has' if groups == 1 else 'have'} copies with different labels",
         f"{rows}. At least one label of each is wrong or the input is ambiguous.",
     )
 
@@ -94,14 +94,14 @@ def _duplicate_words(problem: Problem, where: str, noun: str) -> tuple[str, str]
     }[problem.of]
     verb = "repeats" if _count(problem) == 1 else "repeat"
     return (
-        f"{numbers.counted(_count(problem), 'row')} of {where} {verb} another one",
+        f"{formatting.counted(_count(problem), 'row')} of {where} {verb} another one",
         f"{_proportion(problem)} of its rows. {effect}.",
     )
 
 
 def _class_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
-    n, classes = len(problem.details["classes"]), numbers.listed(few(problem.details["classes"]))
-    words = numbers.counted(n, "class", "classes")
+    n, classes = len(problem.details["classes"]), formatting.listed(few(problem.details["classes"]))
+    words = formatting.counted(n, "class", "classes")
     if problem.of == "all":
         return f"{words} {'has' if n == 1 else 'have'} no example", f"{classes}: remove the names, or add data."
     effect = {
@@ -113,10 +113,10 @@ def _class_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
 
 def _imbalance_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     details, small = problem.details, problem.details["classes"]
-    more = f" Fewer than 5 test examples: {numbers.listed(few(small))}." if small else ""
+    more = f" Fewer than 5 test examples: {formatting.listed(few(small))}." if small else ""
     always = ""
     if "guessing" in details:
-        always = f"Always answering {details['largest']} has {numbers.percent(details['guessing'])} error. "
+        always = f"Always answering {details['largest']} has {formatting.percent(details['guessing'])} error. "
     return (
         f"The largest class has {details['ratio']:,.0f} times the examples of the smallest",
         f"{always}Accuracy hides the small classes: report the error per class as well.{more}",
@@ -129,12 +129,12 @@ def _small_test_words(problem: Problem, where: str, noun: str) -> tuple[str, str
     return (
         closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
         f"{details['n']:,} test examples, if models err independently; a paired test may separate closer ones. To "
-        f"show a difference of a tenth of the error takes about {numbers.round_up(details['needed'])}.",
+        f"show a difference of a tenth of the error takes about {formatting.round_up(details['needed'])}.",
     )
 
 
 def _index_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
-    columns = numbers.listed(few(problem.details["columns"]))
+    columns = formatting.listed(few(problem.details["columns"]))
     if problem.details.get("dropped"):
         return (
             f"The file has a row index that is left out here: {columns}",
@@ -155,7 +155,7 @@ def _count(problem: Problem) -> int:
 
 
 def _proportion(problem: Problem) -> str:
-    return "" if problem.proportion is None else numbers.estimate(problem.proportion)
+    return "" if problem.proportion is None else formatting.estimate(problem.proportion)
 
 
 def _label_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
@@ -167,24 +167,26 @@ def _label_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     details = problem.details
     precision, expected, recall = (details.get(name) for name in ("precision", "expected_precision", "recall"))
     advice = (
-        f"{numbers.estimate(problem.proportion)} of the labels that were checked. " if problem.proportion else ""
+        f"{formatting.estimate(problem.proportion)} of the labels that were checked. " if problem.proportion else ""
     )
     if precision is not None:
-        advice += f"Annotators' votes confirm {numbers.estimate(precision)} of them. "
+        advice += f"Annotators' votes confirm {formatting.estimate(precision)} of them. "
     elif expected is not None and recall is not None:
         advice += (
-            f"At least {numbers.percent(expected.low, 0.05)} of these are wrong ({100 * expected.confidence:g} % "
-            f"confidence; estimate {numbers.percent(expected.value, 0.05)}) if every input has one right "
+            f"At least {formatting.percent(expected.low, 0.05)} of these are wrong "
+            f"({100 * expected.confidence:g} % "
+            f"confidence; estimate {formatting.percent(expected.value, 0.05)}) if every input has one right "
             "class; where classes overlap, fewer. In a test on known labels the models found "
-            f"{numbers.estimate(recall)} of those that were flipped. Look before you correct. "
+            f"{formatting.estimate(recall)} of those that were flipped. Look before you correct. "
         )
     elif expected is not None:
         advice += (
-            f"About {numbers.estimate(expected)} of these are wrong if mistakes are as frequent on easy examples "
+            f"About {formatting.estimate(expected)} of these are wrong if mistakes are as frequent on "
+            "easy examples "
             "as on hard ones: look at the list before correcting. "
         )
     verb = "looks wrong" if count == 1 else "look wrong"
-    return f"{numbers.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})", advice.strip()
+    return f"{formatting.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})", advice.strip()
 
 
 def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
@@ -193,7 +195,7 @@ def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
     false = details.get("expected_false")
     if details["clueless"]:
         title = f"Labels of {where} could not be checked: the models err on"
-        return f"{title} {numbers.percent(details['error'], 0.1)}", "Doubts are in problems/labels.csv."
+        return f"{title} {formatting.percent(details['error'], 0.1)}", "Doubts are in problems/labels.csv."
     if not details["comparable"]:
         return (
             f"Labels of {where} could not be checked in this time",
@@ -205,7 +207,7 @@ def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
         return title, "Random mistakes would show where the models are most sure as well. problems/labels.csv."
     if false < count:
         title = (
-            f"{numbers.counted(count, 'label')} of {where} may be wrong, too few to tell from the models' errors"
+            f"{formatting.counted(count, 'label')} of {where} may be wrong, too few to tell from the models' errors"
             if false <= (1 - TELLING) * count
             else f"Labels of {where} could not be judged: models' errors may explain most of {count:,} doubts"
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import numbers, safe_files, stats
+from hardpan import formatting, safe_files, stats
 from hardpan.auditing.evidence import USABLE, Evidence, FlowView
 from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
@@ -73,8 +73,8 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     section = score_section(dataclasses.replace(hard.summary, issues=None))  # labels have a section of their own
     title = "The most confusing examples"
     if tenth is not None and tenth.high - tenth.low <= WIDEST and tenth.low > 0.1:
-        title = f"The most confusing tenth of the test set has {numbers.estimate(tenth)} of the errors"
-    size = f"{numbers.counted(len(recorded.seeds), 'seed')}, {numbers.counted(len(recorded.epochs), 'epoch')}"
+        title = f"The most confusing tenth of the test set has {formatting.estimate(tenth)} of the errors"
+    size = f"{formatting.counted(len(recorded.seeds), 'seed')}, {formatting.counted(len(recorded.epochs), 'epoch')}"
     source = "trained here" if hard.model.trained_here else "your predictions"
     sentence = (
         "An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
@@ -84,7 +84,7 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     errors = {} if floor is None else {e.name: e.estimate for e in floor.entries if e.role == "classifier"}
     own, best = errors.get(hard.model.name), None if floor is None else floor.best
     if own is not None and best is not None and own.low > USABLE * best.estimate.high:
-        errs, least = numbers.estimate(own), numbers.estimate(best.estimate)
+        errs, least = formatting.estimate(own), formatting.estimate(best.estimate)
         warnings.append(
             f"{floors.capital(hard.model.name)} errs on {errs}, the best model on {least}: confusion of a weak "
             "model says little about the examples."
@@ -133,7 +133,7 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
         "Will the score hold?",
         (
             f"On {fresh.name} ({fresh.size:,} examples) the networks are right on {second:.1f} %, on the "
-            f"original test set on {first:.1f} %: a drop of {numbers.signed(fresh.drop)}.",
+            f"original test set on {first:.1f} %: a drop of {formatting.signed(fresh.drop)}.",
             "One ensemble shows whether the two sets differ, not whether models were tuned to the first one: for "
             "that, compare many models (hardpan testbed compare).",
         ),
@@ -159,7 +159,7 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
     """Labels that look wrong, with pictures where the examples are images."""
     problems = [item for item in found if item.kind == "labels"]
     total = sum(len(item.rows) for item in suspects.values())
-    title = problems[0].title if problems else f"{numbers.counted(total, 'label')} may be wrong"
+    title = problems[0].title if problems else f"{formatting.counted(total, 'label')} may be wrong"
     sentences = [
         "Models that did not see these examples prefer another class: in test by the mean of the good models, in "
         "train by out-of-fold predictions. All of them are in problems/labels.csv.",
@@ -318,8 +318,10 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     balanced = float(np.mean(np.diag(counts)[present] / counts.sum(axis=1)[present]))
     accuracy = stats.share(int(np.diag(counts).sum()), len(test), evidence.config.confidence)
     said = (
-        f"The best model with probabilities, {best}: accuracy {numbers.estimate(accuracy)} on {len(test):,} test "
-        f"examples; balanced accuracy (every class weighted equally) {numbers.percent(balanced, accuracy.stderr)}.",
+        f"The best model with probabilities, {best}: accuracy {formatting.estimate(accuracy)} on "
+        f"{len(test):,} test "
+        "examples; balanced accuracy (every class weighted equally) "
+        f"{formatting.percent(balanced, accuracy.stderr)}.",
         "Where points lie on the dashed line, accuracy equals the stated confidence.",
     )
     return Section(
@@ -346,7 +348,7 @@ def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
         }
         for name, item, other in rows[:CLASS_BARS]
     )
-    words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item, _ in rows[:CLASS_BARS])
+    words = "; ".join(f"{name} {formatting.estimate(item)}" for name, item, _ in rows[:CLASS_BARS])
     return Chart("bars", "Error by class → the class it is most often taken for", bars, words, {"percent": True})
 
 
@@ -359,7 +361,7 @@ def contents_section(evidence: Evidence) -> Section:
     kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
     size = int(np.prod(dataset.x.shape[1:]))
     sentences = [
-        f"{dataset.name} has {len(dataset):,} {kind} ({numbers.counted(size, 'number')} each) in {k:,} classes.",
+        f"{dataset.name} has {len(dataset):,} {kind} ({formatting.counted(size, 'number')} each) in {k:,} classes.",
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
         _balance(total, dataset.class_names),
@@ -471,7 +473,8 @@ def _samples(evidence: Evidence, flow: FlowView) -> Chart:
 
     samples = [TemperatureSamples(t, error, images, {}) for t, error, images in flow.gallery]
     words = "; ".join(
-        f"{len(images)} samples at temperature {t:g}, Bayes error {numbers.percent(error.value, error.value / 20)}"
+        f"{len(images)} samples at temperature {t:g}, Bayes error "
+        f"{formatting.percent(error.value, error.value / 20)}"
         for t, error, images in flow.gallery
     )
     low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())

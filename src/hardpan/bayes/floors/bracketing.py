@@ -101,10 +101,10 @@ class FloorConfig:
             for name in names:
                 one_of(argument, name, known)
         if not isinstance(self.held_out, bool):
-            raise InputError(f"held_out must be True or False; got {self.held_out!r}")
+            raise InputError(f"must be True or False; got {self.held_out!r}", argument="held_out")
         real_number("label_noise", self.label_noise, "[0, 1)")
         if not self.budget > 0:
-            raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
+            raise InputError(f"must be a positive number of seconds; got {self.budget!r}", argument="budget")
 
 
 @record
@@ -435,7 +435,7 @@ def floor_of(
 
 def _from_votes_alone(votes: ArrayLike | str | os.PathLike[str] | None, config: FloorConfig) -> Floor:
     if votes is None:
-        raise InputError("dataset: a floor needs a dataset, or votes or soft labels; got neither")
+        raise InputError(": a floor needs a dataset, or votes or soft labels; got neither", argument="dataset")
     annotations = read_votes(votes)
     table = annotations.votes if annotations.votes is not None else annotations.soft_labels
     assert table is not None
@@ -589,7 +589,9 @@ def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[
         if model.trained_here:
             return []
         missing = int((~np.isfinite(model.probs[inputs.test]).all(axis=1)).sum())
-        raise InputError(f"predictions: {model.name}: lacks {missing:,} test examples; record all of them")
+        raise InputError(
+            f": {model.name}: lacks {missing:,} test examples; record all of them", argument="predictions"
+        )
     if not model.held_out:
         config = dataclasses.replace(config, calibrations=())
     held_out, validation = None, inputs.split.validation

@@ -108,11 +108,12 @@ def flow_evidence(
     """
     report = progress or no_progress
     if flow.n_classes != dataset.n_classes:
-        raise InputError(f"flow: has {flow.n_classes} classes; {dataset.name} has {dataset.n_classes}")
+        raise InputError(f": has {flow.n_classes} classes; {dataset.name} has {dataset.n_classes}", argument="flow")
     if not fits(flow, dataset):
         raise InputError(
-            f"flow: was fitted to examples of shape {flow.input_shape}; {dataset.name} has {dataset.x.shape[1:]}: "
-            "pass a flow that was fitted to this data"
+            f": was fitted to examples of shape {flow.input_shape}; {dataset.name} has {dataset.x.shape[1:]}: "
+            "pass a flow that was fitted to this data",
+            argument="flow",
         )
     parts = {"validation": split.validation, "test": split.test}
     if most_rows is not None:

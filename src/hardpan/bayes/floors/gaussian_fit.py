@@ -132,7 +132,9 @@ def fit_shared(x: NDArray[Any], labels: NDArray[np.int64]) -> SharedGaussian:
     cov = scatter / free
     size = float(np.trace(cov)) / d
     if not size > 0.0:
-        raise InputError("features must vary inside the classes; all examples of each class are the same")
+        raise InputError(
+            "must vary inside the classes; all examples of each class are the same", argument="features"
+        )
     shrinkage = max(MINIMAL_SHRINKAGE, ledoit_wolf_weight(cov, quartic * (n / free) ** 2, n, d))
     cov = (1 - shrinkage) * cov + shrinkage * size * np.eye(len(cov))
     return SharedGaussian(means, cov, counts / n, classes, centre, basis, shrinkage, n)
@@ -161,7 +163,7 @@ def _span(centred: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     values, vectors = linalg.eigh(centred @ centred.T)
     positive = values > values[-1] * len(values) * np.finfo(np.float64).eps
     if not positive.any():
-        raise InputError("features must vary; all training examples are the same")
+        raise InputError("must vary; all training examples are the same", argument="features")
     lengths = np.sqrt(values[positive])
     basis, triangle = linalg.qr(centred.T @ (vectors[:, positive] / lengths), mode="economic")
     return basis, (vectors[:, positive] * lengths) @ triangle.T

@@ -25,10 +25,12 @@ def as_features(name: str, x: ArrayLike) -> NDArray[Any]:
     """Flat rows (n, d) of finite numbers, in the type that they came in."""
     array: NDArray[Any] = np.asarray(x)
     if array.ndim < 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-        raise InputError(f"{name} must hold numbers, one row per example; got shape {array.shape} of {array.dtype}")
+        raise InputError(
+            f"must hold numbers, one row per example; got shape {array.shape} of {array.dtype}", argument=name
+        )
     flat = array.reshape(len(array), -1)
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        raise InputError(f"{name} must be finite; got NaN or infinity: drop or fill such rows")
+        raise InputError("must be finite; got NaN or infinity: drop or fill such rows", argument=name)
     return flat
 
 
@@ -36,11 +38,13 @@ def as_labels(name: str, labels: ArrayLike, n: int | None = None) -> Labels:
     """Class numbers (n,) of at least 0."""
     array: NDArray[Any] = np.asarray(labels)
     if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array):
-        raise InputError(f"{name} must be class numbers of shape (n,); got shape {array.shape} of {array.dtype}")
+        raise InputError(
+            f"must be class numbers of shape (n,); got shape {array.shape} of {array.dtype}", argument=name
+        )
     if n is not None and len(array) != n:
-        raise InputError(f"{name} must hold one label for each of {n:,} examples; got {len(array):,}")
+        raise InputError(f"must hold one label for each of {n:,} examples; got {len(array):,}", argument=name)
     if int(array.min()) < 0:
-        raise InputError(f"{name} must not be negative; got {int(array.min())}: number the classes from 0")
+        raise InputError(f"must not be negative; got {int(array.min())}: number the classes from 0", argument=name)
     return array.astype(np.int64)
 
 
@@ -49,9 +53,9 @@ def as_classes(n_classes: int | None, *labels: Labels | None) -> int:
     highest = max((int(item.max()) for item in labels if item is not None and len(item)), default=-1)
     k = highest + 1 if n_classes is None else int(n_classes)
     if k < 2:
-        raise InputError(f"n_classes must be at least 2; got {k}")
+        raise InputError(f"must be at least 2; got {k}", argument="n_classes")
     if highest >= k:
-        raise InputError(f"labels must lie below n_classes = {k}; got {highest}")
+        raise InputError(f"must lie below n_classes = {k}; got {highest}", argument="labels")
     return k
 
 
@@ -59,17 +63,19 @@ def as_probabilities(name: str, probs: ArrayLike, *, n_classes: int | None = Non
     """Rows (n, K) of probabilities, of sum 1 after their rounding is taken out."""
     array: NDArray[Any] = np.asarray(probs)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or array.shape[1] < 2 or not len(array):
-        raise InputError(f"{name} must be probabilities of shape (n, K); got shape {array.shape} of {array.dtype}")
+        raise InputError(
+            f"must be probabilities of shape (n, K); got shape {array.shape} of {array.dtype}", argument=name
+        )
     if n_classes is not None and array.shape[1] != n_classes:
-        raise InputError(f"{name} must have {n_classes} columns, one per class; got {array.shape[1]}")
+        raise InputError(f"must have {n_classes} columns, one per class; got {array.shape[1]}", argument=name)
     rows = array.astype(np.float64)
     sums = rows.sum(axis=1)
     if not (np.isfinite(rows).all() and (rows >= 0).all()):
-        raise InputError(f"{name} must be finite and nonnegative; apply a softmax to logits first")
+        raise InputError("must be finite and nonnegative; apply a softmax to logits first", argument=name)
     wrong = np.abs(sums - 1.0) > SUM_TOLERANCE * max(1.0, array.shape[1] / 1000)
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise InputError(f"{name} must have rows of sum 1; row {row} has sum {sums[row]:.6g}")
+        raise InputError(f"must have rows of sum 1; row {row} has sum {sums[row]:.6g}", argument=name)
     return np.asarray(rows / sums[:, None])
 
 

@@ -109,7 +109,8 @@ def _opened(source: Any, dataset: Dataset, folds: int) -> Predictions:
     if not is_data and (hasattr(source, "predict") or callable(source)):
         if hasattr(source, "state_dict"):
             raise InputError(
-                "predictions: a PyTorch module needs a loader; give Predictions.from_torch(module, loader)"
+                ": a PyTorch module needs a loader; give Predictions.from_torch(module, loader)",
+                argument="predictions",
             )
         return Predictions.from_estimator(source, dataset, folds=folds)
     try:
@@ -123,7 +124,9 @@ def model_of(
 ) -> Model:
     """The mean over seeds at the last epoch, on the rows of the dataset."""
     if not opened.seeds or not opened.epochs:
-        raise InputError(f"predictions: {name}: no epoch is complete for all seeds; finish the recording first")
+        raise InputError(
+            f": {name}: no epoch is complete for all seeds; finish the recording first", argument="predictions"
+        )
     total = np.zeros((len(rows), n_classes))
     for seed in opened.seeds:
         total += opened.read(seed, opened.epochs[-1]).astype(np.float64)
@@ -163,8 +166,9 @@ def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Spl
         trained = int(np.isin(aligned.rows[aligned.split == "train"], split.test).sum())
         if trained:
             raise InputError(
-                f"predictions: {name}: was trained on {trained:,} examples of the test split; pass the seed of its "
-                "own split, or predictions of a model that never saw them"
+                f": {name}: was trained on {trained:,} examples of the test split; pass the seed of its "
+                "own split, or predictions of a model that never saw them",
+                argument="predictions",
             )
         calibratable = not np.isin(aligned.rows[aligned.split == "train"], split.validation).any()
     elif aligned.held_out:

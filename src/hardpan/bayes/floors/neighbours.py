@@ -75,9 +75,9 @@ def cover_hart(error: float, n_classes: int) -> float:
         (0.1, 0.0, 0.5)
     """
     if n_classes < 2:
-        raise InputError(f"n_classes must be at least 2; got {n_classes}")
+        raise InputError(f"must be at least 2; got {n_classes}", argument="n_classes")
     if not 0.0 <= error <= 1.0:
-        raise InputError(f"error must lie in 0..1; got {error!r}")
+        raise InputError(f"must lie in 0..1; got {error!r}", argument="error")
     guessing = (n_classes - 1) / n_classes
     # e / (1 + √(1 − e/g)) is the same number as g (1 − √(1 − e/g)) without the loss of digits at small e.
     return min(error, guessing) / (1.0 + float(np.sqrt(max(0.0, 1.0 - error / guessing))))
@@ -100,7 +100,9 @@ def devroye(error: float, k: int) -> float:
         (0.152, 0.1873)
     """
     if k < 3 or k % 2 == 0:
-        raise InputError(f"k must be odd and at least 3; got {k}: use cover_hart for the nearest neighbour")
+        raise InputError(
+            f"must be odd and at least 3; got {k}: use cover_hart for the nearest neighbour", argument="k"
+        )
     p = np.linspace(0.0, 0.5, 5001)[1:]
     wrong = bdtrc((k - 1) // 2, k, p)
     return min(0.5, error / (1 + float(np.max((1 - 2 * p) * wrong / p))))
@@ -146,8 +148,9 @@ def bracket(
     """
     if len(x_train) != len(y_train) or len(x_test) != len(y_test) or not len(x_train) or not len(x_test):
         raise InputError(
-            "x and y must have one row for each example and not be empty; got "
-            f"{len(x_train)} and {len(y_train)} for train, {len(x_test)} and {len(y_test)} for test"
+            "must have one row for each example and not be empty; got "
+            f"{len(x_train)} and {len(y_train)} for train, {len(x_test)} and {len(y_test)} for test",
+            argument=("x", "y"),
         )
     c = int(max(y_train.max(), y_test.max())) + 1 if n_classes is None else n_classes
     rule = f"k = {k}"

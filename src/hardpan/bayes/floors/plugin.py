@@ -90,7 +90,9 @@ def calibrated_plug_in(
         where = f"the other folds of {FOLDS}"
         folds = np.random.default_rng([seed, 0]).permutation(len(rows)) % FOLDS
     if int(truth.max()) >= rows.shape[1]:
-        raise InputError(f"labels must lie below the {rows.shape[1]} classes of probs; got {int(truth.max())}")
+        raise InputError(
+            f"must lie below the {rows.shape[1]} classes of probs; got {int(truth.max())}", argument="labels"
+        )
     values = _confidences(calibration, fitted_on, truth, rows, folds)
     variance = 0.0
     if fitted_on.size <= MOST_NUMBERS:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.flow import Difference
 from hardpan.bayes.floors.verdict import (
@@ -137,7 +137,9 @@ def _short_tables(floor: Floor) -> tuple[Table, ...]:
     )
     return tuple(
         Table(
-            title, columns, tuple((e.name, numbers.estimate(e.estimate), e.status)[: len(columns)] for e in entries)
+            title,
+            columns,
+            tuple((e.name, formatting.estimate(e.estimate), e.status)[: len(columns)] for e in entries),
         )
         for title, columns, entries in parts
         if entries
@@ -154,7 +156,7 @@ def headline(floor: Floor) -> str:
     alone = floor.entries and all(entry.trust > 0 and _is_evidence(entry) for entry in floor.entries)
     said = capital(bracket_words(floor)) if alone else f"On {floor.dataset}, {bracket_words(floor)}"
     if floor.best_error is not None:
-        said += f"; the best classifier here has {numbers.estimate(floor.best_error)} error"
+        said += f"; the best classifier here has {formatting.estimate(floor.best_error)} error"
     return said + "." + refused_words(floor)
 
 
@@ -162,11 +164,11 @@ def refused_words(floor: Floor) -> str:
     """Sentences, after a space, on a stated noise rate, votes or soft labels that the data or others refute."""
     names = {STATED_NOISE: "stated noise rate", VOTES: "floor from votes", SOFT_LABELS: "floor from soft labels"}
     refused = [
-        f"the {names[item.assumption]} ({numbers.estimate(item.estimate)})"
+        f"the {names[item.assumption]} ({formatting.estimate(item.estimate)})"
         for item in floor.entries
         if item.assumption in names and item.role in ("lower", "estimate") and item.status == "refuted"
     ]
-    said = f" The error of “{floor.bracket.high_from}” refutes {numbers.listed(refused)}." if refused else ""
+    said = f" The error of “{floor.bracket.high_from}” refutes {formatting.listed(refused)}." if refused else ""
     for entry in [e for e in floor.entries if _is_evidence(e) and e.status == "assumption rejected"][:1]:
         said += f" The {names[entry.assumption]} is not used: {_rejected(entry)}."
     for low, high in [pair for pair in _pairs(floor) if all(_is_evidence(entry) for entry in pair)][:1]:
@@ -189,8 +191,8 @@ def bracket_words(floor: Floor) -> str:
     """The bracket as a clause."""
     bracket, level = floor.bracket, f"{100 * floor.bracket.confidence:g} % confidence"
     if bracket.high_from == GUESSING and not bracket.low_from:
-        return f"the lowest possible error is at most {numbers.limit(bracket.high)}, that of guessing"
-    high = numbers.limit(bracket.high)
+        return f"the lowest possible error is at most {formatting.limit(bracket.high)}, that of guessing"
+    high = formatting.limit(bracket.high)
     if not bracket.low_from or bracket.low < 1e-4 * bracket.high:
         return f"the lowest possible error is at most {high} ({level})"
     condition = {
@@ -198,19 +200,19 @@ def bracket_words(floor: Floor) -> str:
         VOTES: "if labels are drawn as annotators vote, ",
         SOFT_LABELS: "if the soft labels are right, ",
     }.get(bracket.low_assumption, "")
-    between = numbers.percent_range(bracket.low, bracket.high)
+    between = formatting.percent_range(bracket.low, bracket.high)
     return f"{condition}the lowest possible error is {between} ({level})"
 
 
 def tiles(floor: Floor) -> tuple[Tile, ...]:
     """The bracket, the best classifier, and the room between them."""
     bracket, best, error = floor.bracket, floor.best, floor.best_error
-    text = f"at most {numbers.limit(bracket.high)}"
+    text = f"at most {formatting.limit(bracket.high)}"
     if bracket.low_from and bracket.low >= 1e-4 * bracket.high:
-        text = numbers.percent_range(bracket.low, bracket.high)
+        text = formatting.percent_range(bracket.low, bracket.high)
     results = [Tile("Lowest possible error", text, " ".join(_ends(floor)))]
     if best is not None and error is not None:
-        results.append(Tile("Best classifier", value_words(error), f"{best.name}: {numbers.estimate(error)}."))
+        results.append(Tile("Best classifier", value_words(error), f"{best.name}: {formatting.estimate(error)}."))
     return tuple(results)
 
 
@@ -256,7 +258,7 @@ def sentences(floor: Floor) -> tuple[str, ...]:
     bracket = floor.bracket
     said = [f"{capital(bracket_words(floor))}."]
     if bracket.high_from != GUESSING:
-        over = numbers.counted(bracket.n_classifiers, "classifier")
+        over = formatting.counted(bracket.n_classifiers, "classifier")
         limit = f"the upper limit of the error of “{bracket.high_from}”, corrected for {over}"
         if not bracket.n_classifiers:
             limit = f"the upper limit of “{bracket.high_from}”"
@@ -269,7 +271,7 @@ def sentences(floor: Floor) -> tuple[str, ...]:
     else:
         said.append("No evidence bounds it from below: no votes, no stated noise rate, no conflicting labels.")
     if floor.n_copies:
-        said.append(f"{numbers.counted(floor.n_copies, 'test example')} with a copy in train were left out.")
+        said.append(f"{formatting.counted(floor.n_copies, 'test example')} with a copy in train were left out.")
     assumed = [entry for entry in floor.entries if entry.under_assumption and entry.role != "upper"]
     if assumed:
         said.append(_summary(assumed))
@@ -293,8 +295,8 @@ def _summary(assumed: Sequence[Entry]) -> str:
         "not refuted": "not refuted",
     }
     phrases = [f"{count} {words[status]}" for status, count in counts.items() if count]
-    total = numbers.counted(len(assumed), "estimate")
-    return f"{total} under an assumption: {numbers.listed(phrases)}. They are not part of the bracket."
+    total = formatting.counted(len(assumed), "estimate")
+    return f"{total} under an assumption: {formatting.listed(phrases)}. They are not part of the bracket."
 
 
 def _pairs(floor: Floor) -> list[tuple[Entry, Entry]]:
@@ -322,7 +324,7 @@ def reason(entry: Entry) -> str:
     """Why an entry has its status, in one sentence."""
     if entry.role == "classifier":
         return "The lowest possible error is at most the upper end of this interval."
-    others = numbers.listed([f"“{name}”" for name in entry.refuted_by]) if entry.refuted_by else ""
+    others = formatting.listed([f"“{name}”" for name in entry.refuted_by]) if entry.refuted_by else ""
     if entry.status == "refuted":
         return f"Refuted by {others}."
     if entry.status == "assumption rejected" and entry.check is not None:
@@ -346,7 +348,7 @@ def ceilings(floor: Floor) -> Chart:
     evidence = [e for e in floor.entries if e.role != "classifier" and not e.under_assumption]
     listed = (*evidence, *classifiers[:MOST_CLASSIFIERS])
     rows = tuple(_chart_row(entry, "") for entry in listed)
-    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in listed)
+    described = "; ".join(f"{entry.name} {formatting.percent(entry.estimate.value)}" for entry in listed)
     title = "Errors of classifiers; shaded: the lowest possible error"
     options: dict[str, Any] = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
     if floor.bracket.n_classifiers > 1:
@@ -372,7 +374,7 @@ def chart(floor: Floor) -> Chart:
     listed = [e for e in listed if e.role == "classifier" or e.model not in crowd]
     rows = tuple(_chart_row(entry, "" if entry.role == "classifier" else _chart_status(entry)) for entry in listed)
     high = floor.bracket.high
-    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in listed)
+    described = "; ".join(f"{entry.name} {formatting.percent(entry.estimate.value)}" for entry in listed)
     positive = [entry.estimate.value for entry in listed if entry.estimate.value > SHOWN_BELOW * high]
     return Chart(
         "intervals",
@@ -402,7 +404,7 @@ def _evidence(floor: Floor) -> Table:
     """What the bracket rests on, apart from the classifiers."""
     entries = [entry for entry in floor.entries if not entry.under_assumption and entry.role != "classifier"]
     rows = tuple(
-        (entry.name, _ROLES[entry.role], numbers.estimate(entry.estimate), entry.status, assumption(entry))
+        (entry.name, _ROLES[entry.role], formatting.estimate(entry.estimate), entry.status, assumption(entry))
         for entry in entries
     )
     return Table("Evidence", ("evidence", "what it is", "value", "status", "holds if"), rows)
@@ -413,7 +415,7 @@ def _assumed(floor: Floor) -> Table:
         (
             entry.name,
             _ROLES[entry.role],
-            numbers.estimate(entry.estimate),
+            formatting.estimate(entry.estimate),
             entry.status,
             ", ".join(entry.refuted_by) if entry.status in ("refuted", "contradicted") else None,
             assumption(entry),
@@ -448,8 +450,8 @@ def _moving_words(entry: Entry) -> str | None:
 def _classifiers(floor: Floor) -> Table:
     entries = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
     rows = (
-        *((entry.name, numbers.estimate(entry.estimate), entry.estimate.method) for entry in entries),
-        *((entry.name, numbers.estimate(entry.estimate), MAY_HAVE_SEEN) for entry in floor.seen),
+        *((entry.name, formatting.estimate(entry.estimate), entry.estimate.method) for entry in entries),
+        *((entry.name, formatting.estimate(entry.estimate), MAY_HAVE_SEEN) for entry in floor.seen),
     )
     return Table(f"Classifiers on {floor.n_test:,} test examples", ("classifier", "error", "settings"), rows)
 
@@ -473,7 +475,7 @@ def seen_words(names: Sequence[str]) -> str:
     """
     verb, unseen = ("is", "it was") if len(names) == 1 else ("are", "they were")
     return (
-        f"{numbers.listed(list(names))} may have seen the test examples and {verb} not part of the bracket: "
+        f"{formatting.listed(list(names))} may have seen the test examples and {verb} not part of the bracket: "
         f"if {unseen} not trained or tuned on them, pass --held-out (in Python held_out=True)."
     )
 
@@ -529,12 +531,12 @@ def unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _three(value: float) -> str:
-    return numbers.percent(value, value / 30)
+    return formatting.percent(value, value / 30)
 
 
 def value_words(item: Estimate) -> str:
     """The value of an estimate without its interval, with the digits that the interval supports."""
-    return numbers.percent(item.value, (item.high - item.low) / 2)
+    return formatting.percent(item.value, (item.high - item.low) / 2)
 
 
 def percent(value: float) -> str:
@@ -544,7 +546,7 @@ def percent(value: float) -> str:
         >>> percent(0.0246), percent(0.0), percent(3e-27)
         ('2.46 %', '0 %', '3.00 × 10⁻²⁷')
     """
-    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else numbers.percent(value)
+    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else formatting.percent(value)
 
 
 def in_examples(proportion: float) -> str:

@@ -34,10 +34,13 @@ def k_nearest(
     test = train if x_test is None else as_features("x_test", x_test)
     if train.shape[1] != test.shape[1]:
         raise InputError(
-            f"x_train and x_test must be of one size; got {train.shape[1]} and {test.shape[1]} features"
+            f"must be of one size; got {train.shape[1]} and {test.shape[1]} features",
+            argument=("x_train", "x_test"),
         )
     if not 1 <= k <= len(train) - itself:
-        raise InputError(f"k must lie in 1..{len(train) - itself}, the examples there are to find; got {k}")
+        raise InputError(
+            f"must lie in 1..{len(train) - itself}, the examples there are to find; got {k}", argument="k"
+        )
     from hardpan.neighbors.exact import nearest  # compiled loops, imported when they are first needed
 
     kind = np.uint8 if train.dtype == test.dtype == np.uint8 else np.float64

@@ -186,8 +186,9 @@ def upper_limit(item: Entry, level: float) -> float:
     errors = item.estimate.value * item.estimate.n
     if item.estimate.n < 1 or not math.isfinite(errors) or abs(errors - round(errors)) > 1e-6 * item.estimate.n:
         raise InputError(
-            f"classifiers: {item.name!r} must be a proportion of n held-out examples; got value "
-            f"{item.estimate.value} with n={item.estimate.n}"
+            f": {item.name!r} must be a proportion of n held-out examples; got value "
+            f"{item.estimate.value} with n={item.estimate.n}",
+            argument="classifiers",
         )
     return float(clopper_pearson(round(errors), item.estimate.n, 1 - 2 * level)[1])
 
@@ -196,7 +197,7 @@ def _check_names(entries: Sequence[Entry]) -> None:
     names = [item.name for item in entries]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"predictions: names must be unique; {twice!r} occurs twice")
+        raise InputError(f": names must be unique; {twice!r} occurs twice", argument="predictions")
     for item in entries:
         if math.isnan(item.estimate.value):
             raise InputError(f"{item.name}: the estimate must be a number; got NaN")

@@ -86,7 +86,7 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
     repeated = counts[totals >= 2]
     if len(repeated) < 2:
         raise InputError(
-            "votes must have at least two examples with two votes each: one vote shows no disagreement"
+            "must have at least two examples with two votes each: one vote shows no disagreement", argument="votes"
         )
     fewest = int(totals[totals >= 2].min())
     uncorrected = mean_estimate(
@@ -222,7 +222,9 @@ def isotonic_floor(soft: ArrayLike, labels: ArrayLike, *, confidence: float = 0.
     scores = scores[:, 1] if scores.ndim == 2 else scores
     truth = np.asarray(labels, dtype=np.float64)
     if scores.shape != truth.shape or not np.isin(truth, (0, 1)).all():
-        raise InputError(f"labels must be 0 or 1, one for each of {len(scores):,} soft labels; got {truth.shape}")
+        raise InputError(
+            f"must be 0 or 1, one for each of {len(scores):,} soft labels; got {truth.shape}", argument="labels"
+        )
 
     def fitted(rows: NDArray[np.int64]) -> Floats:
         _, index, counts = np.unique(scores[rows], return_inverse=True, return_counts=True)
@@ -311,18 +313,21 @@ def _load(path: str) -> dict[str, NDArray[Any]]:
     try:
         return read_arrays(path, ("votes", "soft_labels", "ids"))
     except InputError as error:
-        raise InputError(f"votes: {error}") from error
+        raise InputError(f": {error}", argument="votes") from error
 
 
 def _counts(votes: ArrayLike) -> Floats:
     array: NDArray[Any] = np.asarray(votes)
     if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "iufb" or not len(array):
         raise InputError(
-            f"votes must be counts of shape (examples, classes); got shape {array.shape} of {array.dtype}"
+            f"must be counts of shape (examples, classes); got shape {array.shape} of {array.dtype}",
+            argument="votes",
         )
     counts = array.astype(np.float64)
     if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.floor(counts)).any():
-        raise InputError("votes must be whole numbers of at least 0; pass proportions as soft labels instead")
+        raise InputError(
+            "must be whole numbers of at least 0; pass proportions as soft labels instead", argument="votes"
+        )
     return counts
 
 

@@ -74,7 +74,7 @@ def _log_joints(
     rows = np.atleast_2d(real_array("x", x))
     n_classes, d = centres.shape
     if rows.ndim != 2 or rows.shape[1] != d:
-        raise InputError(f"x must have shape (n, {d}) to match means; got shape {rows.shape}")
+        raise InputError(f"must have shape (n, {d}) to match means; got shape {rows.shape}", argument="x")
     if cov is not None and covs is not None:
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
     tau = real_number("temperature", temperature, "(0, inf)")

@@ -46,7 +46,7 @@ def run(classes: UnequalClasses, *, seed: int = 0, rtol: float = 0.0, max_draws:
     """The error of two classes; the options of the methods that draw have no effect on it."""
     if len(classes.log_priors) != 2:
         raise InputError(
-            f"method 'contour' is for two classes; got {len(classes.log_priors)}: use method='chernoff'"
+            f"'contour' is for two classes; got {len(classes.log_priors)}: use method='chernoff'", argument="method"
         )
     return Outcome(log_error(*classes.terms(), classes.log_priors))
 

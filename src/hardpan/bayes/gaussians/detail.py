@@ -83,7 +83,8 @@ def gaussian_detail(
     n_classes = len(problem.log_priors)
     if n_classes < 2:
         raise InputError(
-            "means must hold two classes with positive priors or more; one class has no errors to detail"
+            "must hold two classes with positive priors or more; one class has no errors to detail",
+            argument="means",
         )
     proposal = PairProposal(problem)
     if proposal.log_union < math.log(np.finfo(float).tiny):

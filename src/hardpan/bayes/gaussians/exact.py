@@ -31,8 +31,9 @@ def log_error(problem: SharedProblem) -> float:
     log_priors = problem.log_priors
     if problem.coordinates.shape[1] > 1:
         raise InputError(
-            "method 'exact' needs two classes, or means on one line; "
-            f"got {len(log_priors)} classes in {problem.coordinates.shape[1]} dimensions: use method='importance'"
+            "'exact' needs two classes, or means on one line; "
+            f"got {len(log_priors)} classes in {problem.coordinates.shape[1]} dimensions: use method='importance'",
+            argument="method",
         )
     positions = problem.coordinates[:, 0] if problem.coordinates.shape[1] else np.zeros(len(log_priors))
     winners = _envelope(positions, log_priors)

@@ -59,9 +59,9 @@ def check_means(means: ArrayLike) -> NDArray[Any]:
     """Give means as a (K, d) array of real numbers, without copying what may be memory-mapped."""
     array = means if isinstance(means, np.ndarray) else np.asarray(means)
     if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 1:
-        raise InputError(f"means must have shape (K, d) with K ≥ 1 and d ≥ 1; got shape {array.shape}")
+        raise InputError(f"must have shape (K, d) with K ≥ 1 and d ≥ 1; got shape {array.shape}", argument="means")
     if array.dtype.kind not in "fiub":
-        raise InputError(f"means must hold real numbers; got dtype {array.dtype}")
+        raise InputError(f"must hold real numbers; got dtype {array.dtype}", argument="means")
     return array
 
 
@@ -71,10 +71,14 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
         return np.full(n_classes, 1.0 / n_classes)
     array = real_array("priors", priors)
     if array.shape != (n_classes,):
-        raise InputError(f"priors must have shape ({n_classes},), one per row of means; got shape {array.shape}")
+        raise InputError(
+            f"must have shape ({n_classes},), one per row of means; got shape {array.shape}", argument="priors"
+        )
     total = float(array.sum())
     if array.min() < 0 or abs(total - 1) > 1e-6:
-        raise InputError(f"priors must be nonnegative and sum to 1; got minimum {array.min():.6g}, sum {total:.6g}")
+        raise InputError(
+            f"must be nonnegative and sum to 1; got minimum {array.min():.6g}, sum {total:.6g}", argument="priors"
+        )
     return array / total
 
 
@@ -83,13 +87,13 @@ def real_array(name: str, value: ArrayLike) -> Float:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of real numbers; got {type(value).__name__}") from None
+        raise InputError(f"must be an array of real numbers; got {type(value).__name__}", argument=name) from None
     if array.size == 0:
-        raise InputError(f"{name} must not be empty; got shape {array.shape}")
+        raise InputError(f"must not be empty; got shape {array.shape}", argument=name)
     finite = np.isfinite(array)
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(f"{name} must be finite; got {array[where]} at index {list(where)}")
+        raise InputError(f"must be finite; got {array[where]} at index {list(where)}", argument=name)
     return array
 
 
@@ -98,7 +102,8 @@ def check_cov(cov: ArrayLike | None, d: int) -> Float:
     array = np.ones(()) if cov is None else real_array("cov", cov)
     if array.shape not in ((), (d,), (d, d)):
         raise InputError(
-            f"cov must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {array.shape}"
+            f"must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {array.shape}",
+            argument="cov",
         )
     return array
 
@@ -107,20 +112,23 @@ def cholesky(name: str, cov: Float) -> Float:
     """Lower Cholesky factor of a covariance matrix, or an error that says what is wrong with it."""
     scale = float(np.abs(cov).max())
     if float(np.abs(cov - cov.T).max()) > 1e-8 * scale:
-        raise InputError(f"{name} must be symmetric; got entries that differ by {np.abs(cov - cov.T).max():.3g}")
+        raise InputError(
+            f"must be symmetric; got entries that differ by {np.abs(cov - cov.T).max():.3g}", argument=name
+        )
     try:
         return np.asarray(linalg.cholesky(cov, lower=True, check_finite=False))
     except linalg.LinAlgError:
         smallest = float(linalg.eigvalsh(cov, subset_by_index=[0, 0])[0])
         raise InputError(
-            f"{name} must be positive definite; got smallest eigenvalue {smallest:.3g}: add a ridge or shrink it"
+            f"must be positive definite; got smallest eigenvalue {smallest:.3g}: add a ridge or shrink it",
+            argument=name,
         ) from None
 
 
 def positive(name: str, variances: Float) -> Float:
     """Give variances, all of which must be positive."""
     if variances.min() <= 0:
-        raise InputError(f"{name} must be positive; got minimum {variances.min():.6g}")
+        raise InputError(f"must be positive; got minimum {variances.min():.6g}", argument=name)
     return variances
 
 
@@ -147,7 +155,9 @@ def _finite_columns(means: NDArray[Any], start: int, stop: int) -> Float:
     finite = np.isfinite(columns)
     if not finite.all():
         row, column = (int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(f"means must be finite; got {columns[row, column]} at index [{row}, {start + column}]")
+        raise InputError(
+            f"must be finite; got {columns[row, column]} at index [{row}, {start + column}]", argument="means"
+        )
     return columns
 
 

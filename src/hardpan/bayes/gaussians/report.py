@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import files, numbers
+from hardpan import files, formatting
 from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.temperature import Curve, Temperatures
 from hardpan.report.base import View
@@ -27,7 +27,7 @@ def view(result: Any) -> View:
 @view.register
 def _curve(curve: Curve) -> View:
     pairs = list(zip(curve.temperatures, curve.estimates, strict=True))
-    rows = tuple((t, numbers.estimate(e), e.log10, e.method, e.n) for t, e in pairs)
+    rows = tuple((t, formatting.estimate(e), e.log10, e.method, e.n) for t, e in pairs)
     line = curve.line or curve
     chart = dial(line.temperatures, line.estimates, "Bayes error against temperature", "as passed")
     size = f"{curve.n_classes:,} Gaussian classes in {curve.dimension:,} dimensions; "
@@ -39,7 +39,7 @@ def _curve(curve: Curve) -> View:
         warnings=tuple(dict.fromkeys(note for e in curve.estimates for note in e.notes)),
         key="temperature",
     )
-    ends = [f"{numbers.estimate(e)} at temperature {t:g}" for t, e in pairs]
+    ends = [f"{formatting.estimate(e)} at temperature {t:g}" for t, e in pairs]
     headline = f"No classifier can have an expected error below {ends[0]}"
     return View(
         "Bayes error of Gaussian classes",
@@ -56,9 +56,9 @@ def _curve(curve: Curve) -> View:
 
 @view.register
 def _temperatures(result: Temperatures) -> View:
-    listed = numbers.listed([f"{value:.6g}" for value in result.temperatures])
+    listed = formatting.listed([f"{value:.6g}" for value in result.temperatures])
     noun = "temperature" if len(result.temperatures) == 1 else "temperatures"
-    headline = f"The Bayes error is {numbers.percent(result.error)} at {noun} {listed}."
+    headline = f"The Bayes error is {formatting.percent(result.error)} at {noun} {listed}."
     return View("Temperature of a Bayes error", headline, columns={"temperature": list(result.temperatures)})
 
 
@@ -81,8 +81,8 @@ def _detail(result: GaussianDetail) -> View:
     )
     return View(
         "The Bayes classifier of Gaussian classes",
-        f"The Bayes error is {numbers.estimate(result.error)}; its slope in the temperature, dE/dτ, is "
-        f"{numbers.plain(result.slope)}.",
+        f"The Bayes error is {formatting.estimate(result.error)}; its slope in the temperature, dE/dτ, is "
+        f"{formatting.plain(result.slope)}.",
         (section,),
         provenance=_provenance(METHOD, result.seed),
         columns={
@@ -101,4 +101,4 @@ def _provenance(method: str, seed: int, hashes: Any = None) -> Provenance:
 
 
 def _percent(value: float, stderr: float) -> str:
-    return numbers.percent(float(value), 2 * float(stderr))
+    return formatting.percent(float(value), 2 * float(stderr))

@@ -96,7 +96,7 @@ def gaussian_curve(
     """
     grid = [real_number("temperature", t, "(0, inf)") for t in temperatures]
     if not grid:
-        raise InputError("temperatures must not be empty; give at least one positive number")
+        raise InputError("must not be empty; give at least one positive number", argument="temperatures")
     check_options(method, rtol, seed, max_draws)
     options: dict[str, Any] = {"rtol": rtol, "seed": seed, "max_draws": max_draws}
     if covs is not None:
@@ -210,7 +210,9 @@ def temperatures_for(
     crossings, lowest, highest = _crossings(gap, grid, rising=np.ndim(covs) < 3)
     if not crossings:
         low, high = 10 ** (lowest + target), 10 ** (highest + target)
-        raise InputError(f"error must lie between {low:.4g} and {high:.4g} for these classes; got {error:g}")
+        raise InputError(
+            f"must lie between {low:.4g} and {high:.4g} for these classes; got {error:g}", argument="error"
+        )
     roots = []
     for i in crossings:
         coarse = float(brentq(gap, grid[i], grid[i + 1], xtol=1e-6))
@@ -256,8 +258,8 @@ def _check_error(error: float, lowest: float, highest: float) -> float:
     """log10 of a wanted error inside the range."""
     if not (isinstance(error, (int, float, np.floating)) and lowest < error < highest):
         raise InputError(
-            f"error must lie strictly between {lowest:.6g} and {highest:.6g}, the range of these classes; "
-            f"got {error!r}"
+            f"must lie strictly between {lowest:.6g} and {highest:.6g}, the range of these classes; got {error!r}",
+            argument="error",
         )
     return math.log10(error)
 

@@ -193,8 +193,9 @@ def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
     array = real_array("covs", covs)
     if array.shape not in ((n_classes,), (n_classes, d), (n_classes, d, d)):
         raise InputError(
-            f"covs must have shape ({n_classes},), ({n_classes}, {d}) or ({n_classes}, {d}, {d}) "
-            f"for means of shape ({n_classes}, {d}); got shape {array.shape}"
+            f"must have shape ({n_classes},), ({n_classes}, {d}) or ({n_classes}, {d}, {d}) "
+            f"for means of shape ({n_classes}, {d}); got shape {array.shape}",
+            argument="covs",
         )
     return array
 

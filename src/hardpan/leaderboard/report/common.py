@@ -7,7 +7,7 @@ from functools import singledispatch
 from pathlib import PurePath
 from typing import Any
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.report.base import View
 from hardpan.report.sections import Section
 
@@ -29,7 +29,7 @@ def input_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
 
 def points(value: float, digits: int = 1) -> str:
     """A difference of scores in points: 100 times the fraction."""
-    return numbers.NOTHING if not math.isfinite(value) else f"{100 * value:.{digits}f}"
+    return formatting.NOTHING if not math.isfinite(value) else f"{100 * value:.{digits}f}"
 
 
 def short_name(source: str) -> str:

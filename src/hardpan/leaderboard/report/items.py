@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.files import versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
@@ -46,7 +46,7 @@ def _(result: ItemFit) -> View:
         provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
         columns=item_columns(result),
         name=short_name(result.source),
-        size=f"{numbers.counted(len(result.models), 'model')}, {numbers.counted(len(result.items), 'item')}",
+        size=f"{formatting.counted(len(result.models), 'model')}, {formatting.counted(len(result.items), 'item')}",
         links={"items.csv": "items.csv"},
         downloads={"items.csv": csv_text(item_columns(result)), "skills.csv": csv_text(skill_columns(result))},
     )
@@ -82,7 +82,7 @@ def items_headline(result: ItemFit) -> str:
     start = (
         _no_broken(result)
         if not broken
-        else f"On {numbers.counted(broken, 'item')} better models do worse, beyond chance"
+        else f"On {formatting.counted(broken, 'item')} better models do worse, beyond chance"
     )
     cohort = result.cohorts[min(1, len(result.cohorts) - 1)]
     share = cohort.dead / max(cohort.items, 1)
@@ -118,7 +118,7 @@ def items_section(result: ItemFit) -> Section:
     title = (
         _no_broken(result)
         if not len(broken)
-        else f"{numbers.counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
+        else f"{formatting.counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
     )
     return Section(
         title,
@@ -140,7 +140,7 @@ def _item_sentences(result: ItemFit, broken: int) -> tuple[str, ...]:
     if result.model != "rasch":
         chance = "as chance gives with few models" if not broken and negative else "the flagged ones excepted"
         sentences.append(
-            f"{numbers.counted(negative, 'slope')} of {len(result.items):,} {'is' if negative == 1 else 'are'} "
+            f"{formatting.counted(negative, 'slope')} of {len(result.items):,} {'is' if negative == 1 else 'are'} "
             f"negative, {chance}; {broken} survive the rank test with Benjamini–Hochberg at 5 %."
             if negative
             else f"None of the {len(result.items):,} slopes is negative."
@@ -246,7 +246,7 @@ def _(result: SuspectKeys) -> View:
         provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
         columns=key_columns(result),
         name=short_name(result.source),
-        size=numbers.counted(result.answered, "item"),
+        size=formatting.counted(result.answered, "item"),
         links={"review sheet": "review.csv"},
         downloads={"review.csv": review_sheet(result)},
     )
@@ -323,13 +323,13 @@ def keys_section(result: SuspectKeys) -> Section:
     ]
     most = int(result.models.max())
     if most < 5:
-        sentences.append(f"At most {numbers.counted(most, 'model')} answered an item: a margin says little.")
+        sentences.append(f"At most {formatting.counted(most, 'model')} answered an item: a margin says little.")
     tied = int((result.position == 1).sum())
     if tied > 1:
         sentences.append(f"{tied} items share the highest margin.")
     if result.unanswered:
         sentences.append(
-            f"{numbers.counted(result.unanswered, 'item')} without a key or an answer were not examined."
+            f"{formatting.counted(result.unanswered, 'item')} without a key or an answer were not examined."
         )
     bars: tuple[dict[str, Any], ...] = tuple(
         {"name": f"{item}: {key} → {suggested}", "value": margin}
@@ -340,7 +340,7 @@ def keys_section(result: SuspectKeys) -> Section:
         "bars",
         "Margin of the other answer over the key",
         bars,
-        "; ".join(f"{bar['name']} {numbers.percent(bar['value'])}" for bar in bars) + ".",
+        "; ".join(f"{bar['name']} {formatting.percent(bar['value'])}" for bar in bars) + ".",
         {"percent": True, "x_title": "margin, of the models"},
     )
     return Section(
@@ -360,7 +360,7 @@ def _(result: CorrectedKeys) -> View:
     tiers = int((result.tier_before != result.tier_after).sum())
     change = 100 * np.abs(result.score_after - result.score_before)
     headline = (
-        f"{numbers.counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
+        f"{formatting.counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
         f"{change.max():.1f} points, "
     )
     if moved or tiers:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.leaderboard.pairs import PairedComparison
@@ -50,7 +50,7 @@ def _(result: Ranking) -> View:
         provenance=Provenance(method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy")),
         columns=ranking_columns(result),
         name=short_name(result.source),
-        size=f"{numbers.counted(len(result.models), 'model')}, {numbers.counted(result.n_items, 'item')}",
+        size=f"{formatting.counted(len(result.models), 'model')}, {formatting.counted(result.n_items, 'item')}",
         links={"ranking.csv": "ranking.csv"},
         downloads={"ranking.csv": csv_text(ranking_columns(result))},
     )
@@ -92,7 +92,10 @@ def ranking_headline(result: Ranking) -> str:
         score = Estimate(
             float(result.score[0]), float(result.stderr[0]), float(result.low[0]), float(result.high[0])
         )
-        return f"{result.models[0]} scores {numbers.estimate(score)} on {numbers.counted(result.n_items, 'item')}."
+        return (
+            f"{result.models[0]} scores {formatting.estimate(score)} on "
+            f"{formatting.counted(result.n_items, 'item')}."
+        )
     if result.unconnected and tied == m:
         if m == 2:
             return "The two models share no items: nothing can be said about their order."
@@ -103,7 +106,7 @@ def ranking_headline(result: Ranking) -> str:
         detect = f"with these {result.n_items:,} items{by} {undetected(result.smallest_difference)}"
     confidence = f"{100 * result.confidence:g} %"
     if tied == 1:
-        lead = numbers.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
+        lead = formatting.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
         if m == 2:
             start = f"{result.models[0]} is ahead of {result.models[1]}"
             start += f" by {lead}, {confidence} confidence" if lead else f" ({confidence} confidence)"
@@ -132,8 +135,8 @@ def ranking_section(result: Ranking) -> Section:
         )
     if m > 1 and math.isfinite(result.items_needed) and first_tier(result) > 1 and result.lead.value > 0:
         sentences.append(
-            f"{result.models[0]} leads {result.models[1]} by {numbers.plain(result.lead, 100, 'points')}; "
-            f"with a correction for all pairs it takes about {numbers.round_up(result.items_needed)} items like "
+            f"{result.models[0]} leads {result.models[1]} by {formatting.plain(result.lead, 100, 'points')}; "
+            f"with a correction for all pairs it takes about {formatting.round_up(result.items_needed)} items like "
             "these to separate two models that differ by so much (80 % power)."
         )
     known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
@@ -179,7 +182,7 @@ def short_ranking_table(result: Ranking, rows: int) -> Table:
 
 def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
     """One row per model, best first."""
-    scores = numbers.aligned(
+    scores = formatting.aligned(
         (
             Estimate(float(s), float(e), float(low), float(high))
             for s, e, low, high in zip(
@@ -239,7 +242,7 @@ def ranking_warnings(result: Ranking) -> tuple[str, ...]:
         )
     if result.few_shared:
         warnings.append(
-            f"{numbers.counted(result.few_shared, 'pair')} of models share fewer than 30 items and can hardly "
+            f"{formatting.counted(result.few_shared, 'pair')} of models share fewer than 30 items and can hardly "
             "be compared; their rank sets are wide."
         )
     if result.unconnected:
@@ -264,7 +267,7 @@ def pairs_section(result: Ranking) -> Section:
                 continue
             mark = "*" if pairs.p_holm[i, j] <= 1 - result.confidence else ""
             value = pairs.difference[i, j]
-            cells.append(f"{signed_points(value)}{mark}" if math.isfinite(value) else numbers.NOTHING)
+            cells.append(f"{signed_points(value)}{mark}" if math.isfinite(value) else formatting.NOTHING)
         body.append((f"{i + 1} {name}", *cells))
     table = Table("Row minus column, points", ("model", *(str(i + 1) for i in range(len(names)))), tuple(body))
     return Section(
@@ -294,7 +297,7 @@ def _(result: PairedComparison) -> View:
             "score_second": result.scores[:, 1],
             "difference": result.scores[:, 0] - result.scores[:, 1],
         },
-        size=numbers.counted(result.items, "shared item"),
+        size=formatting.counted(result.items, "shared item"),
     )
 
 
@@ -303,22 +306,22 @@ def _pair_headline(result: PairedComparison) -> str:
     ahead, behind = (result.first, result.second) if d.value >= 0 else (result.second, result.first)
     if d.low > 0 or d.high < 0:
         lead = Estimate(abs(d.value), d.stderr, min(abs(d.low), abs(d.high)), max(abs(d.low), abs(d.high)))
-        by = numbers.plain(lead, 100, "points")
+        by = formatting.plain(lead, 100, "points")
         return f"{ahead} is better than {behind} by {by} on {result.items:,} shared items."
     headline = f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: "
-    headline += numbers.signed(d)
+    headline += formatting.signed(d)
     return headline + (f"; {undetected(result.smallest_difference)}." if result.smallest_difference > 0 else ".")
 
 
 def _pair_section(result: PairedComparison) -> Section:
     d = result.difference
     sentences = [
-        f"{result.first} − {result.second}: {numbers.signed(d)}.",
+        f"{result.first} − {result.second}: {formatting.signed(d)}.",
         f"{result.first} scores {100 * result.score_first:.1f} %, {result.second} "
         f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
         f"{result.second} on {result.only_second:,}.",
     ]
-    p = f"p = {numbers.p_value(result.p_value)}"
+    p = f"p = {formatting.p_value(result.p_value)}"
     sentences.append(
         f"Interval: {d.method}; {p}" + (" (McNemar’s exact test)." if result.p_value == result.mcnemar else ".")
     )
@@ -334,12 +337,12 @@ def _pair_section(result: PairedComparison) -> Section:
         )
     if math.isfinite(result.items_needed) and d.low <= 0 <= d.high:
         sentences.append(
-            f"About {numbers.round_up(result.items_needed)} items like these would detect a difference of this "
+            f"About {formatting.round_up(result.items_needed)} items like these would detect a difference of this "
             "size (80 % power)."
         )
     warnings = []
     if result.missing:
-        warnings.append(f"{numbers.counted(result.missing, 'item')} that one of the models lacks are not used.")
+        warnings.append(f"{formatting.counted(result.missing, 'item')} that one of the models lacks are not used.")
     if result.cluster and result.few_groups:
         warnings.append(f"Only {result.groups} groups: the clustered interval is approximate below 20 groups.")
     if result.cluster and result.large_group:
@@ -367,10 +370,10 @@ def _pair_chart(result: PairedComparison) -> Chart:
         "composition",
         f"On how many of the {result.items:,} items each is better",
         tuple(
-            {"name": name, "value": count / result.items, "shown": numbers.counted(count, "item")}
+            {"name": name, "value": count / result.items, "shown": formatting.counted(count, "item")}
             | ({"role": "muted"} if name == "no difference" else {})
             for name, count in counts.items()
         ),
-        "; ".join(f"{name}: {numbers.counted(count, 'item')}" for name, count in counts.items()) + ".",
+        "; ".join(f"{name}: {formatting.counted(count, 'item')}" for name, count in counts.items()) + ".",
         {},
     )

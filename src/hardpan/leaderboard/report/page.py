@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.files import versions_of
 from hardpan.leaderboard.report.common import (
     HERO_ROWS,
@@ -100,7 +100,7 @@ def _(result: LeaderboardSummary) -> View:
         downloads |= short_files(short)
         links["short test for lm-eval"] = "samples.json"
     sections += input_sections(result.notes)
-    size = f"{numbers.counted(len(ranking.models), 'model')}, {numbers.counted(ranking.n_items, 'item')}"
+    size = f"{formatting.counted(len(ranking.models), 'model')}, {formatting.counted(ranking.n_items, 'item')}"
     if ranking.groups:
         size += f", {ranking.groups:,} groups ({ranking.group_column})"
     return View(
@@ -135,14 +135,14 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
         )
     if fit is not None and (fit.flag == "broken").any():
         count = int((fit.flag == "broken").sum())
-        title = f"On {numbers.counted(count, 'item')} better models do worse"
+        title = f"On {formatting.counted(count, 'item')} better models do worse"
         problems.append(
             Problem(
                 "broken-items", "high", title, "Check their keys and wording.", link="#items", link_text="which"
             )
         )
     if keys is not None and keys.suspicious:
-        title = f"{numbers.counted(keys.suspicious, 'answer key')} should be checked"
+        title = f"{formatting.counted(keys.suspicious, 'answer key')} should be checked"
         detail = "More models agree on another answer than on the key."
         problems.append(Problem("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
     if ranking.complete < m:
@@ -156,7 +156,7 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
         title = f"The first {tied:,} models cannot be separated" if whole else "The first model is not separated"
         detail = "Report ranks as sets, or add items."
         if math.isfinite(ranking.items_needed) and ranking.lead.value > 0:
-            needed = numbers.round_up(ranking.items_needed)
+            needed = formatting.round_up(ranking.items_needed)
             detail = (
                 f"Report ranks as sets; a lead of {points(ranking.lead.value)} points needs about {needed} items."
             )
@@ -199,7 +199,7 @@ def groups_section(groups: GroupScores) -> Section:
     j = int(np.nanargmax(np.nanmax(spread, axis=0) - np.nanmin(spread, axis=0)))
     sentences = [f"The models differ most on {groups.groups[j]}."]
     if groups.left_out:
-        sentences.append(f"{numbers.counted(groups.left_out, 'smaller group')} not shown.")
+        sentences.append(f"{formatting.counted(groups.left_out, 'smaller group')} not shown.")
     chart = Chart(
         "matrix",
         f"Score by {groups.column}, percent",

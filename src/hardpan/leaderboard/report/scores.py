@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.leaderboard.agreement_line import AgreementLine
@@ -50,7 +50,7 @@ def _(result: ShortTest) -> View:
         terminal=(section,),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns={"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids},
-        size=f"{len(result.items):,} of {numbers.counted(result.n_items, 'item')}",
+        size=f"{len(result.items):,} of {formatting.counted(result.n_items, 'item')}",
         links={"items for lm-eval --samples": "samples.json", "short_items.csv": "short_items.csv"},
         downloads=short_files(result),
     )
@@ -164,7 +164,7 @@ def _(result: Inflation) -> View:
 def _inflation_headline(result: Inflation) -> str:
     flagged = [name for name, bad in zip(result.models, result.inflated, strict=True) if bad]
     if flagged:
-        which = numbers.listed(flagged[:5]) + (f" and {len(flagged) - 5} more" if len(flagged) > 5 else "")
+        which = formatting.listed(flagged[:5]) + (f" and {len(flagged) - 5} more" if len(flagged) > 5 else "")
         return (
             f"{which} score{'s' if len(flagged) == 1 else ''} higher than the reference set predicts, beyond "
             f"chance ({100 * result.confidence:g} % confidence for all {len(result.models)} models together)."
@@ -187,7 +187,7 @@ def _inflation_section(result: Inflation) -> Section:
     if outside:
         verb = "lies" if outside == 1 else "lie"
         sentences.append(
-            f"{numbers.counted(outside, 'model')} {verb} outside the range of the others on the reference set "
+            f"{formatting.counted(outside, 'model')} {verb} outside the range of the others on the reference set "
             "and cannot be judged."
         )
     rows = tuple(
@@ -196,7 +196,7 @@ def _inflation_section(result: Inflation) -> Section:
             round(100 * float(result.score[i]), 1),
             round(100 * float(result.reference_score[i]), 1),
             round(100 * float(result.predicted[i]), 1),
-            numbers.signed(
+            formatting.signed(
                 Estimate(float(result.excess[i]), 0.0, float(result.low[i]), float(result.high[i])), unit=""
             ),
             float(f"{result.p_holm[i]:.2g}"),
@@ -264,7 +264,7 @@ def _agreement_section(result: AgreementLine, headline: str) -> Section:
     warnings = []
     if result.r2 < 0.9:
         warnings.append("The agreements do not lie on a line (r² below 0.9): the method does not apply here.")
-    estimates = numbers.aligned(
+    estimates = formatting.aligned(
         (
             Estimate(float(e), 0.0, float(low), float(high))
             for e, low, high in zip(result.estimate, result.low, result.high, strict=True)

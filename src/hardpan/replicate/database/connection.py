@@ -112,7 +112,7 @@ def check_text(name: str, text: str, longest: int = 2000) -> None:
     """Refuse a text that one kind of database would refuse or cut off, or that no page or table may have."""
     if len(text) > longest or clean_text(text, lines=True) != text:
         raise InputError(
-            f"{name} must have at most {longest:,} characters, no control character; got {text[:40]!r}"
+            f"must have at most {longest:,} characters, no control character; got {text[:40]!r}", argument=name
         )
 
 

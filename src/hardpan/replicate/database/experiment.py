@@ -76,7 +76,7 @@ def question_image(project: ProjectFolder, worker_id: str, question: int) -> byt
 def answer_question(project: ProjectFolder, worker_id: str, question: int, class_index: int) -> bool:
     """Record an answer; the first one counts, and a repeat gives False."""
     if not 0 <= class_index < len(project.classes):
-        raise InputError(f"class must be from 0 to {len(project.classes) - 1}; got {class_index}")
+        raise InputError(f"must be from 0 to {len(project.classes) - 1}; got {class_index}", argument="class")
     now = project.clock()
     with project.database.write() as connection:
         # The worker's row is locked so that two tabs cannot answer the same question at the same time.

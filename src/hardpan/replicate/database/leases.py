@@ -190,7 +190,7 @@ def submit(
         NotAdmitted: the worker's access has ended, or others used up the link before this worker's first answer.
     """
     if not submission_key:
-        raise InputError("submission_key must not be empty")
+        raise InputError("must not be empty", argument="submission_key")
     check_text("submission_key", submission_key, 200)
     now = project.clock()
     with project.database.write() as connection:
@@ -322,7 +322,7 @@ def _count(connection: Connection, row: Any, positions: set[int], now: float) ->
 def _checked_positions(selected: Collection[int], n_images: int) -> set[int]:
     for item in selected:
         if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < n_images:
-            raise InputError(f"selected must hold positions from 0 to {n_images - 1}; got {item!r}")
+            raise InputError(f"must hold positions from 0 to {n_images - 1}; got {item!r}", argument="selected")
     return set(selected)
 
 

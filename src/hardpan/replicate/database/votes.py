@@ -67,7 +67,7 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         images = {row.id: row for row in connection.execute(select(Image.id, Image.kind, Image.class_index)).all()}
         unknown = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
         if unknown is not None:
-            raise InputError(f"votes: image {unknown!r} is not in this project; add the images first")
+            raise InputError(f": image {unknown!r} is not in this project; add the images first", argument="votes")
         names = {imported_name(platform, row["worker"]) for row in rows}
         for name in (platform, *names):
             check_text("votes: the name of a worker or platform", name)

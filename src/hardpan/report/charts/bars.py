@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.report.charts.axes import (
     PERCENT,
     axis_title,
@@ -133,13 +133,13 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
 def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
     item = estimate_of(row)
     has_interval = math.isfinite(item.low) and math.isfinite(item.high)
-    write = numbers.estimate if percent else numbers.plain
+    write = formatting.estimate if percent else formatting.plain
     value = None if not math.isfinite(item.value) else item.value
     spread = (item.high - item.low) / 2 if has_interval else 0.0
     if value is None:
-        text = numbers.NOTHING
+        text = formatting.NOTHING
     elif percent:
-        text = numbers.percent(value, spread) if has_interval else short_percent(value)
+        text = formatting.percent(value, spread) if has_interval else short_percent(value)
     else:
         text = f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
     return {

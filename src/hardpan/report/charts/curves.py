@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.report.charts.axes import (
     LETTER,
     LINE,
@@ -38,7 +38,7 @@ from hardpan.report.sections import Chart
 def curve(chart: Chart) -> alt.TopLevelMixin:
     """Draw a line with its band; the positions in ``marks`` are named on the line."""
     log, log_x = bool(chart.options.get("log")), bool(chart.options.get("log_x"))
-    rows = [dict(row) | {"shown": numbers.percent(row["y"])} for row in chart.rows if row["y"] is not None]
+    rows = [dict(row) | {"shown": formatting.percent(row["y"])} for row in chart.rows if row["y"] is not None]
     edge = log_edge([row["y"] for row in rows]) if log else -math.inf
     top = max((row["high"] for row in rows), default=1.0)
     rows = [row | {"low": max(row["low"], edge)} for row in rows if row["y"] >= edge]
@@ -204,7 +204,7 @@ def _row(row: Any, share: bool) -> dict[str, Any]:
     y, low, high = float(row["y"]), row.get("low"), row.get("high")
     known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
     spread = (high - low) / 2 if known else 0.0
-    text = numbers.percent(y, spread) if share else f"{y:.4g}"
+    text = formatting.percent(y, spread) if share else f"{y:.4g}"
     return {
         "series": str(row["series"]),
         "x": float(row["x"]),
@@ -221,8 +221,8 @@ def reliability(chart: Chart) -> alt.TopLevelMixin:
         dict(row)
         | {
             "series": str(row.get("series", "")),
-            "confidence": numbers.percent(float(row["x"])),
-            "accuracy": numbers.estimate(estimate_of(row, "y", "low", "high")),
+            "confidence": formatting.percent(float(row["x"])),
+            "accuracy": formatting.estimate(estimate_of(row, "y", "low", "high")),
         }
         for row in chart.rows
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.report.charts.axes import NUMBER, axis_title, data_of, number_ticks
 from hardpan.report.charts.bars import x_title
 from hardpan.report.palette import LIGHT
@@ -82,7 +82,7 @@ def _matrix_cells(chart: Chart, text: Any) -> list[dict[str, Any]]:
         on = str(row["row"]) == str(row["column"])
         if diagonal and not on:
             shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
-        written = numbers.NOTHING if not known else numbers.percent(value) if percent else f"{value:,.3g}"
+        written = formatting.NOTHING if not known else formatting.percent(value) if percent else f"{value:,.3g}"
         number = "" if not known else f"{100 * value:.0f}" if percent else f"{value:,.3g}"
         cells.append(
             {

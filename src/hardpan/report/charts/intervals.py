@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.report.charts.axes import (
     PERCENT,
     data_of,
@@ -115,10 +115,10 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     """One mark; numbers below a logarithmic axis are moved to its edge, and the tooltip says so."""
     low, value, high = (float(row[key]) for key in ("low", "value", "high"))
     name, disputed = str(row["name"]), row.get("status") == _DISPUTED
-    text, reason = numbers.estimate(estimate_of(row)), str(row.get("reason") or "")
+    text, reason = formatting.estimate(estimate_of(row)), str(row.get("reason") or "")
     outside = value < edge
     if low < edge:  # said first: tooltips cut what is long
-        begins = numbers.limit(edge) if in_powers(edge) else f"{100 * edge:.2g} %"  # as the axis has it
+        begins = formatting.limit(edge) if in_powers(edge) else f"{100 * edge:.2g} %"  # as the axis has it
         words = "Lies to the left" if outside else "Its interval extends to the left"
         reason = f"{words} of this axis, which starts at {begins}. {reason}"
     return {
@@ -132,7 +132,9 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
         "shown": text,
         "cut": low < edge,
         "outside": outside,
-        "beyond": f"{numbers.percent(value, value / 5)}, left of this axis" if outside and high < 2 * edge else "",
+        "beyond": f"{formatting.percent(value, value / 5)}, left of this axis"
+        if outside and high < 2 * edge
+        else "",
         "low": max(low, edge),
         "value": max(value, edge),
         "high": max(high, edge),
@@ -145,7 +147,7 @@ _NUMBER_AND_NOTE = 260  # pixels of a plot in which a number and a note stand be
 def ranking(chart: Chart) -> alt.TopLevelMixin:
     """Models by score: a dot with its interval and its number per row, the first tier shaded and coloured."""
     percent = bool(chart.options.get("percent", True))
-    write = numbers.estimate if percent else numbers.plain
+    write = formatting.estimate if percent else formatting.plain
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(chart.rows):
         item = estimate_of(row)
@@ -212,7 +214,7 @@ _DOT_ROLES = {"ceiling": LIGHT.ceiling, "floor": LIGHT.floor, "muted": LIGHT.mut
 def dots(chart: Chart) -> alt.TopLevelMixin:
     """A dot with its interval per row, on an axis of plain numbers."""
     rows = [
-        dict(row) | {"key": f"{i}|{row['name']}", "shown": numbers.plain(estimate_of(row))}
+        dict(row) | {"key": f"{i}|{row['name']}", "shown": formatting.plain(estimate_of(row))}
         for i, row in enumerate(chart.rows)
     ]
     named = named_rows(190)
@@ -242,7 +244,7 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
         dict(row)
         | {
             "range": score_range(row),
-            "shown": numbers.estimate(estimate_of(row, "value", "error_low", "error_high")),
+            "shown": formatting.estimate(estimate_of(row, "value", "error_low", "error_high")),
         }
         for row in chart.rows
     ]
@@ -272,7 +274,7 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
 def deviations(chart: Chart) -> alt.TopLevelMixin:
     """A dot with its interval per model, on an axis of percentage points with zero marked."""
     rows = [
-        dict(row) | {"key": f"{index}|{row['name']}", "shown": numbers.signed(estimate_of(row))}
+        dict(row) | {"key": f"{index}|{row['name']}", "shown": formatting.signed(estimate_of(row))}
         for index, row in enumerate(chart.rows)
     ]
     ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None] + [0.0]

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 from scipy.special import ndtri
 
-from hardpan import numbers
+from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.report.charts.axes import (
     NUMBER,
@@ -148,7 +148,7 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     """New against original accuracy: a cross per model, the identity dashed, the line and its band."""
     probit = chart.options.get("scale") == "probit"
     plain = chart.options.get("scale") == "plain"
-    write = numbers.plain if plain else numbers.estimate
+    write = formatting.plain if plain else formatting.estimate
     rows = [_on_axes(row, _CROSS, probit) | {"shown": _both(row, write)} for row in chart.rows]
     line = [_on_axes(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale(probit), ())]
     ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
@@ -278,7 +278,7 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
 
 def dates(chart: Chart) -> alt.TopLevelMixin:
     """Points of accuracy against the year of publication: a dot with its interval per model, and a line."""
-    rows = [dict(row) | {"shown": numbers.signed(estimate_of(row))} for row in chart.rows]
+    rows = [dict(row) | {"shown": formatting.signed(estimate_of(row))} for row in chart.rows]
     ends = [row[key] for row in rows for key in ("low", "high", "value")] + [0.0]
     ahead = [dict(row) for row in chart.options.get("line", ())]
     years = [float(row["date"]) for row in (*rows, *ahead)]
@@ -358,8 +358,8 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
     rows = [
         dict(row)
         | {
-            "confusion": numbers.plain(estimate_of(row, "x", "x_low", "x_high")),
-            "accuracy": numbers.estimate(estimate_of(row, "y", "y_low", "y_high")),
+            "confusion": formatting.plain(estimate_of(row, "x", "x_low", "x_high")),
+            "accuracy": formatting.estimate(estimate_of(row, "y", "y_low", "y_high")),
         }
         for row in chart.rows
     ]

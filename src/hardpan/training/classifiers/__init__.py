@@ -110,7 +110,8 @@ def _shape(input_shape: Sequence[int]) -> Shape:
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes)
     if len(sizes) not in (1, 3) or not whole:
         raise InputError(
-            f"input_shape must be (C, H, W) of images or (d,) of vectors, whole numbers above 0; got {sizes}"
+            f"must be (C, H, W) of images or (d,) of vectors, whole numbers above 0; got {sizes}",
+            argument="input_shape",
         )
     return Shape(*sizes)
 

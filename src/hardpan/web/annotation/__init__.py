@@ -47,7 +47,7 @@ def serve(
 ) -> None:
     """Serve a project until Ctrl-C; arguments as for :meth:`hardpan.replicate.Project.serve`."""
     if address and not address.startswith(("http://", "https://")):
-        raise InputError(f"address must begin with https:// or http://; got {address!r}")
+        raise InputError(f"must begin with https:// or http://; got {address!r}", argument="address")
     with serving.bind(host, port) as listener:
         base = address.rstrip("/") or serving.address(listener, host)
         application = create_app(project)

@@ -257,14 +257,14 @@ def _mark(explorer: Explorer, marks: Marks) -> Handler:
         query = await read_json(request)
         numbers = _numbers(query.get("rows"), explorer.table.num_rows)
         if not len(numbers) or len(numbers) > MOST_ROWS:
-            raise InputError(f"rows must be 1 to {MOST_ROWS:,} row numbers; got {len(numbers):,}")
+            raise InputError(f"must be 1 to {MOST_ROWS:,} row numbers; got {len(numbers):,}", argument="rows")
         label = query.get("label")
         add, remove = _texts("tags", [query.get("add", ""), query.get("remove", "")])
         if label is not None:
             (label,) = _texts("label", [label])
             known = explorer.columns["label"].choices if "label" in explorer.columns else ()
             if label and known and label not in known:
-                raise InputError(f"label must be one of {', '.join(known[:20])}; got {label!r}")
+                raise InputError(f"must be one of {', '.join(known[:20])}; got {label!r}", argument="label")
         rows = [_plain(row) for row in explorer.rows(numbers)]
         changed = await run_in_threadpool(marks.set, rows, label=label, add=add.strip(), remove=remove.strip())
         answer = [dataclasses.asdict(mark) for mark in changed]
@@ -291,7 +291,7 @@ def _subset(explorer: Explorer, title: str) -> Handler:
         else:
             rows, how = _numbers(selected, explorer.table.num_rows), {"selected": "by hand"}
         if not len(rows):
-            raise InputError("rows: nothing is selected; select examples or widen the filters")
+            raise InputError(": nothing is selected; select examples or widen the filters", argument="rows")
         ids = explorer.table["id"].take(rows).to_pylist()
         source = f"{title}: {json.dumps(how, sort_keys=True)}"
         subset = confusion.subset_of_ids(ids, examples=explorer.table.num_rows, source=source)
@@ -311,7 +311,7 @@ def _sprite(pictures: Pictures, n: int) -> Handler:
             not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)
             or len(numbers) > MOST_ROWS
         ):
-            raise InputError(f"rows must be up to {MOST_ROWS:,} row numbers with commas between them")
+            raise InputError(f"must be up to {MOST_ROWS:,} row numbers with commas between them", argument="rows")
         rows = _numbers([int(number) for number in numbers], n)
         return Response(await run_in_threadpool(pictures.sheet, rows), media_type="image/png")
 
@@ -335,13 +335,15 @@ def _with_marks(explorer: Explorer, marks: Marks, numbers: NDArray[np.int64]) ->
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InputError(f"{name} must be a whole number from {least:,} to {most:,}; got {ascii(value)[:40]}")
+        raise InputError(
+            f"must be a whole number from {least:,} to {most:,}; got {ascii(value)[:40]}", argument=name
+        )
     return value
 
 
 def _numbers(values: Any, n: int) -> NDArray[np.int64]:
     if not isinstance(values, list) or not all(type(number) is int and 0 <= number < n for number in values):
-        raise InputError(f"rows must be row numbers from 0 to {n - 1:,}")
+        raise InputError(f"must be row numbers from 0 to {n - 1:,}", argument="rows")
     return np.array(values, dtype=np.int64)
 
 
@@ -349,7 +351,7 @@ def _texts(name: str, values: Any) -> list[str]:
     """A list of texts that UTF-8 can encode: JSON may contain lone surrogates."""
     usable = isinstance(values, list) and len(values) <= MOST_ROWS and all(isinstance(item, str) for item in values)
     if not usable or any("\ud800" <= letter <= "\udfff" or letter == "\0" for item in values for letter in item):
-        raise InputError(f"{name} must be texts of Unicode characters")
+        raise InputError("must be texts of Unicode characters", argument=name)
     return list(values)
 
 

@@ -73,8 +73,9 @@ class Marks:
         for tag in (add, remove):
             if len(tag) > LONGEST_TAG or any(letter in ';"' for letter in tag) or files.clean_text(tag) != tag:
                 raise InputError(
-                    f"tag must have at most {LONGEST_TAG} characters, no semicolon and no control character; "
-                    f"got {tag!r}"
+                    f"must have at most {LONGEST_TAG} characters, no semicolon and no control character; "
+                    f"got {tag!r}",
+                    argument="tag",
                 )
         with self._lock:
             for row in rows:

@@ -108,7 +108,7 @@ class Explorer:
     def order(self, filters: Sequence[Filter], sort: str = "", *, descending: bool = False) -> NDArray[np.int64]:
         """Row numbers that pass every filter, sorted: unknown values last, ties in table order."""
         if sort and sort not in self.columns:
-            raise InputError(f"sort: there is no column {sort!r}; columns: {', '.join(self.columns)}")
+            raise InputError(f": there is no column {sort!r}; columns: {', '.join(self.columns)}", argument="sort")
         for item in filters:
             _check(self._column(item.column), item)
         fixed = tuple(
@@ -156,7 +156,7 @@ class Explorer:
         """Counts of a column among those rows: 40 bins of a column of numbers, or counts by choice."""
         described = self._column(column)
         if described.kind == "text":
-            raise InputError(f"column: {column!r} is text; counts need numbers, choices or flags")
+            raise InputError(f": {column!r} is text; counts need numbers, choices or flags", argument="column")
         values = self.table[column].combine_chunks().take(pa.array(numbers))
         if described.kind == "number":
             known = _floats(values)
@@ -189,7 +189,7 @@ class Explorer:
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:
-            raise InputError(f"column: there is no {name!r}; columns: {', '.join(self.columns)}")
+            raise InputError(f": there is no {name!r}; columns: {', '.join(self.columns)}", argument="column")
         return self.columns[name]
 
     def _filtered(self, filters: tuple[Any, ...], sort: str, descending: bool) -> NDArray[np.int64]:
@@ -239,7 +239,7 @@ def _first(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 def read_filters(content: Any) -> tuple[Filter, ...]:
     """Filters from JSON: a list of objects with column, operation and value."""
     if not isinstance(content, list) or not all(isinstance(item, Mapping) for item in content):
-        raise InputError("filters must be a JSON list of objects with column, operation and value")
+        raise InputError("must be a JSON list of objects with column, operation and value", argument="filters")
     return tuple(Filter(str(i.get("column", "")), str(i.get("operation", "")), i.get("value")) for i in content)
 
 
@@ -288,7 +288,9 @@ def _check(column: Column, item: Filter) -> None:
     operation, value = item.operation, item.value
     if operation not in OPERATIONS[column.kind]:
         allowed = ", ".join(OPERATIONS[column.kind])
-        raise InputError(f"filters: {column.name!r} is a {column.kind} and takes {allowed}; got {operation!r}")
+        raise InputError(
+            f": {column.name!r} is a {column.kind} and takes {allowed}; got {operation!r}", argument="filters"
+        )
     if operation in ("at_least", "at_most"):
         usable, expected = _is_finite_number(value), "a number"
     elif operation == "is":
@@ -298,7 +300,9 @@ def _check(column: Column, item: Filter) -> None:
     else:
         usable, expected = operation != "contains" or _is_text(value), "a text to search for"
     if not usable:
-        raise InputError(f"filters: {column.name!r} with {operation} takes {expected}; got {ascii(value)[:80]}")
+        raise InputError(
+            f": {column.name!r} with {operation} takes {expected}; got {ascii(value)[:80]}", argument="filters"
+        )
 
 
 def _is_finite_number(value: Any) -> bool:
