@@ -37,13 +37,13 @@ from numpy.typing import NDArray
 from hardpan import confusion, files
 from hardpan.confusion.ablation import Ablation, compare_variants
 from hardpan.confusion.banding import TargetErrors, target_errors
-from hardpan.confusion.charts import confused as confused_chart
-from hardpan.confusion.charts import distribution, error_by_band, joint
-from hardpan.confusion.charts import variants as variant_charts
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
 from hardpan.confusion.reading import evenly_spaced
 from hardpan.confusion.transfers import Transfer
 from hardpan.estimates import Estimate
+from hardpan.pages.confusion_charts import confused as confused_chart
+from hardpan.pages.confusion_charts import distribution, error_by_band, joint
+from hardpan.pages.confusion_charts import variants as variant_charts
 from hardpan.report import charts, drawing
 from hardpan.report.sections import Chart
 

@@ -22,8 +22,8 @@ import numpy as np
 from hardpan import files, testbed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.pages.testbed import section
 from hardpan.report import charts, drawing
-from hardpan.testbed.report import section
 from hardpan.testbed.sets import TwoSets
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -41,7 +41,7 @@ def test_every_record_belongs_to_a_page():
 
 
 def test_the_table_of_the_estimators_is_made_from_its_record():
-    from hardpan.studies.report import bench_markdown
+    from hardpan.pages.studies import bench_markdown
 
     made = bench_markdown(files.load(ROOT / "reproductions" / "records" / "floor_bench.json"))
     shown = (RESULTS / "floor_bench.md").read_text(encoding="utf-8")

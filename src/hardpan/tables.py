@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpan import files
-from hardpan.errors import InputError, MissingExtra, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError, MissingExtra
 from hardpan.safe_files import check_memory, existing_file, few, read_json, read_json_lines, read_text, reason
 
 if TYPE_CHECKING:

@@ -329,7 +329,7 @@ def test_a_stated_noise_rate_that_models_refute_is_said_in_the_headline():
 
 
 def test_a_class_is_called_worst_only_where_its_error_is_separate():
-    from hardpan.auditing.report.sections import _stands_out
+    from hardpan.pages.auditing.sections import _stands_out
 
     sizes, rng = np.full(10, 100.0), np.random.default_rng(0)
     alike = [rng.binomial(100, 0.2, 10).astype(float) for _ in range(200)]

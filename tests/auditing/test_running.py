@@ -9,9 +9,9 @@ from scipy.special import ndtr
 from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing import networks, training
 from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
-from hardpan.auditing.report import view
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
+from hardpan.pages.auditing import view
 
 BARE = {"ensemble": "none", "flow": "none"}
 

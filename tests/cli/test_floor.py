@@ -250,7 +250,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
 
 
 def test_a_floor_that_still_moves_is_said_to() -> None:
-    from hardpan.bayes.floors.report import training_chart, unsettled_warning
+    from hardpan.pages.floors import training_chart, unsettled_warning
 
     still = [{"epoch": n, "bayes_error": 0.5 / n, "validation_error": 0.2} for n in range(1, 9)]
     rest = [{"epoch": n, "bayes_error": 0.1 + 0.4 * 0.3**n} for n in range(9)]

@@ -9,8 +9,8 @@ from tests.confusion.planted import random_probs
 
 from hardpan import confusion, stats
 from hardpan.confusion.banding import default_edges, mean_error, round_edges, target_errors
-from hardpan.confusion.charts import error_by_band
 from hardpan.errors import InputError
+from hardpan.pages.confusion_charts import error_by_band
 
 _NUMBERS = st.floats() | st.integers() | st.booleans() | st.none() | st.text(max_size=3) | st.complex_numbers()
 _ANYTHING = (

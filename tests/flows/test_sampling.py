@@ -9,8 +9,8 @@ from tests.flows.small import three_digits
 
 from hardpan import bayes, files, flows
 from hardpan.bayes import gaussian_curve
-from hardpan.flows.report import view
 from hardpan.flows.sampling import FlowSamples
+from hardpan.pages.flows import view
 
 
 @pytest.mark.parametrize("temperatures", [(1.0,), (0.5, 1.0, 2.0)])

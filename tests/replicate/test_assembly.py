@@ -10,12 +10,12 @@ import pytest
 from hardpan.cli import main
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.pages.replicate import limits
 from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import set_columns, stored_images
 from hardpan.replicate.documents import _plain
-from hardpan.replicate.report import limits
 from hardpan.replicate.steps import record_step
 
 

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.replicate.report import limits
+from hardpan.pages.replicate import limits
 from hardpan.replicate.sampling import (
     BINS,
     average_frequency,

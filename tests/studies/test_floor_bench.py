@@ -10,11 +10,11 @@ from hardpan import bayes, cli, files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.pages.studies import bench_markdown
 from hardpan.studies import FloorBenchConfig, run_bench
 from hardpan.studies.floor_bench import without_numbers
 from hardpan.studies.floor_estimators import ESTIMATORS, find_estimator
 from hardpan.studies.floor_sets import SOURCES, find_source
-from hardpan.studies.report import bench_markdown
 
 TINY = FloorBenchConfig(("two-gaussians",), (0.05, 0.2), (200,), ("votes",), runs=3)
 

@@ -8,9 +8,9 @@ import pytest
 from tests.testbed.helpers import counts_table
 
 from hardpan import files, formatting, testbed
+from hardpan.pages import testbed as report
 from hardpan.report import charts
 from hardpan.report.sections import Chart
-from hardpan.testbed import report
 
 
 @functools.cache  # frozen records: tests that ask for the same share it

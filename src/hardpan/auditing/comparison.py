@@ -33,7 +33,7 @@ MEASURES = (
     "bits",
     "duplicated",
 )
-"""Numbers that every audit gives by the same names; hardpan.auditing.report says what they are."""
+"""Numbers that every audit gives by the same names; hardpan.pages.auditing says what they are."""
 HARDNESS = ("best_error", "mean_confusion", "flow_floor", "gaussian_floor")
 """Measures by which datasets are ranked: larger is harder."""
 RANGES = ("bracket",)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
+from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.auditing.networks import NetworkData
 from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import Fitted
@@ -17,7 +18,7 @@ from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.models import Model
 from hardpan.bayes.floors.votes import Annotations
 from hardpan.data.dataset import Dataset, Split
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.intervals import check_confidence

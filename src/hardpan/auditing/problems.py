@@ -1,7 +1,7 @@
 """Problems of a benchmark: copies, conflicting and suspicious labels, classes, size, features, predictions.
 
 Every detector is a function from :class:`Evidence` to problems; add a line to ``DETECTORS`` to add one. What a
-problem says to people is written in :mod:`hardpan.auditing.report`.
+problem says to people is written in :mod:`hardpan.pages.auditing`.
 """
 
 from __future__ import annotations

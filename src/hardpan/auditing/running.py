@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from hardpan import bayes, files, stats
+from hardpan.arguments import seconds
 from hardpan.auditing import examples, fresh, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
@@ -44,7 +45,7 @@ from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import split_options
-from hardpan.errors import InputError, seconds
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
@@ -248,8 +249,8 @@ def _run(
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> Audit:
-    from hardpan.auditing.report import overview, sections
-    from hardpan.auditing.report.problems import described
+    from hardpan.pages.auditing import overview, sections
+    from hardpan.pages.auditing.problems import described
 
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
     flow, view = training.train(evidence, work, tell, on_plan)

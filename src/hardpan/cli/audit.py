@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.text import Text
 
 from hardpan import auditing, formatting
+from hardpan.arguments import seconds
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.cli.common import Budget, JsonFlag, OutFolder, check_out, progress_on_stderr
 from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.options import Flags, spread
-from hardpan.errors import InputError, seconds
+from hardpan.errors import InputError
 from hardpan.safe_files import few
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -80,7 +81,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def show_plan(steps: tuple[AuditStep, ...]) -> None:
     """Print on stderr what will be trained, and for how long at most."""
-    from hardpan.auditing.report.overview import SKIPPED
+    from hardpan.pages.auditing.overview import SKIPPED
 
     console = Console(stderr=True, highlight=False)
     planned = [step for step in steps if not step.skipped]

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from hardpan.arguments import seconds
 from hardpan.bayes import FloorConfig, floor
 from hardpan.cli.common import Budget, JsonFlag, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.options import Flags, reporting, spread
-from hardpan.errors import InputError, seconds
+from hardpan.errors import InputError
 from hardpan.report.base import Report
 from hardpan.studies.floor_bench import FloorBenchConfig, run_bench, without_numbers
 
@@ -99,7 +100,7 @@ def bench_command(
     Example: [bold]hardpan floor bench --sizes 500,2000 --runs 3 --out floor-bench[/bold]
     """
     from hardpan import files
-    from hardpan.studies.report import bench_markdown
+    from hardpan.pages.studies import bench_markdown
 
     check_out(out)
     if markdown is not None and markdown.is_dir():

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import one_of
 from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
-from hardpan.errors import InputError, one_of
+from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import execution
+from hardpan.arguments import sum_tolerance
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import Predictions
 from hardpan.predictions.arrays import ArrayPredictions
-from hardpan.predictions.checks import sum_tolerance
 from hardpan.predictions.views import View
 
 Epochs = str | int | Sequence[int]

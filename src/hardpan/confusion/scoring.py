@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan import files
+from hardpan.arguments import real_number
 from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
-from hardpan.errors import InputError, real_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import array_hash, record

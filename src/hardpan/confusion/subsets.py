@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
+from hardpan.arguments import real_number, whole_number
 from hardpan.confusion.reading import check_labels
-from hardpan.errors import InputError, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.files import array_hash, record
 
 if TYPE_CHECKING:

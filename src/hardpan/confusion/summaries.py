@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
+from hardpan.arguments import one_of
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablate
 from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors
 from hardpan.confusion.difficulty import Signals, signals
@@ -22,7 +23,7 @@ from hardpan.confusion.scoring import Scores, Stability, split_rows, stability
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.transfers import Transfer, common_rows, transfer
 from hardpan.data.dataset import Dataset
-from hardpan.errors import InputError, one_of
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import TRANSIENT, record

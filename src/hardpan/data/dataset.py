@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError, one_of, whole_number
+from hardpan.arguments import one_of, whole_number
+from hardpan.errors import InputError
 from hardpan.files import array_hash, clean_names, clean_text, record
 from hardpan.formatting import counted
 

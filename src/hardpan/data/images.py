@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files
+from hardpan.arguments import whole_number
 from hardpan.data.arrays import SPLIT_WORDS
 from hardpan.data.dataset import Dataset, DataWarning, content_ids
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, folder_entries, reason
 
 if TYPE_CHECKING:

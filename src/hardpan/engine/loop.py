@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from hardpan.arguments import one_of, whole_number
 from hardpan.engine.checkpoints import join_tensors, load_checkpoint, save_checkpoint, tensors_of
 from hardpan.engine.distributed import barrier, is_main, mean_values
-from hardpan.errors import InputError, one_of, whole_number
+from hardpan.errors import InputError
 from hardpan.execution import Progress
 
 BEST = "best/"

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.errors import InputError
 
 OPTIMIZERS = ("sgd", "adamw", "adam")
 

@@ -65,7 +65,7 @@ def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> 
         dataset: what it was fitted to.
         folder: is made if it does not exist.
     """
-    from hardpan.flows.report import card_text
+    from hardpan.pages.flows import card_text
 
     path = flow.save(folder, precision="float16")
     rounded = load(path).to(flow.network.base.log_priors.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from hardpan.errors import one_of, real_number, whole_number
+from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.files import record
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -24,8 +24,9 @@ from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from hardpan import bayes, files, stats
+from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.bayes.gaussians.temperature import Curve
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows import zoo

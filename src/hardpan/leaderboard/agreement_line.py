@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from hardpan.errors import InputError, real_number, whole_number
+from hardpan.arguments import real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.leaderboard.sampling import Floats
 from hardpan.predictions import Predictions

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardpan
-from hardpan.errors import InputError, real_number
+from hardpan.arguments import real_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import as_path, locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError, one_of, real_number
+from hardpan.arguments import one_of, real_number
+from hardpan.errors import InputError
 from hardpan.execution.compiling import compiled
 from hardpan.neighbors.exact import in_threads
 

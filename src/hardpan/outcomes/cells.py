@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
 from hardpan.safe_files import few

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.errors import InputError, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells

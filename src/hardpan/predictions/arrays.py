@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import are_probabilities
 from hardpan.data.arrays import array_meaning
 from hardpan.errors import InputError
 from hardpan.files import clean_text
 from hardpan.predictions.checks import (
     Columns,
-    are_probabilities,
     by_name,
     check_logits,
     check_rows,

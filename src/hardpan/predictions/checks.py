@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import are_probabilities
 from hardpan.data.arrays import checked_ids, checked_labels
 from hardpan.data.dataset import SPLITS, row_ids
 from hardpan.errors import InputError
@@ -26,70 +27,7 @@ OUTPUTS = ("auto", "probabilities", "logits", "labels")
 LARGEST = 2**31 - 1  # of a seed's or an epoch's number
 ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (hardpan.data.row_ids)
 _LISTED = 5
-_NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
-_JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
 ROUNDED = 0.05  # how far a sum may be from 1 where rounding to few decimals explains it
-
-
-def sum_tolerance(n_classes: int) -> float:
-    """How far the sum of C probabilities may be from 1: what rounding to float16 explains, twice.
-
-    Rounding to float16 moves a number by at most 2⁻¹¹ of itself, or by 2⁻²⁵ where it is below 2⁻¹⁴; C of them
-    together by 2⁻¹¹ + C·2⁻²⁵. It is taken twice, since the sum may have been off by as much before it was rounded.
-
-    Example:
-        >>> round(sum_tolerance(10), 6), round(sum_tolerance(1000), 6)
-        (0.000977, 0.001036)
-    """
-    return 2.0**-10 + n_classes * 2.0**-24
-
-
-def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each row (n, C) is a probability vector: finite, not negative, its sum 1 within float16.
-
-    Example:
-        >>> are_probabilities(np.array([[0.25, 0.75], [0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0]])).tolist()
-        [True, False, False, False]
-    """
-    good = np.empty(len(rows), dtype=bool)
-    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
-    for start in range(0, len(rows), at_once):
-        block = rows[start : start + at_once]
-        good[start : start + len(block)] = _good_halves(block) if block.dtype == np.float16 else _good(block)
-    return good
-
-
-def _good(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
-        total = rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize <= 4 else np.float64)
-        near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
-        return np.asarray(near & (rows.min(axis=1) >= 0))
-
-
-def _good_halves(rows: NDArray[np.float16]) -> NDArray[np.bool_]:
-    """The same for float16, several times as fast: the bits of numbers from 0 on have the order of the numbers."""
-    bits = np.ascontiguousarray(rows).view(np.uint16)
-    largest = bits.max(axis=1)
-    total = _wide(bits) @ np.ones(rows.shape[1], dtype=np.float32)
-    good = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
-    unclear = np.flatnonzero(largest > _JUST_OVER_ONE)  # too large, negative, NaN, or -0, which is allowed
-    if len(unclear):
-        good[unclear] = _good(rows[unclear].astype(np.float32))
-    return np.asarray(good)
-
-
-def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """float32 from the bits of float16 numbers that are finite and not negative."""
-    wide = bits.astype(np.uint32)
-    np.left_shift(wide, 13, out=wide)
-    wide += 112 << 23  # exponents of float16 count from 15, those of float32 from 127
-    shifted = wide.view(np.float32)
-    # Right as it is from 2⁻¹⁴ on. Below, float16 has no leading 1: there 2x − 2⁻¹⁴ is right, and it is the smaller.
-    small = shifted * np.float32(2.0)
-    small -= np.float32(2.0**-14)
-    np.minimum(shifted, small, out=small)
-    return small
 
 
 def check_rows(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import one_of
 from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
 from hardpan.data.opening import SEPARATOR, short_name, subset_rows
-from hardpan.errors import InputError, one_of
+from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.predictions.checks import ROW_ID, common_epochs
 from hardpan.safe_files import few

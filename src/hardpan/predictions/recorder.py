@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import whole_number
 from hardpan.data.dataset import Dataset
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import LARGEST, Outputs, detect, softmax

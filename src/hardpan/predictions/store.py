@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError, ContainsGroupError
 
 import hardpan
-from hardpan.errors import InputError, one_of, whole_number
+from hardpan.arguments import one_of, whole_number
+from hardpan.errors import InputError
 from hardpan.predictions import layout
 from hardpan.predictions.checks import LARGEST, check_rows, checked_columns
 from hardpan.predictions.layout import Header

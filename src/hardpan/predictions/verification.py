@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from hardpan.arguments import are_probabilities
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import layout
-from hardpan.predictions.checks import are_probabilities
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.results import Problem, StoreInfo, Verification
 from hardpan.predictions.store import Store, open_store

@@ -12,9 +12,9 @@ import hardpan
 from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import clean_text
+from hardpan.pages.replicate import limits
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
 from hardpan.replicate.quality import Quality, annotation_quality
-from hardpan.replicate.report import limits
 from hardpan.replicate.sampling import BINS, Sample
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardpan import tables
-from hardpan.errors import InputError, real_number, whole_number
+from hardpan.arguments import real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.samples import current_sample

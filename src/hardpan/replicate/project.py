@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files, tables
+from hardpan.arguments import whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
-from hardpan.errors import InputError, MissingExtra, whole_number
+from hardpan.errors import InputError, MissingExtra
 from hardpan.replicate import (
     assembly,
     duplicates,

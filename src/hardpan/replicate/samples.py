@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hardpan import files
-from hardpan.errors import InputError, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality
 from hardpan.replicate.sampling import MIN_VOTES, UNKNOWN_VOTES, Annotated, Sample, sample, sample_again

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats, tables
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report

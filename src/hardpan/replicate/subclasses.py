@@ -9,7 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectFolder

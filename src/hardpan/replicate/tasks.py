@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import tables
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
 from hardpan.replicate.steps import hash_rows, read_steps, record_step

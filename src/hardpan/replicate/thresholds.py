@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.quality import frequency_table, quality_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib
-import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a result says and shows: made by ``view(result)`` in the ``report`` module of its package.
+    """What a result says and shows: made by ``view(result)`` in a module of ``hardpan.pages``.
 
     Attributes:
         title: name of the page.
@@ -61,8 +60,8 @@ class Report:
     """A result with a headline, sections, a page, a notebook view, a terminal view, a frame and JSON.
 
     A subclass is a frozen dataclass of numbers without sentences, registered with :func:`hardpan.files.record`.
-    Its package has a module ``report`` with ``view(result) -> View``, dispatched by type
-    (:func:`functools.singledispatch`), which is imported when it is first needed.
+    A module of :mod:`hardpan.pages` has ``view(result) -> View``, dispatched by type
+    (:func:`functools.singledispatch`); it is imported when it is first needed.
     """
 
     __slots__ = ()
@@ -77,7 +76,7 @@ class Report:
 
     def view(self) -> View:
         """What the result says and shows."""
-        made: View = _presenter(type(self).__module__).view(self)
+        made: View = _page_module(type(self).__module__).view(self)
         return made
 
     @property
@@ -164,12 +163,7 @@ def _today() -> str:
     return now.date().isoformat()
 
 
-def _presenter(module: str) -> Any:
-    """The ``report`` module of the innermost package of a module that has one."""
-    package = module.rpartition(".")[0]
-    while package and package != "hardpan":
-        name = f"{package}.report"
-        if importlib.util.find_spec(name) is not None:
-            return importlib.import_module(name)
-        package = package.rpartition(".")[0]
-    raise TypeError(f"{module}: no package above it has a module 'report'")
+def _page_module(module: str) -> Any:
+    """The module of :mod:`hardpan.pages` that is named like the innermost package of a result's module."""
+    package = module.split(".")[-2]
+    return importlib.import_module(f"hardpan.pages.{package}")

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from hardpan import formatting
-from hardpan.errors import one_of
+from hardpan.arguments import one_of
 from hardpan.estimates import Estimate
 from hardpan.files import record
 

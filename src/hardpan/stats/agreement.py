@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence, normal, whole_numbers
 from hardpan.stats.resampling import Floats, percentile_interval, standard_error

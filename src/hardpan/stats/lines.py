@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import one_of
+from hardpan.arguments import one_of
 from hardpan.stats.resampling import Floats, bootstrap_draws, jackknife_values
 
 Scale = Literal["linear", "probit", "logit"]

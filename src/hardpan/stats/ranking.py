@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.errors import InputError, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError
 from hardpan.stats.intervals import check_confidence
 from hardpan.stats.resampling import Floats, normal_draws
 

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from threadpoolctl import threadpool_limits
 
-from hardpan.errors import InputError, one_of, whole_number
+from hardpan.arguments import one_of, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence
 

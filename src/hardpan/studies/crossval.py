@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardpan import testbed
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from hardpan.arguments import real_number, whole_number
 from hardpan.bayes.floors.spanning_tree import minimal_spanning_tree
-from hardpan.errors import InputError, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record

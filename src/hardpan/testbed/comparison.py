@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from hardpan import files
-from hardpan.errors import InputError, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report

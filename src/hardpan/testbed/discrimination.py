@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report

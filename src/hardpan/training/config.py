@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.files import record
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")

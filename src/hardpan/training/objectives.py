@@ -26,8 +26,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.engine import distributed
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.training.config import TrainConfig
 
 Rows = NDArray[np.int64]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files, stats
+from hardpan.arguments import one_of, real_number
 from hardpan.bayes.floors import neighbours, overlap, spanning_tree
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, Table, fit_classifier
 from hardpan.bayes.floors.flow import Difference, FlowEvidence, FlowModel, flow_evidence
@@ -44,7 +45,7 @@ from hardpan.bayes.floors.votes import (
 )
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset, Split
-from hardpan.errors import InputError, one_of, real_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 from scipy.special import log_softmax, pdtr, pdtrc
 
+from hardpan.arguments import one_of
 from hardpan.bayes.floors.inputs import Floats, Labels, as_labels, as_probabilities, mean_estimate
-from hardpan.errors import InputError, one_of
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
 SMALLEST = 1e-12  # a probability of exactly 0 has no logarithm

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import whole_number
 from hardpan.bayes.floors.inputs import Labels, as_classes, as_features, as_labels, share_estimate
 from hardpan.bayes.floors.neighbours import cover_hart
-from hardpan.errors import InputError, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 

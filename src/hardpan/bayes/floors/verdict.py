@@ -23,7 +23,7 @@ from hardpan.stats import clopper_pearson
 
 Role = Literal["estimate", "lower", "upper", "classifier"]
 GUESSING = "guessing"
-# Assumptions by name. What each one says is written in hardpan.bayes.floors.report.
+# Assumptions by name. What each one says is written in hardpan.pages.floors.
 HELD_OUT = "held-out"  # the test examples are independent draws that no classifier was tuned on
 NOT_SEEN = "not-seen"  # nobody has stated that the model was not trained on the test examples
 MAY_HAVE_SEEN = "may have seen these rows"  # status of such a model's error
@@ -54,7 +54,7 @@ class Entry:
         role: "estimate" of the floor, "lower" or "upper" end under the assumption, or the held-out error of a
             "classifier".
         estimate: the number.
-        assumption: what it assumes, a key of :data:`hardpan.bayes.floors.report.ASSUMPTIONS`.
+        assumption: what it assumes, a key of :data:`hardpan.pages.floors.ASSUMPTIONS`.
         model: the model that the assumption is about, where there is one.
         calibration: how that model's probabilities were calibrated, where they were.
         status: "not refuted"; "refuted" where evidence that needs no assumption excludes it; "assumption rejected"

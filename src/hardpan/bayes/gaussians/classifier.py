@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import softmax
 
+from hardpan.arguments import real_number
 from hardpan.bayes.gaussians.problem import (
     Float,
     check_cov,
@@ -17,7 +18,7 @@ from hardpan.bayes.gaussians.problem import (
     real_array,
 )
 from hardpan.bayes.gaussians.unequal import check_covs
-from hardpan.errors import InputError, real_number
+from hardpan.errors import InputError
 
 
 def posterior(

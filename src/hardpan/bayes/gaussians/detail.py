@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
+from hardpan.arguments import real_number
 from hardpan.bayes.gaussians.importance import PairProposal, control_slope
 from hardpan.bayes.gaussians.methods import check_options
 from hardpan.bayes.gaussians.problem import Float, Index, SharedProblem, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome, Replicates, interval_factor, replicate
-from hardpan.errors import InputError, real_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report

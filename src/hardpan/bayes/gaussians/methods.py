@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.bayes.gaussians import chernoff, contour, exact, hdr, importance, montecarlo
 from hardpan.bayes.gaussians.problem import SharedProblem, check_means, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
 from hardpan.bayes.gaussians.unequal import UnequalClasses, check_covs, unequal_classes
-from hardpan.errors import InputError, one_of, real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
 # From a problem and the options seed, rtol, max_draws to an Outcome: a new method is a file with run() and a line.

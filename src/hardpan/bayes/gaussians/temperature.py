@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, isotonic_regression
 
+from hardpan.arguments import real_number
 from hardpan.bayes.gaussians.methods import check_options, gaussian, solve
 from hardpan.bayes.gaussians.problem import SharedProblem, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS
 from hardpan.bayes.gaussians.unequal import unequal_classes
-from hardpan.errors import InputError, real_number
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from hardpan.errors import InputError, one_of
+from hardpan.arguments import one_of
+from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Decision, Image, Pair, Quota, SampleRow
 from hardpan.replicate.database.people import check_use

@@ -22,7 +22,8 @@ from sqlalchemy import (
     update,
 )
 
-from hardpan.errors import InputError, one_of, whole_number
+from hardpan.arguments import one_of, whole_number
+from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_text, log
 from hardpan.replicate.database.models import Answer, Assignment, Decision, Event, Invitation, Worker
 from hardpan.replicate.folder import ProjectFolder

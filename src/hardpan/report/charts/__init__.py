@@ -74,7 +74,7 @@ from typing import Any
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
-from hardpan.errors import one_of
+from hardpan.arguments import one_of
 from hardpan.report.charts import bars, curves, grids, intervals, points
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from hardpan.errors import InputError, whole_number
+from hardpan.arguments import whole_number
+from hardpan.errors import InputError
 from hardpan.training.classifiers import plain, residual, vit
 from hardpan.training.classifiers.layers import Shape, initialise
 from hardpan.training.config import canonical_name, nearest_name

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import real_number, whole_number
+from hardpan.arguments import real_number, whole_number
 from hardpan.training.classifiers.layers import ConvNormAct, MeanOverImage, Shape, require_image
 
 PATCH = 6  # side of the random patches, as Coates, Lee and Ng (2011) have it for 32-pixel images

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, real_number, whole_number
+from hardpan.arguments import real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.training.classifiers.layers import (
     ConvNormAct,
     MeanOverImage,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError, real_number, whole_number
+from hardpan.arguments import real_number, whole_number
+from hardpan.errors import InputError
 from hardpan.training.classifiers.layers import SMALL_IMAGE, Shape, require_image
 
 SIZES = {"tiny": (192, 3), "small": (384, 6)}  # width, heads

@@ -13,7 +13,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.ranking import Ranking
-from hardpan.leaderboard.report.common import (
+from hardpan.pages.leaderboard.common import (
     CHART_ROWS,
     ROWS,
     input_sections,

@@ -10,7 +10,9 @@ from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.leaderboard.agreement_line import AgreementLine
-from hardpan.leaderboard.report.common import (
+from hardpan.leaderboard.score_inflation import Inflation
+from hardpan.leaderboard.short_tests import ShortTest
+from hardpan.pages.leaderboard.common import (
     CHART_ROWS,
     ROWS,
     input_sections,
@@ -18,8 +20,6 @@ from hardpan.leaderboard.report.common import (
     signed_points,
     view,
 )
-from hardpan.leaderboard.score_inflation import Inflation
-from hardpan.leaderboard.short_tests import ShortTest
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text

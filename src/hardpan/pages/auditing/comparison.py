@@ -8,10 +8,10 @@ from typing import Any
 
 from hardpan import formatting
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
-from hardpan.auditing.report.problems import few
-from hardpan.bayes.floors import report as floors
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
+from hardpan.pages import floors
+from hardpan.pages.auditing.problems import few
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table, fields_of
 

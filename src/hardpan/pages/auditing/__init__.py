@@ -6,9 +6,9 @@ import functools
 from typing import Any
 
 from hardpan.auditing.comparison import AuditComparison
-from hardpan.auditing.report.comparison import comparison_view
-from hardpan.auditing.report.overview import audit_view
 from hardpan.auditing.running import Audit
+from hardpan.pages.auditing.comparison import comparison_view
+from hardpan.pages.auditing.overview import audit_view
 from hardpan.report.base import View
 
 

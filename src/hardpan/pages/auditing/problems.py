@@ -12,7 +12,7 @@ from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.labels import TELLING
 from hardpan.auditing.problems import Problem
 from hardpan.auditing.running import Audit
-from hardpan.bayes.floors import report as floors
+from hardpan.pages import floors
 from hardpan.report import sections as shown
 from hardpan.report.sections import Chart
 

@@ -15,17 +15,17 @@ from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.labels import Suspects
 from hardpan.auditing.problems import Problem
-from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
-from hardpan.confusion.charts import captioned, error_by_band
-from hardpan.confusion.report import METHOD as HARD_METHOD
-from hardpan.confusion.report import score_section
+from hardpan.pages import floors
+from hardpan.pages import testbed as testbed_page
+from hardpan.pages.confusion import METHOD as HARD_METHOD
+from hardpan.pages.confusion import score_section
+from hardpan.pages.confusion_charts import captioned, error_by_band
 from hardpan.report.figures import confusion_matrix, dial, reliability_chart
 from hardpan.report.sections import Chart, Section, Table
 from hardpan.testbed import Comparison
-from hardpan.testbed import report as testbed_report
 
 GALLERY = 12
 COLUMNS = 20  # classes that are drawn as upright bars
@@ -121,7 +121,7 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
 def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
     """Whether the score holds: models of a table, or the networks, on both sets."""
     if fresh.comparison is not None:
-        section = testbed_report.section(fresh.comparison)
+        section = testbed_page.section(fresh.comparison)
         warnings = (*_other_set(fresh.comparison, evidence), *section.warnings)
         return dataclasses.replace(section, warnings=warnings, key="fresh", short="Fresh data")
     rows = tuple(
@@ -469,7 +469,7 @@ def flow_sections(evidence: Evidence, flow: FlowView | None, curve: Any) -> tupl
 
 
 def _samples(evidence: Evidence, flow: FlowView) -> Chart:
-    from hardpan.flows.charts import TemperatureSamples, sample_gallery
+    from hardpan.pages.flow_charts import TemperatureSamples, sample_gallery
 
     samples = [TemperatureSamples(t, error, images, {}) for t, error, images in flow.gallery]
     words = "; ".join(

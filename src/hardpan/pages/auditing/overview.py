@@ -11,16 +11,16 @@ from hardpan.auditing.evidence import AuditStep, Evidence, Note
 from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.improvement import DataCurve, ErrorBudget
-from hardpan.auditing.report.problems import shown_problems
-from hardpan.auditing.report.sections import FRESH_METHOD
 from hardpan.auditing.running import Audit
-from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.bracketing import Floor
-from hardpan.confusion.report import CITATIONS as HARD_CITATIONS
-from hardpan.confusion.report import METHOD as HARD_METHOD
+from hardpan.pages import floors
+from hardpan.pages import testbed as testbed_page
+from hardpan.pages.auditing.problems import shown_problems
+from hardpan.pages.auditing.sections import FRESH_METHOD
+from hardpan.pages.confusion import CITATIONS as HARD_CITATIONS
+from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
-from hardpan.testbed import report as testbed_report
 
 IN_HERO = 7  # confusing examples beside the problems
 SKIPPED = {
@@ -264,7 +264,7 @@ def provenance(
     if hard is not None:
         method, citations = [*method, *HARD_METHOD], [*citations, *HARD_CITATIONS]
     if fresh is not None and fresh.comparison is not None:
-        made = testbed_report.provenance(fresh.comparison)
+        made = testbed_page.provenance(fresh.comparison)
         method, citations = [*method, *made.method], [*citations, *made.citations]
         hashes |= made.hashes
     elif fresh is not None:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan import files, formatting
-from hardpan.bayes.floors.report import training_chart, unsettled_warning
 from hardpan.estimates import Estimate
 from hardpan.flows.benchmark import Benchmark
 from hardpan.flows.cards import PER_TEMPERATURE, PICTURE, FlowCard
-from hardpan.flows.charts import TemperatureSamples, sample_gallery
 from hardpan.flows.flow import FlowRecord
 from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples
+from hardpan.pages.floors import training_chart, unsettled_warning
+from hardpan.pages.flow_charts import TemperatureSamples, sample_gallery
 from hardpan.report.base import View
 from hardpan.report.figures import dial
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile

@@ -10,14 +10,15 @@ import numpy as np
 
 from hardpan import formatting
 from hardpan.files import versions_of
-from hardpan.leaderboard.report.common import (
+from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
+from hardpan.pages.leaderboard.common import (
     HERO_ROWS,
     input_sections,
     points,
     short_name,
     view,
 )
-from hardpan.leaderboard.report.items import (
+from hardpan.pages.leaderboard.items import (
     IRT,
     ITEM_METHODS,
     information_chart,
@@ -28,7 +29,7 @@ from hardpan.leaderboard.report.items import (
     review_sheet,
     skill_columns,
 )
-from hardpan.leaderboard.report.models import (
+from hardpan.pages.leaderboard.models import (
     CITATIONS,
     PAIRED,
     first_tier,
@@ -40,13 +41,12 @@ from hardpan.leaderboard.report.models import (
     ranking_table,
     short_ranking_table,
 )
-from hardpan.leaderboard.report.scores import (
+from hardpan.pages.leaderboard.scores import (
     SHORT_METHODS,
     short_files,
     short_headline,
     short_section,
 )
-from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
 from hardpan.report.base import View
 from hardpan.report.figures import raster_chart
 from hardpan.report.sections import Chart, Problem, Provenance, Section

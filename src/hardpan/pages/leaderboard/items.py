@@ -12,7 +12,7 @@ from hardpan import formatting
 from hardpan.files import versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
-from hardpan.leaderboard.report.common import (
+from hardpan.pages.leaderboard.common import (
     CHART_ROWS,
     ROWS,
     input_sections,

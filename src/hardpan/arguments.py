@@ -1,0 +1,303 @@
+"""Arguments of public functions: each kind is converted and checked here, once, and refused by its name.
+
+Scalars: :func:`whole_number`, :func:`real_number`, :func:`one_of`, :func:`seconds`. Arrays: :func:`labels`,
+:func:`class_count`, :func:`ids`, :func:`probabilities`, :func:`whole_numbers`, :func:`real_numbers`. The first
+argument of each is the name of the value in messages. Private functions take what these return and check nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.errors import InputError
+from hardpan.files import clean_text
+
+_NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
+_JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
+
+
+def whole_number(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """An argument that must be a whole number, ``least`` to ``most``; NumPy's integers are, True and 2.0 are not.
+
+    Example:
+        >>> whole_number("folds", 5, 2)
+        5
+        >>> whole_number("folds", 1, 2)
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: folds must be a whole number of at least 2; got 1
+    """
+    try:
+        whole = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        whole = least - 1
+    if whole < least or (most is not None and whole > most):
+        limit = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"must be a whole number {limit}; got {value!r}", argument=name)
+    return whole
+
+
+def real_number(name: str, value: Any, interval: str) -> float:
+    """An argument that must be a number in an interval, such as "[0, 1)" or "(0, inf)"; True is not a number.
+
+    Example:
+        >>> real_number("warmup", 0.2, "[0, 1)")
+        0.2
+        >>> real_number("warmup", 1.0, "[0, 1)")
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: warmup must be a number of at least 0 and below 1; got 1.0
+    """
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    above, below = interval[0] == "(", interval[-1] == ")"
+    real = not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value)
+    if not real or not low <= value <= high or (above and value == low) or (below and value == high):
+        limits = f"above {low:g}" if above else f"of at least {low:g}"
+        limits += "" if math.isinf(high) else f" and below {high:g}" if below else f" and at most {high:g}"
+        raise InputError(f"must be a number {limits}; got {value!r}", argument=name)
+    return float(value)
+
+
+def seconds(name: str, text: str) -> float:
+    """A length of time such as 90s, 3m or 1h in seconds; a number alone is seconds.
+
+    Example:
+        >>> seconds("budget", "90s"), seconds("budget", "3m"), seconds("budget", "0.5h"), seconds("budget", "45")
+        (90.0, 180.0, 1800.0, 45.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number = text.strip()
+    unit = units.get(number[-1:], 0.0)
+    try:
+        value = float(number[:-1] if unit else number) * (unit or 1.0)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise InputError(f"must be a time such as 90s, 3m or 1h; got {text!r}", argument=name)
+    return value
+
+
+def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
+    """Refuse an argument that is none of a few values.
+
+    Example:
+        >>> one_of("split", "tset", ("train", "test"))
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: split must be one of train, test; got 'tset'
+    """
+    if value not in allowed:
+        raise InputError(
+            f"must be one of {', '.join(str(item) for item in allowed if item)}; got {value!r}", argument=name
+        )
+
+
+def labels(name: str, values: ArrayLike, n: int | None = None, n_classes: int | None = None) -> NDArray[np.int64]:
+    """Class numbers (n,) of at least 0 and below ``n_classes``, as int64.
+
+    Example:
+        >>> labels("labels", [1, 0, 1], n=3)
+        array([1, 0, 1])
+        >>> labels("labels", [1, 0, 2], n_classes=2)
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: labels must be class numbers 0..1; got 2
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        one_hot = array.ndim == 2 and array.shape[1] > 1 and (n is None or len(array) == n)
+        raise InputError(
+            f"must have shape ({'n' if n is None else n},), one class number for each example; got {array.shape}"
+            + ("; of one-hot labels give labels.argmax(axis=1)" if one_hot else ""),
+            argument=name,
+        )
+    if array.dtype.kind not in "iu":
+        remedy = ": save whole numbers, as labels.astype(int) makes them" if array.dtype.kind in "bf" else ""
+        got = f"the text {str(array[0])!r}" if array.dtype.kind == "U" and len(array) else str(array.dtype)
+        raise InputError(f"must be class numbers 0..C-1; got {got}{remedy}", argument=name)
+    if not len(array):
+        raise InputError("must not be empty", argument=name)
+    lowest, highest = int(array.min()), int(array.max())
+    if lowest < 0:
+        raise InputError(f"must not be negative; got {lowest}: number the classes from 0", argument=name)
+    if highest >= (np.iinfo(np.int64).max if n_classes is None else n_classes):
+        last = "C-1" if n_classes is None else n_classes - 1
+        raise InputError(f"must be class numbers 0..{last}; got {highest}", argument=name)
+    return array.astype(np.int64)
+
+
+def class_count(n_classes: int | None, *label_arrays: NDArray[np.int64] | None) -> int:
+    """The number of classes: as given, or one more than the highest label; labels beyond it are refused.
+
+    Example:
+        >>> class_count(None, np.array([0, 2])), class_count(5, np.array([0, 2]))
+        (3, 5)
+    """
+    highest = max((int(item.max()) for item in label_arrays if item is not None and len(item)), default=-1)
+    count = whole_number("n_classes", highest + 1 if n_classes is None else n_classes, 2)
+    if highest >= count:
+        raise InputError(f"must lie below n_classes = {count}; got {highest}", argument="labels")
+    return count
+
+
+def ids(name: str, values: ArrayLike, n: int) -> NDArray[np.str_]:
+    """Ids as text: one for each of n examples, none twice, none empty, without control characters.
+
+    Example:
+        >>> ids("ids", [7, 8], 2)
+        array(['7', '8'], dtype='<U21')
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if array.dtype.kind in "OT":
+        array = array.astype(np.str_)
+    if array.shape != (n,) or array.dtype.kind not in "Uiu":
+        raise InputError(
+            f"must be text or integers of shape ({n},); got {array.dtype} of shape {array.shape}", argument=name
+        )
+    text = array.astype(np.str_)
+    unique, counts = np.unique(text, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            f"must differ; {str(unique[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=name
+        )
+    if "" in unique:
+        raise InputError("must not be empty text", argument=name)
+    unsafe = next((item for item in unique.tolist() if clean_text(item) != item), None)
+    if unsafe is not None:
+        raise InputError(f"must not have control characters; got {unsafe!r}: remove them", argument=name)
+    return text
+
+
+def probabilities(
+    name: str, values: ArrayLike, n: int | None = None, n_classes: int | None = None
+) -> NDArray[np.float64]:
+    """Rows (n, C) of class probabilities as float64, divided by their sums, which may miss 1 by float16's rounding.
+
+    Example:
+        >>> probabilities("probs", [[0.25, 0.75]], n_classes=2)
+        array([[0.25, 0.75]])
+        >>> probabilities("probs", [[0.2, 0.7]])
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: probs must have rows of sum 1; row 0 has sum 0.9
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or array.shape[1] < 2 or not len(array):
+        raise InputError(
+            f"must be probabilities of shape (n, C); got shape {array.shape} of {array.dtype}", argument=name
+        )
+    if n is not None and len(array) != n:
+        raise InputError(f"must have one row for each of {n:,} examples; got {len(array):,}", argument=name)
+    if n_classes is not None and array.shape[1] != n_classes:
+        raise InputError(f"must have {n_classes} columns, one per class; got {array.shape[1]}", argument=name)
+    rows = array.astype(np.float64)
+    if not (np.isfinite(rows).all() and (rows >= 0).all()):
+        raise InputError("must be finite and nonnegative; apply a softmax to logits first", argument=name)
+    sums = rows.sum(axis=1)
+    wrong = np.abs(sums - 1.0) > sum_tolerance(array.shape[1])
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(f"must have rows of sum 1; row {row} has sum {sums[row]:.6g}", argument=name)
+    return np.asarray(rows / sums[:, None])
+
+
+def whole_numbers(name: str, values: ArrayLike, n: int | None = None, least: int = 0) -> NDArray[np.int64]:
+    """An array of whole numbers of at least ``least`` as int64, of shape (n,) where n is given; 2.0 is one.
+
+    Example:
+        >>> whole_numbers("counts", [3, 4.0])
+        array([3, 4])
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if n is not None and array.shape != (n,):
+        raise InputError(f"must have shape ({n},); got {array.shape}", argument=name)
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"must hold whole numbers; got values of type {array.dtype}", argument=name)
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.isfinite(array) & (array >= least) & (array == np.floor(array)) & (array < 2.0**63))
+    if wrong.any():
+        raise InputError(f"must be whole numbers of at least {least}; got {array[wrong].flat[0]}", argument=name)
+    return array.astype(np.int64)
+
+
+def real_numbers(name: str, values: ArrayLike, n: int | None = None) -> NDArray[np.float64]:
+    """An array of finite numbers as float64, of shape (n,) where n is given.
+
+    Example:
+        >>> real_numbers("skill", [0.5, 1], n=2)
+        array([0.5, 1. ])
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if n is not None and array.shape != (n,):
+        raise InputError(f"must have shape ({n},), one number for each example; got {array.shape}", argument=name)
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise InputError("must hold finite numbers; drop or fill the others", argument=name)
+    return array.astype(np.float64)
+
+
+def sum_tolerance(n_classes: int) -> float:
+    """How far the sum of C probabilities may be from 1: what rounding to float16 explains, twice.
+
+    Rounding to float16 moves a number by at most 2⁻¹¹ of itself, or by 2⁻²⁵ where it is below 2⁻¹⁴; C of them
+    together by 2⁻¹¹ + C·2⁻²⁵. It is taken twice, since the sum may have been off by as much before it was rounded.
+
+    Example:
+        >>> round(sum_tolerance(10), 6), round(sum_tolerance(1000), 6)
+        (0.000977, 0.001036)
+    """
+    return 2.0**-10 + n_classes * 2.0**-24
+
+
+def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each row (n, C) is a probability vector: finite, not negative, its sum 1 within float16.
+
+    Example:
+        >>> are_probabilities(np.array([[0.25, 0.75], [0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0]])).tolist()
+        [True, False, False, False]
+    """
+    good = np.empty(len(rows), dtype=bool)
+    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
+    for start in range(0, len(rows), at_once):
+        block = rows[start : start + at_once]
+        good[start : start + len(block)] = _good_halves(block) if block.dtype == np.float16 else _good(block)
+    return good
+
+
+def _good(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
+        total = rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize <= 4 else np.float64)
+        near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+        return np.asarray(near & (rows.min(axis=1) >= 0))
+
+
+def _good_halves(rows: NDArray[np.float16]) -> NDArray[np.bool_]:
+    """The same for float16, several times as fast: the bits of numbers from 0 on have the order of the numbers."""
+    bits = np.ascontiguousarray(rows).view(np.uint16)
+    largest = bits.max(axis=1)
+    total = _wide(bits) @ np.ones(rows.shape[1], dtype=np.float32)
+    good = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+    unclear = np.flatnonzero(largest > _JUST_OVER_ONE)  # too large, negative, NaN, or -0, which is allowed
+    if len(unclear):
+        good[unclear] = _good(rows[unclear].astype(np.float32))
+    return np.asarray(good)
+
+
+def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """float32 from the bits of float16 numbers that are finite and not negative."""
+    wide = bits.astype(np.uint32)
+    np.left_shift(wide, 13, out=wide)
+    wide += 112 << 23  # exponents of float16 count from 15, those of float32 from 127
+    shifted = wide.view(np.float32)
+    # Right as it is from 2⁻¹⁴ on. Below, float16 has no leading 1: there 2x − 2⁻¹⁴ is right, and it is the smaller.
+    small = shifted * np.float32(2.0)
+    small -= np.float32(2.0**-14)
+    np.minimum(shifted, small, out=small)
+    return small
