@@ -47,12 +47,14 @@ class InputError(HardpanError, ValueError):
 
     def __reduce__(self) -> Any:
         # Workers send exceptions pickled; without this it would be made again from its message alone.
-        return functools.partial(type(self), argument=self.argument), (self.message,)
+        return functools.partial(type(self), argument=self.argument), (self.message,), self.__dict__
 
     def renamed(self, names: Mapping[str, str]) -> InputError:
         """The same error about other names, such as the options of a command."""
-        given = (self.argument,) if isinstance(self.argument, str) else self.argument
-        return type(self)(self.message, argument=tuple(names.get(name, name) for name in given))
+        argument = self.argument
+        if isinstance(argument, str):
+            return type(self)(self.message, argument=names.get(argument, argument))
+        return type(self)(self.message, argument=tuple(names.get(name, name) for name in argument))
 
 
 class MissingExtra(HardpanError, ImportError):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from hardpan import cli
 from hardpan.auditing import AuditConfig
 from hardpan.bayes import FloorConfig
-from hardpan.cli.options import Flags, attribute_help, named_by_option, spread
+from hardpan.cli.options import Flags, attribute_help, spread
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.studies.crossval import CrossvalConfig
@@ -112,16 +112,9 @@ def test_bad_texts_name_the_option():
 
 
 def test_an_error_of_a_config_names_the_option():
-    with pytest.raises(InputError, match=r"^--count must"):
+    with pytest.raises(InputError) as caught:
         command("--count", "-1", flags=FLAGS)
-    for message, expected in {
-        "learning_rate must be above 0; got -1": "--rate must be above 0; got -1",
-        "learning_rate: is no number": "--rate: is no number",
-        "cov and learning_rate must not both be given": "cov and --rate must not both be given",
-        "learning_rates must be numbers": "learning_rates must be numbers",
-        "learning_rate.npy: no such file": "learning_rate.npy: no such file",
-    }.items():
-        assert named_by_option(message, {"learning_rate": "--rate"}) == expected
+    assert caught.value.argument == "--count"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_what_rows_are_is_said_or_seen():
 
 def test_half_precision_is_widened_exactly():
     bits = np.arange(0x7C00, dtype=np.uint16)
-    assert np.array_equal(rows._wide(bits), bits.view(np.float16).astype(np.float32))
+    assert np.array_equal(arguments._wide(bits), bits.view(np.float16).astype(np.float32))
 
 
 @settings(max_examples=200)

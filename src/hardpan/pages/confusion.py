@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import formatting
-from hardpan.confusion import charts
 from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
 from hardpan.confusion.difficulty import Signals
@@ -33,6 +32,7 @@ from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
+from hardpan.pages import confusion_charts as charts
 from hardpan.pages.confusion_charts import class_name, gallery, groups_by_class
 from hardpan.report.base import View
 from hardpan.report.sections import Aligned, Chart, Provenance, Section, Table, columns_of, table_of

@@ -387,7 +387,7 @@ def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: 
     Source: Agresti and Min, Statistics in Medicine 24 (2005).
 
     Example:
-        >>> from hardpan import numbers
+        >>> from hardpan import formatting
         >>> same = np.ones(98, dtype=bool)
         >>> formatting.signed(difference(same, same))
         '+0.0 points (−2.0 to +2.0)'
