@@ -9,6 +9,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from hardpan.lazy import imported_names
+
 ROOT = Path(__file__).resolve().parent.parent
 # Where links of the repository lead, and where the site keeps the same files.
 PLACES = {"reproductions/records": "records/reproductions", "bench/records": "records/bench"}
@@ -64,19 +66,20 @@ def _by_kind(match: re.Match[str]) -> str:
 
 
 def _exported(package: str) -> list[str]:
-    """The names of ``__all__``, without importing anything."""
+    """The names of ``__all__``, or those that a package imports (``hardpan.lazy``), without importing anything."""
     path = ROOT / "src" / Path(*package.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     if not path.is_file():
         return []
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    source = path.read_text(encoding="utf-8")
+    names: list[str] = []
+    if "\nexports(__name__)" in source:
+        names = sorted(imported_names(source, package))
+    for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            try:
-                return [name for name in ast.literal_eval(node.value) if not name.isupper() and name[:2] != "__"]
-            except ValueError:
-                return []
-    return []
+            names = ast.literal_eval(node.value)
+    return [name for name in names if not name.isupper() and name[:2] != "__"]
 
 
 def _record(name: str) -> str:

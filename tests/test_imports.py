@@ -81,7 +81,8 @@ def test_every_named_submodule_can_be_reached_from_the_package():
 
 def test_every_public_name_can_be_reached_and_dir_shows_nothing_else() -> None:
     modules = [item for item in hardpan.__all__ if isinstance(getattr(hardpan, item), types.ModuleType)]
-    for name in (*modules, "auditing", "execution", "engine", "outcomes"):
+    packages = [item for item in modules if hasattr(getattr(hardpan, item), "__path__")]
+    for name in (*packages, "auditing", "execution", "engine", "outcomes"):
         module = importlib.import_module(f"hardpan.{name}")
         assert [item for item in dir(module) if not item.startswith("__")] == sorted(module.__all__), name
         assert all(hasattr(module, item) for item in module.__all__), name

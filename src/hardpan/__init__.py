@@ -14,6 +14,23 @@ from typing import TYPE_CHECKING
 from hardpan.lazy import exports
 
 if TYPE_CHECKING:
+    from hardpan import (
+        bayes,
+        confusion,
+        data,
+        errors,
+        estimates,
+        flows,
+        leaderboard,
+        ledger,
+        predictions,
+        replicate,
+        report,
+        stats,
+        studies,
+        testbed,
+        training,
+    )
     from hardpan.auditing import audit
     from hardpan.data.dataset import Dataset
     from hardpan.execution import parallel
@@ -23,41 +40,4 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What people write in their own code, by the module that defines it.
-_NAMES = {
-    "Dataset": "hardpan.data.dataset",
-    "Outcomes": "hardpan.outcomes",
-    "Predictions": "hardpan.predictions.predictions",
-    "Recorder": "hardpan.predictions.recorder",
-    "audit": "hardpan.auditing",
-    "parallel": "hardpan.execution",
-}
-
-__all__ = [
-    "Dataset",
-    "Outcomes",
-    "Predictions",
-    "Recorder",
-    "__version__",
-    "audit",
-    "bayes",
-    "confusion",
-    "data",
-    "errors",
-    "estimates",
-    "flows",
-    "leaderboard",
-    "ledger",
-    "parallel",
-    "predictions",
-    "replicate",
-    "report",
-    "stats",
-    "studies",
-    "testbed",
-    "training",
-]
-
-__getattr__, __dir__ = exports(
-    __name__, {name: _NAMES.get(name, ".") for name in __all__ if name != "__version__"}, __all__
-)
+exports(__name__)

@@ -67,7 +67,3 @@ class MissingExtra(HardpanError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         # Workers send exceptions pickled; without this it would be made again from its message alone.
         return type(self), self._arguments
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -58,7 +58,3 @@ class Estimate:
         if self.value == 0.0 and self.log10 is not None and math.isfinite(self.log10):
             text += f", log10={self.log10:.8g}"
         return text + ")"
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -20,16 +20,6 @@ from hardpan.auditing.comparison import compare, read_audit
 from hardpan.auditing.evidence import AuditConfig
 from hardpan.auditing.problems import KINDS
 from hardpan.auditing.running import Audit, audit
+from hardpan.lazy import exports
 
-__all__ = [
-    "KINDS",
-    "Audit",
-    "AuditConfig",
-    "audit",
-    "compare",
-    "read_audit",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+exports(__name__)

@@ -18,20 +18,4 @@ from hardpan.lazy import exports
 if TYPE_CHECKING:
     from hardpan.bayes.floors import FloorConfig, floor
 
-# Imported at first use: the Gaussian functions need no dataset and no predictions.
-_LATER = dict.fromkeys(("Floor", "FloorConfig", "floor"), ".floors")
-
-__all__ = [
-    "METHODS",
-    "FloorConfig",
-    "decide",
-    "floor",
-    "gaussian",
-    "gaussian_curve",
-    "gaussian_detail",
-    "posterior",
-    "temperature_for",
-    "temperatures_for",
-]
-
-__getattr__, __dir__ = exports(__name__, _LATER, __all__)
+exports(__name__)

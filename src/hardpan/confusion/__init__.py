@@ -19,27 +19,6 @@ from hardpan.confusion.scoring import Scores, load_scores, scores, stability
 from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
 from hardpan.confusion.summaries import ConfusionConfig, compare_scores, summarize
 from hardpan.confusion.transfers import transfer
+from hardpan.lazy import exports
 
-__all__ = [
-    "Bands",
-    "ConfusionConfig",
-    "Scores",
-    "Subset",
-    "ablate",
-    "bands",
-    "compare_scores",
-    "label_issues",
-    "load_scores",
-    "load_subset",
-    "scores",
-    "signals",
-    "stability",
-    "subset",
-    "subset_of_ids",
-    "summarize",
-    "transfer",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+exports(__name__)

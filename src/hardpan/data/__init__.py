@@ -11,9 +11,6 @@
 
 from hardpan.data.dataset import Dataset, DataWarning, Split
 from hardpan.data.opening import formats, names
+from hardpan.lazy import exports
 
-__all__ = ["DataWarning", "Dataset", "Split", "formats", "names"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+exports(__name__)

@@ -5,10 +5,11 @@ A run is a :class:`Task` (its steps, its tensors) that :func:`run_epochs` trains
 """
 
 from hardpan.errors import MissingExtra
+from hardpan.lazy import exports
 
 try:
-    import safetensors  # noqa: F401 - imported here, so that one message says what is missing
-    import torch  # noqa: F401
+    import safetensors
+    import torch
 except ImportError as error:
     raise MissingExtra(error.name or "torch", "torch") from error
 
@@ -17,18 +18,4 @@ from hardpan.engine.checkpoints import claimed, load_checkpoint, save_checkpoint
 from hardpan.engine.devices import pick_device
 from hardpan.engine.loop import Diverged, History, LoopConfig, run_epochs
 
-__all__ = [
-    "CapturedStep",
-    "Diverged",
-    "History",
-    "LoopConfig",
-    "claimed",
-    "load_checkpoint",
-    "pick_device",
-    "run_epochs",
-    "save_checkpoint",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+exports(__name__)

@@ -7,18 +7,6 @@ where tasks run; every function of hardpan that has many independent tasks uses 
 
 from hardpan.execution.mapping import BACKENDS, Parallel, Progress, current, map_tasks, parallel
 from hardpan.execution.tasks import ClusterLost, TaskLost
+from hardpan.lazy import exports
 
-__all__ = [
-    "BACKENDS",
-    "ClusterLost",
-    "Parallel",
-    "Progress",
-    "TaskLost",
-    "current",
-    "map_tasks",
-    "parallel",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+exports(__name__)

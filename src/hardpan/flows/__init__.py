@@ -20,36 +20,4 @@ if TYPE_CHECKING:
     from hardpan.flows.judging import judge
     from hardpan.flows.sampling import sample_temperatures
 
-_HOME = {
-    "PRESETS": ".config",
-    "Flow": ".flow",
-    "FlowConfig": ".config",
-    "SynthesizeConfig": ".config",
-    "fit": ".fitting",
-    "judge": ".judging",
-    "load": ".flow",
-    "read_benchmark": ".benchmark",
-    "sample_temperatures": ".sampling",
-    "sweep": ".fitting",
-    "synthesize": ".benchmark",
-    "weights_hash": ".flow",
-    "write_card": ".cards",
-}
-
-__all__ = [
-    "PRESETS",
-    "Flow",
-    "FlowConfig",
-    "SynthesizeConfig",
-    "fit",
-    "judge",
-    "load",
-    "read_benchmark",
-    "sample_temperatures",
-    "sweep",
-    "synthesize",
-    "weights_hash",
-    "write_card",
-]
-
-__getattr__, __dir__ = exports(__name__, _HOME, __all__)
+exports(__name__)

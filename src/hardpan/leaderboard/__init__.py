@@ -1,5 +1,6 @@
 """Which models are better on one test set? Ranks, paired tests, items, suspect answer keys, shorter tests."""
 
+from hardpan.lazy import exports
 from hardpan.leaderboard.agreement_line import agreement
 from hardpan.leaderboard.item_analysis import items
 from hardpan.leaderboard.keys import correct_keys, suspect_keys
@@ -9,18 +10,4 @@ from hardpan.leaderboard.score_inflation import inflation
 from hardpan.leaderboard.short_tests import shorten
 from hardpan.leaderboard.summary import summarize
 
-__all__ = [
-    "agreement",
-    "compare",
-    "correct_keys",
-    "inflation",
-    "items",
-    "rank",
-    "shorten",
-    "summarize",
-    "suspect_keys",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+exports(__name__)

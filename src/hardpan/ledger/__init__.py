@@ -11,11 +11,8 @@ is published with every answer.
 (0.93, True)
 """
 
+from hardpan.lazy import exports
 from hardpan.ledger.ladder import leaderboard_bound, published_bound, submission_limit, suggested_step
 from hardpan.ledger.ledger import Ledger, create, open
 
-__all__ = ["Ledger", "create", "leaderboard_bound", "open", "published_bound", "submission_limit", "suggested_step"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+exports(__name__)

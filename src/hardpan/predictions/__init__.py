@@ -20,17 +20,4 @@ if TYPE_CHECKING:
     from hardpan.predictions.scores import open_scores
     from hardpan.predictions.verification import describe, verify
 
-# What needs Zarr is imported when it is first used.
-_LATER = {
-    "Recorder": ".recorder",
-    "describe": ".verification",
-    "export": ".exporting",
-    "import_file": ".importing",
-    "merge": ".merging",
-    "open_scores": ".scores",
-    "verify": ".verification",
-}
-
-__all__ = ["Predictions", "Recorder", "describe", "export", "import_file", "merge", "open_scores", "verify"]
-
-__getattr__, __dir__ = exports(__name__, _LATER, __all__)
+exports(__name__)

@@ -23,14 +23,4 @@ if TYPE_CHECKING:
     from hardpan.replicate.project import Project
     from hardpan.replicate.sampling import sample
 
-_MODULES = {
-    "Project": "hardpan.replicate.project",
-    "ProjectConfig": "hardpan.replicate.folder",
-    "TargetClass": "hardpan.replicate.folder",
-    "near_duplicates": "hardpan.neighbors.near_duplicates",
-    "sample": "hardpan.replicate.sampling",
-}
-
-__all__ = ["Project", "ProjectConfig", "TargetClass", "near_duplicates", "sample"]
-
-__getattr__, __dir__ = exports(__name__, _MODULES, __all__)
+exports(__name__)

@@ -10,6 +10,4 @@ from hardpan.lazy import exports
 if TYPE_CHECKING:
     from hardpan.report.writer import page
 
-__all__ = ["page"]
-
-__getattr__, __dir__ = exports(__name__, {"page": ".writer"}, __all__)
+exports(__name__)

@@ -1,5 +1,6 @@
 """Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
+from hardpan.lazy import exports
 from hardpan.stats.agreement import cohen_kappa, holm, mcnemar, paired_bootstrap
 from hardpan.stats.correlation import kendall_tau, pearson
 from hardpan.stats.intervals import clopper_pearson, mean, normal, normal_quantile, share
@@ -8,25 +9,4 @@ from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import bootstrap
 from hardpan.stats.selective import risk_coverage
 
-__all__ = [
-    "bootstrap",
-    "clopper_pearson",
-    "cohen_kappa",
-    "fit_lines",
-    "holm",
-    "kendall_tau",
-    "mcnemar",
-    "mean",
-    "normal",
-    "normal_quantile",
-    "paired_bootstrap",
-    "pearson",
-    "rank_intervals",
-    "ranks",
-    "risk_coverage",
-    "share",
-]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+exports(__name__)

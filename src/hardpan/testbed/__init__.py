@@ -1,5 +1,6 @@
 """Many models on two test sets: accuracies, lines, ranks, gaps, and what explains a drop."""
 
+from hardpan.lazy import exports
 from hardpan.testbed import followups
 from hardpan.testbed.comparison import CompareConfig, Comparison, compare, pairs
 from hardpan.testbed.difficulty_model import (
@@ -17,29 +18,4 @@ from hardpan.testbed.sampling_strategies import strategies
 from hardpan.testbed.sets import two_sets
 from hardpan.testbed.skill_scale import one_scale
 
-__all__ = [
-    "CompareConfig",
-    "Comparison",
-    "compare",
-    "cross_validation",
-    "decompose",
-    "difficulty",
-    "difficulty_from_line",
-    "discriminate",
-    "fit_line",
-    "followups",
-    "hardest",
-    "hardest_of",
-    "human_table",
-    "line_from_difficulty",
-    "one_scale",
-    "pairs",
-    "simulate",
-    "simulate_counts",
-    "strategies",
-    "two_sets",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+exports(__name__)

@@ -13,14 +13,4 @@ if TYPE_CHECKING:
     from hardpan.training.running import train
     from hardpan.training.saved import SavedModel, load_model, predict
 
-_HOME = {
-    "SavedModel": ".saved",
-    "fit_arrays": ".arrays",
-    "load_model": ".saved",
-    "predict": ".saved",
-    "train": ".running",
-}
-
-__all__ = ["SavedModel", "TrainConfig", "fit_arrays", "load_model", "predict", "train"]
-
-__getattr__, __dir__ = exports(__name__, _HOME, __all__)
+exports(__name__)
