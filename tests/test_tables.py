@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hardpan import tables
 from hardpan.errors import InputError
+from hardpan.tables import ROLES, find_columns, plain_name, role_names
 
 COLUMNS = {
     "id": ["a", "b", "c"],
@@ -134,3 +135,58 @@ def test_a_formula_is_escaped_and_no_two_texts_have_one_cell(text):
     cell = tables.safe_cell(text)
     assert tables.stored_cell(cell) == text
     assert cell[:1] not in ("=", "+", "-", "@") or float(cell) is not None
+
+
+def test_the_columns_of_roles_are_found_by_their_names():
+    names = ["Model", "Question-ID", "question", "acc", "label", "Epoch"]
+    assert find_columns(names, ("model", "item", "score", "key", "run", "answer")) == {
+        "model": "Model",
+        "item": "Question-ID",
+        "score": "acc",
+        "key": "label",
+        "run": "Epoch",
+    }
+    # The name of the role beats synonyms, synonyms beat weak names.
+    assert find_columns(["id", "item"], ["item"]) == {"item": "item"}
+    assert find_columns(["row", "id"], ["item"]) == {"item": "id"}
+    # The name of another role of the same call is left to it.
+    assert find_columns(["label", "id"], ["key", "label", "item", "id"]) == {"label": "label", "id": "id"}
+    assert find_columns(["image"], ["id"], only_given=["image"]) == {}
+    assert find_columns(["ids"], ["id"], exact=["id"]) == {}
+
+
+def test_a_role_that_two_columns_fit_is_refused_with_the_options_that_decide():
+    with pytest.raises(InputError) as caught:
+        find_columns(["model", "sample_id", "question_id"], ["model", "item"], where="t.csv")
+    assert caught.value.argument == "columns"
+    assert all(text in str(caught.value) for text in ("--column item=sample_id", "--column item=question_id"))
+    with pytest.raises(InputError) as caught:
+        find_columns(["target", "class"], ["label"])
+    assert caught.value.argument == "label"
+    assert "--label target or --label class" in str(caught.value)
+    given = {"item": "sample_id", "model": None}
+    assert find_columns(["sample_id", "question_id"], ["item", "model"], given) == {"item": "sample_id"}
+    assert find_columns(["ID", "id"], ["id"], {"id": "ID"}) == {"id": "ID"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "argument"),
+    [
+        ({"label": "diagnose"}, "label"),
+        ({"item": "nothing"}, "columns"),
+        ({"colour": "label"}, "columns"),
+        ({"label": 1.5}, "label"),
+        ({"label": "id", "item": "id"}, "columns"),
+    ],
+)
+def test_given_columns_that_cannot_be_are_refused(columns, argument):
+    with pytest.raises(InputError) as caught:
+        find_columns(["id", "diagnosis"], ["label", "item"], columns)
+    assert caught.value.argument == argument
+
+
+def test_every_synonym_belongs_to_one_step_of_its_role():
+    for role in ROLES:
+        words = [word for step in role_names(role) for word in step]
+        assert len(set(words)) == len(words)
+        assert all(plain_name(word) == word for word in words)

@@ -3,7 +3,7 @@
 One reader for all of hardpan. :func:`read_table` gives an Arrow table of anything that has columns: a file, a
 pandas, polars or pyarrow frame, a mapping of columns, a list of rows. :func:`read_columns` and :func:`read_rows`
 give the same as Python lists. :func:`write_table` and :func:`csv_text` write. Files are checked as in
-:mod:`hardpan.safe_files`.
+:mod:`hardpan.safe_files`. Which column is what is found by :func:`find_columns` in the table of ``ROLES``.
 
 - CSV: comma, semicolon, tab or ``|``, found in the header; UTF-8, or UTF-16 with its mark; may be gzipped. A
   semicolon file may have decimal commas. Spaces after the delimiter and the ``sep=;`` of Excel are skipped. A first
@@ -24,6 +24,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,157 @@ _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
 _COUNTED = ("index", "level_0")  # what reset_index of pandas and with_row_index of polars call a row number
 _SEP_LINE = re.compile(r"sep=([,;|\t])\r?\n", re.IGNORECASE)
 _HEADER_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a column holds: the other names it goes by, and names that mean it only where no other column does."""
+
+    synonyms: str = ""
+    weak: str = ""
+
+
+ROLES = {
+    "id": Role("ids", weak="example image filename"),
+    "label": Role("labels target targets class y_true", weak="y"),
+    "text": Role("texts sentence document body content"),
+    "image": Role("images picture photo", weak="path filename file"),
+    "group": Role("groups cluster"),
+    "time": Role("timestamp datetime created_at", weak="date"),
+    "split": Role(),
+    "model": Role(
+        "model_name model_id system submission llm", weak="participant agent method classifier algorithm"
+    ),
+    "item": Role(
+        "item_id question_id example_id doc_id sample_id instance_id problem_id prompt_id qid id",
+        weak="task_id uid example question image filename index row",
+    ),
+    "task": Role("set test_set dataset", weak="split"),
+    "score": Role(
+        "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success",
+        weak="outcome result value",
+    ),
+    "run": Role("repeat epoch trial seed attempt"),
+    "seed": Role("run"),
+    "epoch": Role(),
+    "answer": Role("prediction predictions pred response extracted_answer y_pred", weak="output"),
+    "key": Role("target targets label labels gold correct_answer y_true", weak="reference"),
+    "annotator": Role("annotator_id rater rater_id worker worker_id"),
+    "model_a": Role("model_1 system_a"),
+    "model_b": Role("model_2 system_b"),
+    "winner": Role("preferred preference"),
+    "cost": Role("price cost_usd"),
+    "duration": Role("seconds latency runtime elapsed"),
+}
+SHORTCUTS = ("label", "id", "text", "group")  # roles with an argument and an option of their own
+
+
+def plain_name(name: str) -> str:
+    """A column name as it is compared: case, spaces and hyphens do not matter.
+
+    Example:
+        >>> plain_name(" Question ID"), plain_name("top-1")
+        ('question_id', 'top_1')
+    """
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def role_names(role: str) -> tuple[Sequence[str], ...]:
+    """The names of a role's columns in the order in which they count: its own, synonyms, weak names.
+
+    Example:
+        >>> role_names("task")
+        (('task',), ['set', 'test_set', 'dataset'], ['split'])
+    """
+    return (role,), ROLES[role].synonyms.split(), ROLES[role].weak.split()
+
+
+def find_columns(
+    names: Sequence[str],
+    wanted: Collection[str],
+    given: Mapping[str, Any] | None = None,
+    *,
+    exact: Collection[str] = (),
+    only_given: Collection[str] = (),
+    where: str = "the table",
+) -> dict[str, str]:
+    """The column of each role that a table has: the given one, or the only one whose name says it.
+
+    A column is taken by its name in three steps: it has the name of the role, or one of its synonyms, or one of its
+    weak names, which are tried only if no other column fits. A step that two columns fit is refused. A column that
+    was given for one role, or that has the name of another role of the same call, is not taken for a second role.
+
+    Args:
+        names: the columns of the table.
+        wanted: roles that are found by name.
+        given: names of columns by role, as users pass them; None, and a role whose name is None, say nothing.
+        exact: those of the wanted roles for which synonyms and weak names do not count.
+        only_given: roles that no column has unless it is given.
+        where: the table in messages.
+
+    Example:
+        >>> find_columns(["Model", "question id", "question", "acc"], ["model", "item", "score"])
+        {'model': 'Model', 'item': 'question id', 'score': 'acc'}
+        >>> find_columns(["sample_id", "question_id"], ["item"])
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: columns: the table has 'sample_id' and 'question_id', which may both be the \
+item; decide with --column item=sample_id or --column item=question_id (in Python columns={"item": "sample_id"})
+    """
+    roles = (*wanted, *only_given)
+    columns = given_columns(names, roles, given or {}, where)
+    free = [(name, plain_name(name)) for name in names if name not in columns.values()]
+    for role in wanted:
+        if role in columns:
+            continue
+        others = [other for other in roles if other != role]
+        for words in [(role,)] if role in exact else role_names(role):
+            fitting = [name for name, plain in free if plain in words and plain not in others]
+            if len(fitting) > 1:
+                raise _ambiguous(role, fitting, where)
+            if fitting:
+                columns[role] = fitting[0]
+                break
+    return {role: columns[role] for role in roles if role in columns}
+
+
+def given_columns(
+    names: Sequence[str], roles: Collection[str], given: Mapping[str, Any], where: str = "the table"
+) -> dict[str, str]:
+    """The columns that were given by role; refuses other roles, columns that do not exist, and one column twice."""
+    columns: dict[str, str] = {}
+    for role, value in given.items():
+        if value is None:
+            continue
+        argument = role if role in SHORTCUTS else "columns"
+        if role not in roles:
+            raise InputError(
+                f": {where} has no {role!r}; columns may be given for {few(roles, 30)}", argument=argument
+            )
+        # pandas allows numbers and tuples as names of columns.
+        name = str(value) if isinstance(value, (int, tuple)) and not isinstance(value, bool) else value
+        if not isinstance(name, str):
+            raise InputError(f"must be the name of a column; got {value!r}", argument=argument)
+        fitting = [name] if name in names else [item for item in names if plain_name(item) == plain_name(name)]
+        if len(fitting) != 1:
+            raise InputError(f": {where} has no column {name!r}; it has {few(names)}", argument=argument)
+        if fitting[0] in columns.values():
+            other = next(item for item, column in columns.items() if column == fitting[0])
+            raise InputError(f": column {name!r} is given as {other} and as {role}", argument=argument)
+        columns[role] = fitting[0]
+    return columns
+
+
+def _ambiguous(role: str, fitting: Sequence[str], where: str) -> InputError:
+    option, argument = (f"--{role} ", role) if role in SHORTCUTS else (f"--column {role}=", "columns")
+    python = f'{role}="{fitting[0]}"' if role in SHORTCUTS else f'columns={{"{role}": "{fitting[0]}"}}'
+    listed = " and ".join(map(repr, fitting[:4]))
+    options = " or ".join(option + name for name in fitting[:4])
+    both = "both" if len(fitting) == 2 else "all"
+    return InputError(
+        f": {where} has {listed}, which may {both} be the {role}; decide with {options} (in Python {python})",
+        argument=argument,
+    )
 
 
 def suffix_of(path: Path) -> str:
