@@ -208,6 +208,15 @@ class Outcomes:
         """How often each item was tried, at most."""
         return 1 if self.scores.ndim == 2 else int(self.scores.shape[2])
 
+    def is_binary(self) -> bool:
+        """Whether every cell is one run that is right or wrong; missing cells do not matter.
+
+        Example:
+            >>> [Outcomes.from_arrays(scores).is_binary() for scores in ([[1, 0, float("nan")]], [[0.5, 1]])]
+            [True, False]
+        """
+        return self.n_repeats == 1 and only_zero_or_one(self.scores)
+
     def item_scores(self) -> NDArray[np.float64]:
         """(M, N) means over the repeats of a cell; NaN where all are missing."""
         if self.scores.ndim == 2:
@@ -290,6 +299,11 @@ def _scores(scores: ArrayLike) -> NDArray[np.float64]:
             "Predictions.from_arrays(probs, models=[...], labels=...).outcomes()"
         )
     return array
+
+
+def only_zero_or_one(scores: NDArray[np.float64]) -> bool:
+    """Whether every score that is not missing is 0 or 1."""
+    return all(bool(((row == 0) | (row == 1) | np.isnan(row)).all()) for row in scores)
 
 
 def are_probabilities(scores: NDArray[np.float64]) -> bool:
