@@ -35,6 +35,7 @@ check: $(STAMPS)/check  ## lint, format, types and import contracts
 format: $(STAMPS)/check  ## rewrite the code in the common format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python tests/record_kinds.py
 
 soak: $(STAMPS)/test  ## run the long fault and load tests (at most 20 minutes)
 	@sh scripts/browser

@@ -3,6 +3,7 @@
 import configparser
 import importlib
 import importlib.util
+import json
 import pkgutil
 import re
 import shutil
@@ -12,6 +13,7 @@ import types
 from pathlib import Path
 
 import pytest
+from tests import record_kinds
 
 import hardpan
 
@@ -131,3 +133,8 @@ def test_no_public_name_hides_a_module_of_its_package() -> None:
             names = modules.intersection(getattr(package, "__all__", ()))
             clashes += [f"{info.name}.{n}" for n in names if not isinstance(getattr(package, n), types.ModuleType)]
     assert clashes == []
+
+
+def test_the_table_of_records_names_the_module_of_every_kind() -> None:
+    table = json.loads(record_kinds.TABLE.read_text(encoding="utf-8"))
+    assert table == record_kinds.kinds(), "run: python tests/record_kinds.py"

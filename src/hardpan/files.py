@@ -1,6 +1,6 @@
 """Files that are written whole or not at all, and results as JSON.
 
-A result is a frozen dataclass made by :func:`record`. Its JSON has ``kind`` (the class name), ``schema``
+A result is a frozen dataclass made by :func:`record`. Its JSON has ``kind`` (mostly the class name), ``schema``
 and the hardpan version; NaN and infinities become null; arrays of more than 1,000 numbers go into an npz file
 beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
 """
@@ -202,14 +202,21 @@ def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def clean_values(value: Any) -> Any:
-    """The same for every text in lists and mappings of JSON values."""
+    """Values as JSON has them: text cleaned by :func:`clean_text`, Python's numbers, None for what is not finite.
+
+    Example:
+        >>> clean_values({"a" + chr(10): (np.float32(0.5), math.inf, [True])})
+        {'a ': (0.5, None, [True])}
+    """
     if isinstance(value, str):
         return clean_text(value)
-    if isinstance(value, dict):
-        return {clean_text(key): clean_values(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [clean_values(item) for item in value]
-    return value
+    if isinstance(value, Mapping):
+        return {clean_text(str(key)): clean_values(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(clean_values, value))
+    if isinstance(value, (np.generic, np.ndarray)):
+        return clean_values(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def file_hash(path: Path) -> str:
@@ -227,6 +234,8 @@ def file_hash(path: Path) -> str:
 
 
 KINDS: dict[str, type[Any]] = {}
+_KIND_OF: dict[type[Any], str] = {}
+_DROPPED: dict[type[Any], frozenset[str]] = {}
 TRANSIENT: Mapping[str, bool] = {"transient": True}
 """Metadata of a dataclass field that is not written to JSON (arrays and images that are saved elsewhere)."""
 R = TypeVar("R")
@@ -239,57 +248,68 @@ HEADER = ("kind", "schema", "hardpan", "headline")  # keys that are no fields; t
 @overload
 def record(cls: type[R], /) -> type[R]: ...
 @overload
-def record(*, eq: bool = True, repr: bool = True, kw_only: bool = False) -> Callable[[type[R]], type[R]]: ...
+def record(
+    *, kind: str = "", dropped: tuple[str, ...] = (), eq: bool = True, repr: bool = True, kw_only: bool = False
+) -> Callable[[type[R]], type[R]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def record(cls: type[Any] | None = None, /, **options: bool) -> Any:
-    """Make a class a frozen, slotted dataclass that can be written as JSON and read back by its name.
+def record(
+    cls: type[Any] | None = None, /, *, kind: str = "", dropped: tuple[str, ...] = (), **options: bool
+) -> Any:
+    """Make a class a frozen, slotted dataclass that can be written as JSON and read back by its kind.
+
+    ``record_kinds.json`` names the module of every kind (``make format`` writes it).
 
     Args:
         cls: the class; the decorator is written with or without options.
+        kind: in JSON; the name of the class unless the class was renamed after files were written.
+        dropped: fields that the class once had: an older file may have them, and they are not read.
         **options: of :func:`dataclasses.dataclass`.
 
     Example:
-        >>> @record(kw_only=True)
+        >>> @record(kind="Dot", dropped=("colour",))
         ... class Point:
         ...     x: float
-        >>> from_json(to_json(Point(x=1.5)))
+        >>> to_json(Point(x=1.5))["kind"]
+        'Dot'
+        >>> from_json({"kind": "Dot", "schema": 1, "x": 1.5, "colour": "red"})
         Point(x=1.5)
     """
     if cls is None:
-        return functools.partial(record, **options)
+        return functools.partial(record, kind=kind, dropped=dropped, **options)
     cls = dataclasses.dataclass(frozen=True, slots=True, **options)(cls)
-    taken = set(HEADER) & {f.name for f in dataclasses.fields(cls)}
-    if taken:
-        raise TypeError(
-            f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"
-        )
-    before = KINDS.get(cls.__name__)
+    kind = kind or cls.__name__
+    reserved = set(HEADER) & {f.name for f in dataclasses.fields(cls)}
+    if reserved:
+        raise TypeError(f"{cls.__name__}.{reserved.pop()}: this name belongs to the JSON header; rename the field")
+    before = KINDS.get(kind)
     # A module may be read twice (a notebook, a test runner); two modules may not share a kind.
     if before is not None and before.__module__ != cls.__module__:
         raise TypeError(
-            f"{cls.__name__} of {cls.__module__} is a record of {before.__module__} already; call it otherwise"
+            f"{before.__module__} has a record of kind {kind!r} already; rename that of {cls.__module__}"
         )
-    KINDS[cls.__name__] = cls
+    KINDS[kind] = cls
+    _KIND_OF[cls], _DROPPED[cls] = kind, frozenset(dropped)
     return cls
 
 
-def known(kind: str) -> bool:
-    """Whether a kind is registered; if not, the module of this package that defines its class is imported first.
+def record_class(kind: str) -> type[Any] | None:
+    """The class of a kind, imported if need be; None if there is none, or its extra is not installed.
 
     Example:
-        >>> known("Estimate"), known("Nonsense"), known("../../etc")
-        (True, False, False)
+        >>> record_class("Estimate"), record_class("Nonsense")
+        (<class 'hardpan.estimates.Estimate'>, None)
     """
-    if kind not in KINDS and kind.isidentifier():
-        root = Path(__file__).parent
-        heading = re.compile(rf"^class {kind}[(:]", re.MULTILINE)
-        for path in sorted(root.rglob("*.py")):
-            if heading.search(path.read_text(encoding="utf-8")):
-                with contextlib.suppress(ImportError):  # its extra is not installed
-                    importlib.import_module(".".join(("hardpan", *path.relative_to(root).with_suffix("").parts)))
-                if kind in KINDS:
-                    break
-    return kind in KINDS
+    if kind not in KINDS and kind in _modules():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(_modules()[kind])
+    return KINDS.get(kind)
+
+
+@functools.cache
+def _modules() -> dict[str, str]:
+    return cast(
+        dict[str, str], json.loads((Path(__file__).parent / "record_kinds.json").read_text(encoding="utf-8"))
+    )
 
 
 INLINE_NUMBERS = 1000
@@ -350,9 +370,9 @@ def dumps(data: Any) -> str:
 
 def _plain(item: Any, folder: Path | None) -> Any:
     if dataclasses.is_dataclass(item) and not isinstance(item, (type, Mapping)):
-        kind = type(item).__name__
-        if KINDS.get(kind) is not type(item):
-            raise TypeError(f"{kind} is not a registered record; decorate it with @record")
+        kind = _KIND_OF.get(type(item))
+        if kind is None:
+            raise TypeError(f"{type(item).__name__} is not a registered record; decorate it with @record")
         header = {"kind": kind, "schema": SCHEMA, "hardpan": hardpan.__version__}
         fields = [f for f in dataclasses.fields(item) if not f.metadata.get("transient")]
         return header | {f.name: _plain(getattr(item, f.name), folder) for f in fields}
@@ -367,9 +387,7 @@ def _plain(item: Any, folder: Path | None) -> Any:
         }
     if isinstance(item, Mapping):
         if "kind" in item and ("schema" in item or item["kind"] == "array"):
-            raise TypeError(
-                "a mapping with 'kind' and 'schema' would be read back as a record; name the keys otherwise"
-            )
+            raise TypeError("a mapping with 'kind' and 'schema' would be read back as a record; rename the keys")
         return {str(key): _plain(value, folder) for key, value in item.items()}
     if isinstance(item, (list, tuple)):
         return [_plain(value, folder) for value in item]
@@ -403,8 +421,8 @@ def array_hash(item: NDArray[Any]) -> str:
 
 def _check_header(data: Mapping[str, Any]) -> None:
     kind, schema = data.get("kind"), data.get("schema")
-    if not isinstance(kind, str) or not known(kind):
-        raise InputError(f"must be one of {', '.join(sorted(KINDS))}; got {kind!r}", argument="kind")
+    if not isinstance(kind, str) or record_class(kind) is None:
+        raise InputError(f"must be one of {', '.join(_modules())}; got {kind!r}", argument="kind")
     if schema != SCHEMA:
         raise InputError(
             f"must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan", argument="schema"
@@ -418,7 +436,7 @@ def _build(value: Any, folder: Path | None) -> Any:
         _check_header(value)
         cls = KINDS[value["kind"]]
         names = {f.name for f in dataclasses.fields(cls)}
-        unknown = set(value) - names - set(HEADER)
+        unknown = set(value) - names - set(HEADER) - _DROPPED[cls]
         if unknown:
             raise InputError(
                 f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from hardpan.files import versions_of
 from hardpan.pages import confusion_charts as charts
 from hardpan.pages.confusion_charts import class_name, gallery, groups_by_class
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Aligned, Chart, Provenance, Section, Table, columns_of, table_of
 
 MOST_ISSUES = 24
@@ -63,12 +63,6 @@ CITATIONS = (
     "samples (2022)",
     "Northcutt, Jiang, Chuang: Confident learning (2021)",
 )
-
-
-@singledispatch
-def view(result: Any) -> View:
-    """What a result says and shows."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 def _provenance(seed: int = 0, hashes: Mapping[str, str] | None = None) -> Provenance:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from hardpan.bayes.floors.verdict import (
 )
 from hardpan.estimates import Estimate
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile, fields_of
 
 ASSUMPTIONS = {
@@ -86,12 +86,6 @@ FEW_EXAMPLES = 5  # "one in 4 examples" is too coarse: 24 in 100
 MOST_SENTENCES = 4
 SENTENCES = 3  # of the section that are open; the others are under "How this is computed"
 _ROLES = {"estimate": "estimate", "lower": "lower bound", "upper": "upper bound", "classifier": "classifier"}
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """What a result of this package says and shows."""
-    raise TypeError(f"no view of a {type(result).__name__}")
 
 
 @view.register

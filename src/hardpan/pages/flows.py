@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from hardpan import files, formatting
 from hardpan.estimates import Estimate
@@ -18,18 +16,13 @@ from hardpan.pages.floors import training_chart, unsettled_warning
 from hardpan.pages.flow_charts import TemperatureSamples, sample_gallery
 from hardpan.report.base import View
 from hardpan.report.figures import dial
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 
 _PAPER = (
     "Theisen, Wang, Varshney, Xiong, Socher: Evaluating State-of-the-Art Classification Models Against Bayes "
     "Optimality (2021)"
 )
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """The view of a result about flows."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 @view.register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,11 @@ from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.temperature import Curve, Temperatures
 from hardpan.report.base import View
 from hardpan.report.figures import dial
+from hardpan.report.generic import view
 from hardpan.report.sections import Provenance, Section, Table
 
 METHOD = "E = ∫ (Σ_k π_k p_k − max_k π_k p_k), the error of the best possible classifier."
 CITATION = "Theisen et al. 2021, Evaluating State-of-the-Art Classification Models Against Bayes Optimality"
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """What a result about Gaussian classes says and shows."""
-    raise TypeError(f"no view of a {type(result).__name__}")
 
 
 @view.register

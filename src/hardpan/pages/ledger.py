@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any
-
 from hardpan import formatting
 from hardpan.ledger.ledger import Answer, HoldoutScores, Status
 from hardpan.ledger.verification import Check
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Section, Table
 
 _NO_LIMIT = 10**12
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """Headline, sections and columns of a result of this package."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 @view.register

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import Any
-
 from hardpan.formatting import counted
 from hardpan.predictions.results import ImportSummary, StoreInfo, Verification
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Section, Table, columns_of
 from hardpan.safe_files import few
-
-
-@singledispatch
-def view(result: Any) -> View:
-    """What a result says and shows."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 @view.register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -23,15 +22,10 @@ from hardpan.replicate.thresholds import ThresholdSweep
 from hardpan.replicate.verification import Verified
 from hardpan.replicate.votes import VoteSummary, rows_to_columns
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Section, Table, columns_of
 
 MOST_LINES = 20
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """Headline, sections and columns of a result of this package."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 @view.register

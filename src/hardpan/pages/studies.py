@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import shlex
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from hardpan import files, formatting
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import (
     Aligned,
     Cell,
@@ -82,12 +82,6 @@ def half_the_error_of_guessing(x_train, y_train, x_test, y_test):
 
 `PYTHONPATH=. hardpan floor bench --estimators neighbours,mine:half_the_error_of_guessing --out bench`
 """
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """The view of a study."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 def _study_view(headline: str, section: Section, method: Sequence[str], seed: int, columns: dict[str, Any]) -> View:

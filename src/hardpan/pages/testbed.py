@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import (
     Aligned,
     Chart,
@@ -40,12 +40,6 @@ MOST_ROWS = 80
 MOST_PAIRS = 20  # in a chart
 _LONGEST_NAME = 32  # of a model in a terminal
 _XY = {axis: (axis, f"{axis}_low", f"{axis}_high") for axis in "xy"}
-
-
-@functools.singledispatch
-def view(result: Any) -> View:
-    """What a result says and shows."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 @view.register

@@ -6,65 +6,37 @@ import dataclasses
 import datetime
 import importlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from hardpan import files, tables
-from hardpan.report.files import Content, write_together
-from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
+from hardpan.report import generic
+from hardpan.report.files import write_together
+from hardpan.report.sections import Content, Provenance, Section, View
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """What a result says and shows: made by ``view(result)`` in a module of ``hardpan.pages``.
-
-    Attributes:
-        title: name of the page.
-        headline: the one sentence to take away; it states a decision.
-        sections: the rest, in order; the terminal shows the sentences and tables of the first ones.
-        lede: a few sentences under the headline.
-        tiles: numbers under the headline.
-        provenance: how the result was computed.
-        columns: what ``to_frame`` returns: equally long columns by name.
-        name: what the report is about (the name of a dataset), first in the line above the headline.
-        size: how large that is: "1,797 images, 10 classes".
-        problems: worst first, beside the headline's picture.
-        hero: the picture of the first screen: one chart, or two small ones.
-        links: files beside the page and addresses, by the words of the link.
-        terminal: the sections that a terminal shows under headline, problems and tiles; None for all of them.
-        downloads: further files that ``save`` writes beside the page, by name.
-    """
-
-    title: str
-    headline: str
-    sections: tuple[Section, ...] = ()
-    lede: tuple[str, ...] = ()
-    tiles: tuple[Tile, ...] = ()
-    provenance: Provenance | None = None
-    columns: Mapping[str, Any] = field(default_factory=dict)
-    name: str = ""
-    size: str = ""
-    problems: tuple[Problem, ...] = ()
-    hero: tuple[Chart, ...] = ()
-    links: Mapping[str, str] = field(default_factory=dict)
-    terminal: tuple[Section, ...] | None = None
-    downloads: Mapping[str, Content] = field(default_factory=dict)
+__all__ = ["Report", "View"]
 
 
 class Report:
     """A result with a headline, sections, a page, a notebook view, a terminal view, a frame and JSON.
 
     A subclass is a frozen dataclass of numbers without sentences, registered with :func:`hardpan.files.record`.
-    A module of :mod:`hardpan.pages` has ``view(result) -> View``, dispatched by type
-    (:func:`functools.singledispatch`); it is imported when it is first needed.
+    What it says is made from its fields and its ``HEADLINE`` (:mod:`hardpan.report.generic`). A module of
+    :mod:`hardpan.pages` named like the package of the class may register another view with charts and prose; it is
+    imported when it is first needed. A view is made once per result.
+
+    Attributes:
+        HEADLINE: the main finding as a template that the fields fill (:func:`hardpan.report.generic.fill`).
     """
 
-    __slots__ = ()
+    __slots__ = ("_view",)
+    HEADLINE: ClassVar[str] = ""
+    _view: View
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -76,8 +48,12 @@ class Report:
 
     def view(self) -> View:
         """What the result says and shows."""
-        made: View = _page_module(type(self).__module__).view(self)
-        return made
+        try:
+            return self._view
+        except AttributeError:
+            made: View = _view_function(type(self).__module__)(self)
+            object.__setattr__(self, "_view", made)  # the record is frozen; its view is no field
+            return made
 
     @property
     def headline(self) -> str:
@@ -163,7 +139,13 @@ def _today() -> str:
     return now.date().isoformat()
 
 
-def _page_module(module: str) -> Any:
-    """The module of :mod:`hardpan.pages` that is named like the innermost package of a result's module."""
-    package = module.split(".")[-2]
-    return importlib.import_module(f"hardpan.pages.{package}")
+def _view_function(module: str) -> Callable[[Any], View]:
+    """``view`` of the module of :mod:`hardpan.pages` with the name of the innermost package of ``module``."""
+    package = module.rpartition(".")[0].rpartition(".")[2]
+    name = f"hardpan.pages.{package or 'none'}"
+    try:
+        return cast(Callable[[Any], View], importlib.import_module(name).view)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return generic.view

@@ -6,12 +6,12 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from hardpan.errors import InputError
+from hardpan.report.sections import Content
 
-Content = str | Callable[[Path], object] | None
 _WAITING = ".writing."
 
 

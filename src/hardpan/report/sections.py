@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from hardpan import formatting
@@ -148,6 +149,47 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+
+Content = str | Callable[[Path], object] | None
+"""A file of a report: text, a function that writes it at a path, or None to remove an older one."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a result says and shows: made by ``view(result)`` in a module of ``hardpan.pages``, or from its fields.
+
+    Attributes:
+        title: name of the page.
+        headline: the one sentence to take away; it states a decision.
+        sections: the rest, in order; the terminal shows the sentences and tables of the first ones.
+        lede: a few sentences under the headline.
+        tiles: numbers under the headline.
+        provenance: how the result was computed.
+        columns: what ``to_frame`` returns: equally long columns by name.
+        name: what the report is about (the name of a dataset), first in the line above the headline.
+        size: how large that is: "1,797 images, 10 classes".
+        problems: worst first, beside the headline's picture.
+        hero: the picture of the first screen: one chart, or two small ones.
+        links: files beside the page and addresses, by the words of the link.
+        terminal: the sections that a terminal shows under headline, problems and tiles; None for all of them.
+        downloads: further files that ``save`` writes beside the page, by name.
+    """
+
+    title: str
+    headline: str
+    sections: tuple[Section, ...] = ()
+    lede: tuple[str, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    provenance: Provenance | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    size: str = ""
+    problems: tuple[Problem, ...] = ()
+    hero: tuple[Chart, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    terminal: tuple[Section, ...] | None = None
+    downloads: Mapping[str, Content] = field(default_factory=dict)
 
 
 def columns_of(rows: Iterable[Any], *names: str, **renamed: str) -> dict[str, list[Any]]:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import singledispatch
 from pathlib import PurePath
-from typing import Any
 
 from hardpan import formatting
-from hardpan.report.base import View
 from hardpan.report.sections import Section
 
 CHART_ROWS = 24
 HERO_ROWS = 24
 ROWS = 100  # of a table on a page; to_frame has all of them
-
-
-@singledispatch
-def view(result: Any) -> View:
-    """What a result says and shows."""
-    raise TypeError(f"no view of {type(result).__name__}")
 
 
 def input_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:

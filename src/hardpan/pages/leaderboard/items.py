@@ -17,9 +17,9 @@ from hardpan.pages.leaderboard.common import (
     ROWS,
     input_sections,
     short_name,
-    view,
 )
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text
 

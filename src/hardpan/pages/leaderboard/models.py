@@ -20,9 +20,9 @@ from hardpan.pages.leaderboard.common import (
     points,
     short_name,
     signed_points,
-    view,
 )
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text
 

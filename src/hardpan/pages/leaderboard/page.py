@@ -16,7 +16,6 @@ from hardpan.pages.leaderboard.common import (
     input_sections,
     points,
     short_name,
-    view,
 )
 from hardpan.pages.leaderboard.items import (
     IRT,
@@ -49,6 +48,7 @@ from hardpan.pages.leaderboard.scores import (
 )
 from hardpan.report.base import View
 from hardpan.report.figures import raster_chart
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Problem, Provenance, Section
 from hardpan.tables import csv_text
 

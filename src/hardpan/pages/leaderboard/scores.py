@@ -18,9 +18,9 @@ from hardpan.pages.leaderboard.common import (
     input_sections,
     points,
     signed_points,
-    view,
 )
 from hardpan.report.base import View
+from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text
 
