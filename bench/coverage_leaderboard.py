@@ -79,12 +79,12 @@ def boards(setting: str, items: int) -> list[dict[str, Any]]:
     for _ in range(TRIALS):
         values, groups, truth = board(rng, setting, skill, items)
         outcomes = Outcomes.from_arrays(values, groups=groups)
-        ranking = leaderboard.rank(outcomes, cluster=groups is not None)
+        ranking = leaderboard.rank(outcomes, group=None if groups is None else "group")
         rows = np.array([int(name.split("-")[1]) for name in ranking.models])
         ranks.append(bool(np.all((ranking.rank_low <= low[rows]) & (high[rows] <= ranking.rank_high))))
         model = int(np.flatnonzero(rows == 3)[0])
         scores.append(ranking.low[model] <= truth[3] <= ranking.high[model])
-        pair = leaderboard.compare(outcomes, 0, 4, cluster=groups is not None)
+        pair = leaderboard.compare(outcomes, 0, 4, group=None if groups is None else "group")
         differences.append(pair.difference.low <= truth[0] - truth[4] <= pair.difference.high)
         if groups is not None:
             reach = t.ppf(0.975, pair.groups - 1) * pair.stderr_clustered

@@ -86,7 +86,7 @@ def test_the_floor(data):
 
 
 def test_one_test_set(outcomes):
-    assert hp.leaderboard.rank(outcomes, cluster="task").headline
+    assert hp.leaderboard.rank(outcomes, group="task").headline
     assert hp.leaderboard.compare(outcomes, "model-a", "model-b").headline
     assert hp.leaderboard.items(outcomes, model="2pl").headline
     assert hp.leaderboard.shorten(outcomes, items=20).headline

@@ -128,7 +128,7 @@ def test_agreement_and_inflation_read_files(logs, capsys, tmp_path):
     [
         (("compare", "LOGS", "m0", "nobody"), "nobody"),
         (("compare", "LOGS", "m0", "m1", "--fail-if", "better"), "--fail-if"),
-        (("rank", "LOGS", "--cluster", "passage"), "passage"),
+        (("rank", "LOGS", "--group", "passage"), "passage"),
         (("rank", "no such folder"), "no such folder"),
         (("shorten", "LOGS", "--items", "5000"), "items"),
         (("keys", "LOGS", "--serve"), "--out"),

@@ -34,7 +34,7 @@ def test_clustered_error_is_that_of_statsmodels():
     data = outcomes(2, 400, groups=group)
     d = data.scores[0] - data.scores[1]
     fit = sm.OLS(d, np.ones(400)).fit(cov_type="cluster", cov_kwds={"groups": group}, use_t=True)
-    result = compare(data, "a", "b", cluster=True)
+    result = compare(data, "a", "b", group="group")
     assert result.stderr_clustered == pytest.approx(fit.bse[0], rel=1e-10)
     # groups of one size: the jackknife is the clustered error, and the interval is the t interval
     assert result.difference.low == pytest.approx(fit.conf_int()[0][0], rel=1e-9)
@@ -100,7 +100,7 @@ def test_interval_covers_the_true_difference(kind):
             data = Outcomes.from_arrays(
                 (rng.random((2, 240)) < [0.5 + effect, 0.5 + 0 * effect]).astype(float), groups=group
             )
-            result = compare(data, 0, 1, cluster=True)
+            result = compare(data, 0, 1, group="group")
         hits += result.difference.low <= truth <= result.difference.high
     assert hits >= {80: 69, 300: 272}[trials]  # the lower end of the 99.9 % region of 95 %
 

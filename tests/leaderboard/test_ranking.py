@@ -37,7 +37,7 @@ def clustered_oracle(values, group):
 
 def test_standard_errors_are_those_of_statsmodels(clustered):
     scores, group = clustered
-    board = rank(Outcomes.from_arrays(scores, groups=group), cluster=True)
+    board = rank(Outcomes.from_arrays(scores, groups=group), group="group")
     for name, naive, error in zip(board.models, board.stderr, board.stderr_clustered, strict=True):
         values = scores[int(name.split("-")[1])]
         assert error == pytest.approx(clustered_oracle(values, group), rel=1e-10)
@@ -145,7 +145,7 @@ def test_a_model_with_items_of_one_group_has_no_clustered_interval(clustered):
     scores, group = clustered
     holes = scores.copy()
     holes[0, group != group[0]] = np.nan
-    board = rank(Outcomes.from_arrays(holes, groups=group), cluster=True)
+    board = rank(Outcomes.from_arrays(holes, groups=group), group="group")
     row = board.models.index("model-0")
     assert (board.low[row], board.high[row]) == (0.0, 1.0)
     assert (board.high - board.low).min() < 0.5
@@ -237,7 +237,9 @@ def test_items_needed_for_the_lead_among_all_pairs(cluster):
     """n ((q(1 − α/2P) + q(0.8)) SE / lead)² with P pairs; q of Student's t with G − 1 degrees for G groups."""
     rng = np.random.default_rng(6)
     scores = (rng.random((3, 300)) < [[0.5], [0.8], [0.7]]).astype(float)
-    board = rank(Outcomes.from_arrays(scores, groups=np.repeat(np.arange(20), 15)), cluster=cluster)
+    board = rank(
+        Outcomes.from_arrays(scores, groups=np.repeat(np.arange(20), 15)), group="group" if cluster else None
+    )
     error = (scores[1] - scores[2]).std(ddof=1) / np.sqrt(300)
     if cluster:
         sums = (scores[1] - scores[2] - board.lead.value).reshape(20, 15).sum(axis=1)
@@ -260,7 +262,7 @@ def test_rank_sets_contain_the_true_ranks(kind):
             group = np.repeat(np.arange(40), 10)
             shift = 0.25 * (rng.random(40) - 0.5)[group] + 0.3 * (rng.random((5, 40)) - 0.5)[:, group]
             scores = (rng.random((5, 400)) < truth[:, None] + shift).astype(float)
-            board = rank(Outcomes.from_arrays(scores, groups=group), cluster=True)
+            board = rank(Outcomes.from_arrays(scores, groups=group), group="group")
         else:
             scores = (rng.random((5, 400)) < truth[:, None]).astype(float)
             if kind == "missing":
@@ -291,7 +293,7 @@ def test_result_survives_json(clustered):
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [({"cluster": "task"}, "cluster"), ({"cluster": True}, "cluster"), ({"cluster": 3.5}, "cluster")],
+    [({"group": "task"}, "group"), ({"group": 3.5}, "group")],
 )
 def test_wrong_arguments_are_named(arguments, name):
     with pytest.raises(InputError, match=name):
@@ -315,8 +317,8 @@ def test_accuracies_of_whole_sets_are_refused():
 def test_the_first_usable_group_column_is_taken(clustered):
     scores, group = clustered
     columns = {"id": np.arange(group.size), "task": ["one"] * group.size, "passage": group}
-    board = rank(Outcomes.from_arrays(scores, groups=columns), cluster=True)
-    assert board.cluster == "passage"
+    board = rank(Outcomes.from_arrays(scores, groups=columns))
+    assert (board.group_column, board.cluster) == ("passage", "")
     assert rank(Outcomes.from_arrays(scores, groups={"task": columns["task"]})).group_column == ""
 
 
@@ -405,7 +407,7 @@ def test_equal_scores_on_few_items_are_no_certainty(value):
     row = board.models.index("model-0")
     width = 1 - 0.025 ** (1 / 20)
     assert (board.low[row], board.high[row]) == pytest.approx((value * (1 - width), value * (1 - width) + width))
-    clustered = rank(Outcomes.from_arrays(scores, groups=np.arange(20) // 4), cluster=True)
+    clustered = rank(Outcomes.from_arrays(scores, groups=np.arange(20) // 4), group="group")
     row = clustered.models.index("model-0")
     assert clustered.high[row] - clustered.low[row] == pytest.approx(1 - 0.025 ** (1 / 5))
     same = compare(Outcomes.from_arrays(np.full((2, 20), 0.3)), 0, 1).difference

@@ -34,13 +34,9 @@ app = typer.Typer(
 
 Logs = Annotated[list[Path], typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or folders of them.")]
 OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or a folder of them.")]
-Cluster = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        metavar="COLUMN",
-        help="Cluster standard errors by this column of item groups; true: the first one.",
-    ),
+Group = Annotated[
+    str | None,
+    typer.Option("--group", metavar="COLUMN", help="Cluster standard errors by this column of item groups."),
 ]
 Reading = Annotated[dict[str, Any], Flags(of=Outcomes.open, without=("totals", "check_classes", "n_classes"))]
 
@@ -69,10 +65,6 @@ def _emit(
     return report
 
 
-def _cluster(text: str) -> bool | str:
-    return {"": False, "false": False, "true": True}.get(text, text)
-
-
 def _command(function: Callable[..., None]) -> Callable[..., None]:
     """Register a command whose options of reading are spread out."""
     return app.command()(spread(function))
@@ -82,18 +74,18 @@ def _command(function: Callable[..., None]) -> Callable[..., None]:
 def rank(
     context: typer.Context,
     logs: Logs,
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, without=("cluster",))],
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, without=("group",))],
     reading: Reading,
     output: Output,
-    cluster: Cluster = "",
+    group: Group = None,
 ) -> None:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
-    Example: [bold]hardpan leaderboard rank logs/ --cluster task[/bold]
+    Example: [bold]hardpan leaderboard rank logs/ --group task[/bold]
     """
 
     def analyse(outcomes: Outcomes, progress: Progress) -> Report:
-        return leaderboard.rank(outcomes, _cluster(cluster), **options, progress=progress)
+        return leaderboard.rank(outcomes, group, **options, progress=progress)
 
     _emit(context, logs, reading, output, analyse)
 
@@ -104,7 +96,7 @@ def compare(
     logs: OneLog,
     first: Annotated[str, typer.Argument(metavar="FIRST", help="A model, such as the one in use.")],
     second: Annotated[str, typer.Argument(metavar="SECOND", help="Another model, such as a candidate.")],
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, without=("cluster",))],
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, without=("group",))],
     reading: Reading,
     output: Output,
     fail_if: Annotated[
@@ -114,7 +106,7 @@ def compare(
         Path | None,
         typer.Option("--card", metavar="DIR", help="Write card.md and badge.svg, for a README, to this folder."),
     ] = None,
-    cluster: Cluster = "",
+    group: Group = None,
 ) -> None:
     """Paired difference between two models; with --fail-if a gate for CI.
 
@@ -125,7 +117,7 @@ def compare(
     check_out(card)
 
     def analyse(outcomes: Outcomes, _: Progress) -> PairedComparison:
-        result = leaderboard.compare(outcomes, first, second, cluster=_cluster(cluster), **options)
+        result = leaderboard.compare(outcomes, first, second, group=group, **options)
         if card is not None:
             from hardpan.leaderboard.card import write_card
 
@@ -293,10 +285,10 @@ def agreement(
 def report(
     context: typer.Context,
     logs: Logs,
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.summarize, without=("cluster",))],
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.summarize, without=("group",))],
     reading: Reading,
     output: Output,
-    cluster: Cluster = "",
+    group: Group = None,
 ) -> None:
     """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
 
@@ -304,7 +296,7 @@ def report(
     """
 
     def analyse(outcomes: Outcomes, progress: Progress) -> Report:
-        return leaderboard.summarize(outcomes, cluster=_cluster(cluster), **options, progress=progress)
+        return leaderboard.summarize(outcomes, group=group, **options, progress=progress)
 
     _emit(context, logs, reading, output, analyse)
 

@@ -1,12 +1,11 @@
 """Which models are better on one test set? Ranks, paired tests, items, suspect answer keys, shorter tests."""
 
 from hardpan.lazy import exports
-from hardpan.leaderboard.agreement_line import agreement
 from hardpan.leaderboard.item_analysis import items
 from hardpan.leaderboard.keys import correct_keys, suspect_keys
 from hardpan.leaderboard.pairs import compare
+from hardpan.leaderboard.prediction import agreement, inflation, predict
 from hardpan.leaderboard.ranking import rank
-from hardpan.leaderboard.score_inflation import inflation
 from hardpan.leaderboard.short_tests import shorten
 from hardpan.leaderboard.summary import summarize
 

@@ -12,7 +12,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard import irt
-from hardpan.leaderboard.sampling import Floats, as_outcomes, is_binary
+from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.report.base import Report
 from hardpan.stats.ranking import average_ranks
 
@@ -182,7 +182,7 @@ def items(
     one_of("model", model, MODELS)
     whole_number("choices", choices, 2)
     rows, columns, used = _with_scores(outcomes.item_scores())
-    few, rasch, robust = len(used) < FEW_MODELS, model == "rasch", not is_binary(outcomes)
+    few, rasch, robust = len(used) < FEW_MODELS, model == "rasch", not outcomes.is_binary()
     guessing = 1.0 / choices if model == "3pl" else 0.0
     priors = irt.Priors(1.0, 100.0) if rasch else FEW_PRIOR if few else WEAK_PRIOR
     tell = progress or no_progress

@@ -20,7 +20,7 @@ from hardpan.leaderboard.sampling import (
     clustered_stderr,
     constant_limits,
     group_counts,
-    groups_of,
+    item_groups,
     jackknife_stderr,
 )
 from hardpan.outcomes import Outcomes
@@ -94,13 +94,13 @@ def compare(
     first: str | int,
     second: str | int,
     *,
-    cluster: bool | str = False,
+    group: str | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> PairedComparison:
     """The paired difference of two models, d̄ = mean over shared items of s_first,i − s_second,i.
 
-    SE² = Σ_i (d_i − d̄)²/(n(n−1)); with ``cluster`` the same over groups of items, G/(G−1) Σ_g (Σ_{i∈g}(d_i −
+    SE² = Σ_i (d_i − d̄)²/(n(n−1)); with ``group`` the same over groups of items, G/(G−1) Σ_g (Σ_{i∈g}(d_i −
     d̄))²/n², and an interval from Student's t with G − 1 degrees of freedom and the delete-a-group jackknife.
     Right and wrong: McNemar's exact test, and Tango's score interval, widened so that it excludes 0 only where the
     test does. Fractions: Student's t, below 300 items joined with bootstrap-t.
@@ -109,7 +109,7 @@ def compare(
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
         first: a model, by name or row.
         second: another one.
-        cluster: True for the first usable group column, or the name of one.
+        group: column of item groups by which the interval is clustered.
         confidence: level of the interval.
         seed: of the bootstrap.
 
@@ -142,12 +142,12 @@ def compare(
     binary = pair.n_repeats == 1 and bool(np.isin(a, (0.0, 1.0)).all())
     ahead, behind = int((d > 0).sum()), int((d < 0).sum())
     exact = float(mcnemar(ahead, behind)) if binary else float("nan")
-    groups = groups_of(pair, cluster)
+    groups = item_groups(pair, group)
     clustered = float("nan")
     if groups is not None:
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
-    if cluster and groups is not None:
+    if group is not None and groups is not None:
         interval, p, least = _clustered(value, sums, clustered, groups, n, level)
     else:
         interval, p = _exact(d, level) if binary else _fractions(d, level, seed)
@@ -169,7 +169,7 @@ def compare(
         only_second=behind,
         items=n,
         missing=outcomes.n_items - n,
-        cluster=groups.name if cluster and groups is not None else "",
+        cluster=group or "",
         **group_counts(groups),
         smallest_difference=least,
         items_needed=_needed(n, least, value),

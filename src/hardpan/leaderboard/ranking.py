@@ -28,8 +28,7 @@ from hardpan.leaderboard.sampling import (
     column_blocks,
     constant_limits,
     group_counts,
-    groups_of,
-    is_binary,
+    item_groups,
     jackknife_stderr,
     proportion_limits,
 )
@@ -146,7 +145,7 @@ class Ranking(Report):
 
 def rank(
     outcomes: object,
-    cluster: bool | str = False,
+    group: str | None = None,
     *,
     confidence: float = 0.95,
     seed: int = 0,
@@ -155,19 +154,18 @@ def rank(
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
     All pairs are tested on the items that both models have (McNemar's exact test for right and wrong, else
-    Student's t; with ``cluster`` the delete-a-group jackknife and t with G − 1 degrees of freedom) and corrected by
+    Student's t; with ``group`` the delete-a-group jackknife and t with G − 1 degrees of freedom) and corrected by
     Holm. Rank set of a model: [1 + number significantly better, M − number significantly worse]; all of them
     contain the true ranks together with probability ``confidence``. A tier is a model and those not separated
     from it; the next tier starts at the first model that is separated from it.
 
-    Intervals of single scores: with ``cluster`` Student's t on the delete-a-group jackknife; else
+    Intervals of single scores: with ``group`` Student's t on the delete-a-group jackknife; else
     Clopper–Pearson or bootstrap-t below 300 items, normal from there on.
 
     Args:
         outcomes: scores, models × items (× repeats); cells may be missing.
             Also what :meth:`hardpan.Outcomes.open` opens.
-        cluster: whether intervals and ranks treat the item groups as a sample of groups; True for the first group
-            column, or the name of one.
+        group: column of item groups by which intervals and ranks are clustered: the groups are a sample of groups.
         confidence: level.
         seed: of the bootstrap.
         progress: called with a step and the fraction done.
@@ -182,14 +180,14 @@ def rank(
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
     level = check_confidence(confidence)
-    outcomes, scores, groups = _answered(as_outcomes(outcomes), cluster)
-    follow = groups if cluster else None
+    outcomes, scores, groups = _answered(as_outcomes(outcomes), group)
+    follow = None if group is None else groups
     column = "" if follow is None else follow.name
     tell = progress or no_progress
     tell("estimating scores", 0.0)
     means = _means(scores, groups)
     counts = np.isfinite(scores).sum(axis=1).astype(np.int64)
-    binary = is_binary(outcomes)
+    binary = outcomes.is_binary()
     low, high = _limits(scores, means, counts, follow, binary, level, seed)
     tell("comparing all pairs", 0.3)
     pairs = _corrected(all_pairs(scores, follow, binary=binary), 1 - level)
@@ -199,7 +197,7 @@ def rank(
     first_tier = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
     rank_low, rank_high = pairs.rank_sets()
     between, within = _repeat_variances(outcomes)
-    lead, needed = _lead(outcomes, order, column, level)
+    lead, needed = _lead(outcomes, order, group, level)
     return Ranking(
         models=tuple(outcomes.models[row] for row in order),
         score=means.score[order],
@@ -235,13 +233,13 @@ def rank(
     )
 
 
-def _answered(outcomes: Outcomes, cluster: bool | str) -> tuple[Outcomes, Floats, Groups | None]:
+def _answered(outcomes: Outcomes, group: str | None) -> tuple[Outcomes, Floats, Groups | None]:
     """The items that some model has, their scores, and their groups."""
     scores = outcomes.item_scores()
     answered = np.isfinite(scores).any(axis=0)
     if not answered.all():
         outcomes, scores = as_outcomes(outcomes.select(items=answered)), scores[:, answered]
-    return outcomes, scores, groups_of(outcomes, cluster)
+    return outcomes, scores, item_groups(outcomes, group)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,7 +305,7 @@ def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
     missing = np.full(m, np.nan)
     if groups is None:
         return _Means(mean, mean, stderr, missing, missing)
-    sums = np.asarray((groups.indicator().T @ scores.T).T) - mean[:, None] * groups.sizes
+    sums = groups.deviations(scores, mean)
     return _Means(mean, mean, stderr, clustered_stderr(sums, n), jackknife_stderr(sums, groups.sizes))
 
 
@@ -506,15 +504,15 @@ def _smallest(tests: PairTests, order: Ints, groups: Groups | None, level: float
     return float(factor * np.median(errors))
 
 
-def _lead(outcomes: Outcomes, order: NDArray[np.int64], cluster: str, level: float) -> tuple[Estimate, float]:
+def _lead(outcomes: Outcomes, order: Ints, group: str | None, level: float) -> tuple[Estimate, float]:
     nothing = Estimate(float("nan"), float("nan"), float("nan"), float("nan"), level, "one model")
     if len(order) < 2:
         return nothing, float("nan")
     first, second = int(order[0]), int(order[1])
     pair = np.isfinite(outcomes.scores[[first, second]].reshape(2, outcomes.n_items, -1)).any(axis=2).all(axis=0)
-    if pair.sum() < 2 or (cluster and len(np.unique(outcomes.groups[cluster][pair])) < 2):
+    if pair.sum() < 2 or (group is not None and len(np.unique(outcomes.groups[group][pair])) < 2):
         return nothing, float("nan")
-    result = compare(outcomes, first, second, cluster=cluster or False, confidence=level)
+    result = compare(outcomes, first, second, group=group, confidence=level)
     pairs = len(order) * (len(order) - 1) / 2
     tails = [1 - (1 - level) / (2 * pairs), 0.5 + level / 2]
     if result.cluster:

@@ -14,6 +14,7 @@ from scipy import sparse, special
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.predictions.predictions import Predictions
+from hardpan.safe_files import few
 from hardpan.stats import clopper_pearson, normal_quantile
 from hardpan.tables import is_frame
 
@@ -45,6 +46,10 @@ class Groups:
         n = len(self.codes)
         return sparse.csr_array((np.ones(n), (np.arange(n), self.codes)), shape=(n, self.count))
 
+    def deviations(self, scores: Floats, mean: Floats) -> Floats:
+        """(M, G) sums over the items of a group of scores (M, N) minus the models' means (M,)."""
+        return np.asarray((self.indicator().T @ scores.T).T) - mean[:, None] * self.sizes
+
 
 def as_outcomes(source: object, *, models: int = 1, items: int = 1) -> Outcomes:
     """Outcomes, of predictions, or of what ``Outcomes.open`` opens, with at least so many models and items."""
@@ -69,31 +74,17 @@ def as_outcomes(source: object, *, models: int = 1, items: int = 1) -> Outcomes:
     return outcomes
 
 
-def groups_of(outcomes: Outcomes, cluster: bool | str) -> Groups | None:
-    """The groups that ``cluster`` names.
-
-    True and False take the first column with at least two groups and fewer groups than items; without one,
-    False gives None and True is refused.
-    """
-    if not isinstance(cluster, (bool, np.bool_, str)):
-        raise InputError(f"must be True, False or the name of a group column; got {cluster!r}", argument="cluster")
-    known = ", ".join(outcomes.groups) or "none"
-    if isinstance(cluster, str) and cluster not in outcomes.groups:
-        raise InputError(
-            f"cluster {cluster!r} is not a column of item groups (known: {known}); read it with groups (--groups)"
-        )
-    for name in (cluster,) if isinstance(cluster, str) else outcomes.groups:
+def item_groups(outcomes: Outcomes, group: str | None = None) -> Groups | None:
+    """The groups of a column; without its name, those of the first column with fewer groups than items, or None."""
+    if group is not None and group not in outcomes.groups:
+        known = few(list(outcomes.groups)) if outcomes.groups else "none"
+        raise InputError(f"must be a column of item groups (known: {known}); got {group!r}", argument="group")
+    for name in outcomes.groups if group is None else (group,):
         labels, codes = np.unique(np.asarray(outcomes.groups[name]).astype(np.str_), return_inverse=True)
-        if len(labels) >= 2 and (isinstance(cluster, str) or len(labels) < outcomes.n_items):
+        if len(labels) >= 2 and (group is not None or len(labels) < outcomes.n_items):
             return Groups(name, codes.astype(np.int64), np.bincount(codes).astype(np.float64))
-    if isinstance(cluster, str):
-        raise InputError(f"cluster {cluster!r} has one group; a clustered standard error needs 2 or more")
-    if cluster:
-        raise InputError(
-            f"cluster=True needs a column with 2 or more groups of items; the group columns are: {known}; pass "
-            f"groups= "
-            "when reading"
-        )
+    if group is not None:
+        raise InputError(f"must be a column with 2 or more groups; {group!r} has one", argument="group")
     return None
 
 
@@ -103,14 +94,6 @@ def group_counts(groups: Groups | None) -> dict[str, Any]:
         return {"groups": 0, "few_groups": False, "large_group": False}
     large = bool(groups.sizes.max() > LARGE_GROUP * groups.sizes.sum())
     return {"groups": groups.count, "few_groups": groups.count < FEW_GROUPS, "large_group": large}
-
-
-def is_binary(outcomes: Outcomes) -> bool:
-    """Whether every cell is one run that is right or wrong."""
-    if outcomes.n_repeats > 1:
-        return False
-    values = outcomes.scores
-    return bool(((values == 0) | (values == 1) | np.isnan(values)).all())
 
 
 def column_blocks(count: int) -> Iterator[slice]:
@@ -291,8 +274,7 @@ def _item_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats,
 def _group_sums(scores: Floats, groups: Groups) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     m, n = scores.shape
     centre = scores.mean(axis=1)
-    sums = np.asarray((groups.indicator().T @ scores.T).T) - centre[:, None] * groups.sizes
-    weighted = sums * np.sqrt((groups.count - 1) / groups.count) / (n - groups.sizes)
+    weighted = groups.deviations(scores, centre) * np.sqrt((groups.count - 1) / groups.count) / (n - groups.sizes)
     cross = weighted @ weighted.T
     own = np.diag(cross)
     variance = np.maximum(own[:, None] + own - 2 * cross, 0.0)

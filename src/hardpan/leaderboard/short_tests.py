@@ -19,7 +19,7 @@ from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
-from hardpan.leaderboard.sampling import Floats, as_outcomes, column_blocks, is_binary
+from hardpan.leaderboard.sampling import Floats, as_outcomes, column_blocks
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
@@ -200,7 +200,7 @@ def shorten(
     known = np.isfinite(scores)
     if not known.any(axis=0).all():
         raise InputError("outcomes has items without any score; select the others first")
-    binary = is_binary(outcomes)
+    binary = outcomes.is_binary()
     strata = _strata(outcomes, scores) if method == "stratified" else np.zeros(n, dtype=np.int64)
     count = int(items)
     sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))

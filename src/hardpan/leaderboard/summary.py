@@ -69,7 +69,7 @@ class LeaderboardSummary(Report):
 def summarize(
     outcomes: object,
     *,
-    cluster: bool | str = False,
+    group: str | None = None,
     model: str = "2pl",
     choices: int = 4,
     short_items: int | None = None,
@@ -81,7 +81,7 @@ def summarize(
 
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
-        cluster: as in :func:`hardpan.leaderboard.rank`.
+        group: as in :func:`hardpan.leaderboard.rank`.
         model: item response model: "rasch", "2pl" or "3pl".
         choices: number of choices per item, for "3pl".
         short_items: number of items of the shorter test; default: 15 % of all.
@@ -101,7 +101,7 @@ def summarize(
     known = np.isfinite(scores)
     used = outcomes if known.any(axis=0).all() else outcomes.select(items=known.any(axis=0))
     tell = progress or no_progress
-    ranking = rank(used, cluster, confidence=confidence, seed=seed, progress=between(tell, 0.0, 0.3))
+    ranking = rank(used, group, confidence=confidence, seed=seed, progress=between(tell, 0.0, 0.3))
     scores = used.item_scores()
     varied = np.nanmin(scores) < np.nanmax(scores)
     fit = keys = None

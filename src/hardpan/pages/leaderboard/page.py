@@ -173,7 +173,7 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
         ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
         if ratio > 1.2:
             title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"
-            detail = f"Matters if the {ranking.groups} groups are a sample; use --cluster {ranking.group_column}."
+            detail = f"Matters if the {ranking.groups} groups are a sample; use --group {ranking.group_column}."
             problems.append(Problem("clusters", "medium", title, detail, link="#ranking", link_text="why"))
     if fit is not None and not fit.converged:
         problems.append(Problem("fit", "medium", "The item analysis did not converge", "Do not use its numbers."))

@@ -9,8 +9,7 @@ from typing import Any
 from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
-from hardpan.leaderboard.agreement_line import AgreementLine
-from hardpan.leaderboard.score_inflation import Inflation
+from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.short_tests import ShortTest
 from hardpan.pages.leaderboard.common import (
     CHART_ROWS,
