@@ -189,7 +189,7 @@ def test_help_has_an_example(command, capsys):
     [
         (["score", "nowhere"], "nowhere"),
         (["score", "{runs}/small", "--epochs", "x"], "--epochs must"),
-        (["score", "{runs}/small", "--epochs", "99,"], "--epochs must"),
+        (["score", "{runs}/small", "--epochs", "99,"], "--epochs"),
         (["score", "{runs}/small", "--split", "valid"], "--split must"),
         (["score", "{runs}/small", "--data", "nothing"], "dataset 'nothing'"),
         (["score", "{runs}/small", "--backend", "fog"], "backend"),

@@ -9,7 +9,7 @@ from tests.confusion.planted import random_probs
 import hardpan
 from hardpan import Recorder, confusion, files
 from hardpan.confusion import reading
-from hardpan.confusion.scoring import block_length, block_variance, jackknife_variance
+from hardpan.confusion.difficulty import block_length, block_variance, jackknife_variance
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 

@@ -62,15 +62,13 @@ def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, Signals
     names = np.full(len(evidence.dataset), "validation")
     names[evidence.split.train], names[evidence.split.test] = "train", "test"
     labels = evidence.labels[model.rows]
-    scores = confusion.scores(recorded, stderr=several)
+    scores, signals = confusion.measure(recorded, stderr=several, labels=labels)
     scores = dataclasses.replace(
         scores,
         ids=evidence.dataset.ids[model.rows],
-        labels=labels,
         split=names[model.rows],
         class_names=evidence.dataset.class_names,
     )
-    signals = confusion.signals(recorded, labels=labels)
     return scores, dataclasses.replace(signals, ids=scores.ids)
 
 
@@ -117,8 +115,8 @@ def _columns(
         right[known] = item.probs[known].argmax(axis=1) == evidence.labels[known]
         columns[f"correct: {item.name}"] = right
         rights.append(np.where(known, np.where(known, right, 0), np.nan).astype(np.float64))
-    if signals.correct_seeds is not None and len(evidence.models) == 1:
-        columns["proportion_correct"] = spread(signals.correct_seeds.mean(axis=0))
+    if len(evidence.models) == 1:
+        columns["proportion_correct"] = spread(signals.correct("seeds").mean(axis=0))
     else:
         with np.errstate(invalid="ignore"):
             columns["proportion_correct"] = np.mean(rights, axis=0)

@@ -18,6 +18,7 @@ from hardpan.cli.common import ByOrder, JsonFlag, check_out, emit_report, progre
 from hardpan.cli.data_options import GroupedDataFlags
 from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.confusion import summaries
+from hardpan.confusion.difficulty import Signals
 from hardpan.confusion.reading import select_epochs
 from hardpan.confusion.scoring import split_rows
 from hardpan.confusion.summaries import ConfusionConfig
@@ -114,9 +115,19 @@ class Inputs(GroupedDataFlags):
             opened.check_classes()
         if config.seeds:
             opened = opened.select(seeds=config.seeds)
-        epochs = select_epochs(opened.epochs, config.epochs)
-        opened = opened if epochs == opened.epochs else opened.select(epochs=epochs)
+        opened = select_epochs(opened, config.epochs)
         return opened if self.subset is None else opened.select(confusion.load_subset(self.subset))
+
+    def measured(
+        self, path: str, dataset: Dataset | None, config: ConfusionConfig, progress: Progress
+    ) -> tuple[confusion.Scores, Signals | None]:
+        """Saved scores, or the scores and signals of predictions."""
+        _check_exists(path)
+        saved = confusion.load_scores(path)
+        if saved is not None:
+            return (saved if self.subset is None else saved.select(confusion.load_subset(self.subset))), None
+        predictions = self.predictions(path, dataset, config)
+        return confusion.measure(predictions, config.base, progress=_named(progress, "scoring"))
 
     def scores(
         self, path: str, dataset: Dataset | None, config: ConfusionConfig, *, stderr: bool, progress: Progress
@@ -148,8 +159,7 @@ def score(predictions: Source, config: Scored, inputs: Inputs = NONE) -> Report:
     """
     config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.scores(predictions, dataset, config, stderr=True, progress=progress)
-        signals = None if source is None else confusion.signals(source, progress=_named(progress, "comparing"))
+        scores, signals = inputs.measured(predictions, dataset, config, progress)
         return confusion.summarize(scores, signals, dataset, config=config)
 
 

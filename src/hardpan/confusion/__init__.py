@@ -15,7 +15,7 @@ from hardpan.confusion.ablation import ablate
 from hardpan.confusion.banding import Bands, bands
 from hardpan.confusion.difficulty import signals
 from hardpan.confusion.label_noise import label_issues
-from hardpan.confusion.scoring import Scores, load_scores, scores, stability
+from hardpan.confusion.scoring import Scores, load_scores, measure, scores, stability
 from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
 from hardpan.confusion.summaries import ConfusionConfig, compare_scores, summarize
 from hardpan.confusion.transfers import transfer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.banding import Bands, bands, default_edges, round_edges
-from hardpan.confusion.reading import Floats, RowTask, entropies, evenly_spaced, map_rows, open_selected
-from hardpan.confusion.scoring import mean_in_order
+from hardpan.confusion.difficulty import one_pass
+from hardpan.confusion.reading import Floats, evenly_spaced, open_selected
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -96,8 +95,8 @@ def ablate(
         count: tuple(source.epochs.index(epoch) for epoch in evenly_spaced(source.epochs, count))
         for count in counts
     }
-    task = functools.partial(_ablated, sizes=sizes, positions=tuple(positions.values()))
-    values = np.concatenate(map_rows(source, task, progress=progress), axis=-1)
+    columns = one_pass(source, first_seeds=sizes, some_epochs=tuple(positions.values()), progress=progress)
+    values = columns["fewer"]
     if rows is not None:
         values = values[..., np.asarray(rows)]
     named = {
@@ -137,16 +136,6 @@ def compare_variants(
             )
         )
     return Ablation(tuple(variants), edges, len(whole), target)
-
-
-def _ablated(task: RowTask, *, sizes: tuple[int, ...], positions: tuple[tuple[int, ...], ...]) -> Floats:
-    """(sizes, fractions, rows) scores in bits; every entropy is computed once."""
-    used = sorted({position for epochs in positions for position in epochs})
-    results = []
-    for size in sizes:
-        curve = {t: entropies(task, t, range(size)) for t in used}
-        results.append(np.stack([mean_in_order(np.stack([curve[t] for t in epochs])) for epochs in positions]))
-    return np.stack(results)
 
 
 def _counts(epochs: int, fractions: Sequence[float]) -> tuple[int, ...]:

@@ -1,20 +1,21 @@
-"""Other difficulty scores, correct answers and label probabilities, in one pass over the predictions."""
+"""One pass over predictions: confusion scores, other difficulty scores, answers and label probabilities."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import one_of
-from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
+from hardpan.confusion.reading import EpochRows, Epochs, Floats, RowTask, map_rows, open_selected
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
+from hardpan.predictions import Predictions
 
 _COPIES = 12  # of half precision: a few arrays of single precision as large as what was read
 _SMALLEST = 2.0**-24  # half precision has nothing smaller
@@ -44,9 +45,8 @@ class Signals:
     Attributes:
         ids: (N,) ids.
         difficulties: (N,) numbers by name, higher for harder; those in ``NEED_LABELS`` only with labels.
+        answers: (S, N) the class that each seed predicts at the last epoch.
         predicted: (N,) the ensemble's prediction at the last epoch.
-        correct_seeds: (S, N) whether each seed is right at the last epoch, or None without labels.
-        correct_ensemble: (N,) whether the ensemble is right at the last epoch, or None without labels.
         label_probability: (N,) mean probability of the given label over seeds and epochs, or None without labels.
         other: (N,) the class with the highest mean probability among all but the given label (among all, without).
         other_probability: (N,) its mean probability.
@@ -57,9 +57,8 @@ class Signals:
 
     ids: NDArray[np.str_]
     difficulties: Mapping[str, NDArray[np.float64]]
+    answers: NDArray[np.int64]
     predicted: NDArray[np.int64]
-    correct_seeds: NDArray[np.bool_] | None = None
-    correct_ensemble: NDArray[np.bool_] | None = None
     label_probability: NDArray[np.float64] | None = None
     other: NDArray[np.int64]
     other_probability: NDArray[np.float64]
@@ -73,11 +72,9 @@ class Signals:
     def select(self, rows: ArrayLike) -> Signals:
         """The same for some examples: a mask or row numbers."""
         index = np.asarray(rows)
-        names = ("ids", "predicted", "correct_seeds", "correct_ensemble", "label_probability", "other", "labels")
+        arrays = {name: getattr(self, name) for name in self.__dataclass_fields__}
         columns: dict[str, Any] = {
-            name: column[..., index]
-            for name in (*names, "other_probability")
-            if (column := getattr(self, name)) is not None
+            name: values[..., index] for name, values in arrays.items() if isinstance(values, np.ndarray)
         }
         difficulties = {name: column[index] for name, column in self.difficulties.items()}
         return dataclasses.replace(self, difficulties=difficulties, **columns)
@@ -85,10 +82,9 @@ class Signals:
     def correct(self, of: str = "ensemble") -> NDArray[np.bool_]:
         """Right or wrong at the last epoch: of the "ensemble" (N,), or of all "seeds" (S, N)."""
         one_of("of", of, ("ensemble", "seeds"))
-        result = self.correct_seeds if of == "seeds" else self.correct_ensemble
-        if result is None:
-            raise InputError(UNLABELLED)
-        return result
+        if self.labels is None:
+            raise InputError(UNLABELLED, argument="labels")
+        return np.asarray((self.answers if of == "seeds" else self.predicted) == self.labels)
 
 
 def signals(
@@ -115,72 +111,181 @@ def signals(
 
     Example:
         >>> import numpy as np
-        >>> found = signals(np.array([[0.9, 0.1], [0.4, 0.6]]), labels=[0, 0])
-        >>> found.difficulties["max-probability"].round(6).tolist(), found.correct().tolist()
+        >>> result = signals(np.array([[0.9, 0.1], [0.4, 0.6]]), labels=[0, 0])
+        >>> result.difficulties["max-probability"].round(6).tolist(), result.correct().tolist()
         ([0.1, 0.4], [True, False])
     """
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    result = map_rows(source, functools.partial(_signals, labels=source.labels), progress=progress, copies=_COPIES)
-    columns = {name: np.concatenate([item[name] for item in result], axis=-1) for name in result[0]}
-    difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
+    return signals_of(source, one_pass(source, signals=True, progress=progress))
+
+
+def signals_of(source: Predictions, columns: Mapping[str, NDArray[Any]]) -> Signals:
+    """The signals among the columns of :func:`one_pass`."""
+    fields = ("answers", "predicted", "label_probability", "other", "other_probability")
     return Signals(
         ids=np.asarray(source.ids, dtype=np.str_),
-        difficulties=difficulties,
+        difficulties={name: columns[name] for name in DIFFICULTIES if name in columns},
         labels=source.labels,
         seeds=source.seeds,
         epochs=source.epochs,
-        **columns,
+        **{name: columns[name] for name in fields if name in columns},
     )
 
 
-def _signals(task: RowTask, *, labels: NDArray[np.int64] | None) -> dict[str, NDArray[Any]]:
-    epochs = len(task.epochs)
-    own = None if labels is None else labels[task.first_row : task.first_row + len(task)]
-    training = _Training(len(task.seeds), len(task))
-    total = np.zeros(len(task))
-    last_entropy = np.zeros(len(task))
-    mean = np.zeros(0)
-    probs = np.zeros(0)
+def one_pass(
+    source: Predictions,
+    *,
+    stderr: bool = False,
+    signals: bool = False,
+    first_seeds: Sequence[int] = (),
+    some_epochs: Sequence[Sequence[int]] = (),
+    progress: Progress | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Read each seed and epoch once, and compute by example whatever is needed of it.
+
+    Args:
+        source: the predictions.
+        stderr: scores without each seed and from every other epoch, and the standard errors of scores.
+        signals: the columns of :class:`Signals`.
+        first_seeds: numbers of first seeds for scores of fewer seeds and epochs.
+        some_epochs: positions of epochs for them; the column "fewer" is (first_seeds, some_epochs, N).
+        progress: called with a step and the fraction done.
+
+    Returns:
+        Columns with the examples along their last axis; "values" are the confusion scores in bits.
+    """
+    measure = functools.partial(
+        _measured,
+        stderr=stderr,
+        signals=signals,
+        labels=source.labels,
+        first_seeds=tuple(first_seeds),
+        some_epochs=tuple(tuple(positions) for positions in some_epochs),
+    )
+    blocks = map_rows(source, measure, progress=progress, copies=_COPIES if signals else 3)
+    return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
+
+
+def _measured(
+    task: RowTask,
+    *,
+    stderr: bool,
+    signals: bool,
+    labels: NDArray[np.int64] | None,
+    first_seeds: tuple[int, ...],
+    some_epochs: tuple[tuple[int, ...], ...],
+) -> dict[str, NDArray[Any]]:
+    """The columns of some rows; sums run in the order of the epochs, whatever else is computed."""
+    epochs, seeds = len(task.epochs), len(task.seeds)
+    total, left_out = np.zeros(len(task)), np.zeros((seeds, len(task)))
+    curve: list[Floats] = []
+    fewer = np.zeros((len(first_seeds), len(some_epochs), len(task)))
+    training = None
+    if signals:
+        own = None if labels is None else labels[task.first_row : task.first_row + len(task)]
+        training = _Training(seeds, len(task), own)
     for t in range(epochs):
-        last_entropy = entropies(task, t)
-        total += last_entropy
-        probs = task.probabilities(t, np.float32)
-        over_seeds = probs.mean(axis=0)
-        mean = over_seeds.astype(np.float64) if t == 0 else mean + over_seeds
-        if own is not None:
-            training.step(probs, own)
-    mean /= epochs
-    results: dict[str, NDArray[Any]] = {"confusion score": total / epochs, "ensemble entropy": last_entropy}
-    results |= _last(task, probs, last_entropy)
-    rows = np.arange(len(task))
-    if own is not None:
-        results |= training.end(epochs)
-        results["correct_seeds"] = probs.argmax(axis=-1) == own
-        results["correct_ensemble"] = results["predicted"] == own
-        results["label_probability"] = mean[rows, own]
-        mean[rows, own] = -1.0
-    results["other"] = mean.argmax(axis=-1)
-    results["other_probability"] = mean[rows, results["other"]]
-    return results
+        rows = task.epoch(t)
+        entropy = rows.entropies()
+        total += entropy
+        if stderr:
+            curve.append(entropy)
+            for out in range(seeds if seeds > 1 else 0):
+                left_out[out] += rows.entropies([seed for seed in range(seeds) if seed != out])
+        used = [position for position, positions in enumerate(some_epochs) if t in positions]
+        for i, size in enumerate(first_seeds if used else ()):
+            fewer[i, used] += entropy if size == seeds else rows.entropies(range(size))
+        if training is not None:
+            training.add(rows, entropy, last=t == epochs - 1)
+    columns: dict[str, NDArray[Any]] = {"values": total / epochs}
+    if first_seeds:
+        sizes = np.array([len(positions) for positions in some_epochs])
+        columns["fewer"] = fewer / sizes[:, None]
+    if stderr and seeds > 1:
+        columns["left_out"] = left_out / epochs
+        columns["stderr_seeds"] = np.sqrt(jackknife_variance(columns["left_out"]))
+    if stderr and epochs > 1:
+        columns["stderr_epochs"] = np.sqrt(block_variance(np.stack(curve)))
+        columns["halves"] = np.stack([mean_in_order(np.stack(curve[first::2])) for first in (0, 1)])
+    if training is not None:
+        columns |= {"confusion score": columns["values"], **training.columns(epochs)}
+    return columns
 
 
-def _last(task: RowTask, probs: NDArray[Any], entropy: Floats) -> dict[str, NDArray[Any]]:
+class _Training:
+    """Signals of some rows, accumulated from epoch to epoch; some of them depend on the last epoch alone."""
+
+    def __init__(self, seeds: int, rows: int, labels: NDArray[np.int64] | None) -> None:
+        self.labels = labels
+        self.probability = np.zeros(0)
+        self.last: dict[str, NDArray[Any]] = {}
+        self.margin = np.zeros(rows)
+        self.forgotten = np.zeros((seeds, rows))
+        self.ever = np.zeros((seeds, rows), dtype=bool)
+        self.before = np.zeros((seeds, rows), dtype=bool)
+        self.sum = np.zeros((seeds, rows))
+        self.squares = np.zeros((seeds, rows))
+
+    def add(self, rows: EpochRows, entropy: Floats, last: bool) -> None:
+        """Take the rows of the next epoch and the entropy of their mean over seeds."""
+        probs = rows.probabilities()
+        mean = probs.mean(axis=0)
+        self.probability = self.probability + mean if self.probability.size else mean.astype(np.float64)
+        if self.labels is not None:
+            self._add_labelled(probs, self.labels)
+        if last:
+            self.last = _last_epoch(rows, probs, entropy)
+
+    def _add_labelled(self, probs: NDArray[Any], labels: NDArray[np.int64]) -> None:
+        own = probs[:, np.arange(len(labels)), labels].astype(np.float64)
+        right = probs.argmax(axis=-1) == labels
+        best = _largest_but(probs, labels)
+        gap = np.log(np.maximum(own, _SMALLEST)) - np.log(np.maximum(best, _SMALLEST))
+        self.margin += gap.mean(axis=0)
+        self.forgotten += self.before & ~right
+        self.ever |= right
+        self.before = right
+        self.sum += own
+        self.squares += own**2
+
+    def columns(self, epochs: int) -> dict[str, NDArray[Any]]:
+        """Everything, after the last epoch."""
+        results, probability = self.last, self.probability / epochs
+        rows = np.arange(len(probability))
+        if self.labels is not None:
+            mean = self.sum / epochs
+            variance = np.maximum(self.squares / epochs - mean**2, 0.0)
+            results |= {
+                "AUM": -self.margin / epochs,
+                "forgetting": np.where(self.ever, self.forgotten, float(epochs)).mean(axis=0),
+                "cartography confidence": 1.0 - mean.mean(axis=0),
+                "cartography variability": np.sqrt(variance).mean(axis=0),
+                "label_probability": probability[rows, self.labels],
+            }
+            probability[rows, self.labels] = -1.0
+        results["other"] = probability.argmax(axis=-1)
+        results["other_probability"] = probability[rows, results["other"]]
+        return results
+
+
+def _last_epoch(rows: EpochRows, probs: NDArray[Any], entropy: Floats) -> dict[str, NDArray[Any]]:
     """What depends on the last epoch alone."""
-    last, seeds = len(task.epochs) - 1, len(task.seeds)
-    alone = np.stack([entropies(task, last, [seed]) for seed in range(seeds)])
+    seeds = len(probs)
+    alone = np.stack([rows.entropies([seed]) for seed in range(seeds)])
     first = probs[0]
     best = first.argmax(axis=-1)
-    largest = first[np.arange(len(task)), best].astype(np.float64)
-    second = _largest_but(first, best)
-    answer = probs.mean(axis=0).argmax(axis=-1)
+    largest = first[np.arange(len(first)), best].astype(np.float64)
+    answers, predicted = probs.argmax(axis=-1), probs.mean(axis=0).argmax(axis=-1)
     results = {
+        "ensemble entropy": entropy,
         "single-model entropy": alone[0],
         "max-probability": 1.0 - largest,
-        "margin": 1.0 - (largest - second),
-        "predicted": answer,
+        "margin": 1.0 - (largest - _largest_but(first, best)),
+        "answers": answers,
+        "predicted": predicted,
     }
     if seeds > 1:
-        results["disagreement"] = (probs.argmax(axis=-1) != answer).mean(axis=0)
+        results["disagreement"] = (answers != predicted).mean(axis=0)
         results["mutual information"] = np.maximum(entropy - alone.mean(axis=0), 0.0)
     return results
 
@@ -195,36 +300,68 @@ def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
     return result
 
 
-class _Training:
-    """What depends on labels and on the course of training, accumulated from epoch to epoch."""
+def sum_in_order(rows: Iterable[Floats]) -> Floats:
+    """The sum of arrays of one shape, added one after another.
 
-    def __init__(self, seeds: int, rows: int) -> None:
-        self.margin = np.zeros(rows)
-        self.forgotten = np.zeros((seeds, rows))
-        self.ever = np.zeros((seeds, rows), dtype=bool)
-        self.before = np.zeros((seeds, rows), dtype=bool)
-        self.sum = np.zeros((seeds, rows))
-        self.squares = np.zeros((seeds, rows))
+    NumPy chooses the order of a sum by the shape, so that the last bit would depend on the size of a block.
+    """
+    return functools.reduce(np.add, rows)
 
-    def step(self, probs: NDArray[Any], labels: NDArray[np.int64]) -> None:
-        rows = np.arange(len(labels))
-        own = probs[:, rows, labels].astype(np.float64)
-        right = probs.argmax(axis=-1) == labels
-        best = _largest_but(probs, labels)
-        gap = np.log(np.maximum(own, _SMALLEST)) - np.log(np.maximum(best, _SMALLEST))
-        self.margin += gap.mean(axis=0)
-        self.forgotten += self.before & ~right
-        self.ever |= right
-        self.before = right
-        self.sum += own
-        self.squares += own**2
 
-    def end(self, epochs: int) -> dict[str, Floats]:
-        mean = self.sum / epochs
-        variance = np.maximum(self.squares / epochs - mean**2, 0.0)
-        return {
-            "AUM": -self.margin / epochs,
-            "forgetting": np.where(self.ever, self.forgotten, float(epochs)).mean(axis=0),
-            "cartography confidence": 1.0 - mean.mean(axis=0),
-            "cartography variability": np.sqrt(variance).mean(axis=0),
-        }
+def mean_in_order(rows: Floats) -> Floats:
+    """The mean over the first axis, added one after another."""
+    return sum_in_order(rows) / len(rows)
+
+
+def jackknife_variance(left_out: Floats) -> Floats:
+    """Variance of a statistic from its values without each of S units: (S−1)/S Σ (θ₍ᵢ₎ − θ̄)².
+
+    Args:
+        left_out: (S, ...) the values.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 11.
+
+    Example:
+        >>> import numpy as np
+        >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])).round(4))  # of the means without one of three
+        1.3333
+    """
+    count, centre = len(left_out), mean_in_order(left_out)
+    return np.asarray((count - 1) / count * sum_in_order((row - centre) ** 2 for row in left_out))
+
+
+def block_length(epochs: int) -> int:
+    """Epochs per block of the bootstrap: about the cube root of their number.
+
+    Example:
+        >>> [block_length(epochs) for epochs in (2, 8, 20, 100)]
+        [1, 2, 3, 5]
+    """
+    root: float = float(epochs) ** (1 / 3)
+    return max(1, round(root))
+
+
+def block_variance(curve: Floats) -> Floats:
+    """Variance of the mean over epochs when blocks of neighbouring epochs are drawn with replacement.
+
+    With circular blocks of length L the bootstrap needs no draws: the blocks' means B_i are independent and equally
+    likely, so Var = (L/T)·1/T Σ_i (B_i − x̄)².
+
+    Args:
+        curve: (T, ...) one value per epoch.
+
+    Returns:
+        (...) variances.
+
+    Source: Politis and Romano, "A circular block-resampling procedure for stationary data" (1992).
+
+    Example:
+        >>> import numpy as np
+        >>> float(block_variance(np.array([0.0, 1.0])))  # blocks of one: the ordinary bootstrap
+        0.125
+    """
+    epochs, centre = len(curve), mean_in_order(curve)
+    length = block_length(epochs)
+    blocks = (curve[np.arange(first, first + length) % epochs] for first in range(epochs))
+    spread = sum_in_order((mean_in_order(block) - centre) ** 2 for block in blocks)
+    return np.asarray(spread * length / epochs**2)

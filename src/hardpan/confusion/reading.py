@@ -1,20 +1,18 @@
-"""Rows of predictions for the scores: selected seeds and epochs, read block by block, and their entropies."""
+"""Rows of predictions: selected seeds and epochs, each read once, block by block, and their entropies."""
 
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import execution
-from hardpan.arguments import sum_tolerance
+from hardpan import arguments, execution
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import Predictions
@@ -53,41 +51,25 @@ def open_selected(
     else:
         result = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
     if labels is not None:
-        columns = {"labels": check_labels(labels, len(result), result.n_classes)}
-        result = View(result, columns=columns)
-    if seeds is not None:
-        numbers = _whole_numbers("seeds", np.atleast_1d(np.asarray(seeds)), "numbers such as [0, 1, 2]")
-        result = result.select(seeds=numbers)
+        known = arguments.labels("labels", labels, len(result), result.n_classes)
+        result = View(result, columns={"labels": known})
+    result = result if seeds is None else result.select(seeds=seeds)
     result.last_epoch()
-    selected = select_epochs(result.epochs, epochs)
-    return result if selected == result.epochs else result.select(epochs=selected)
+    return select_epochs(result, epochs)
 
 
-def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np.int64]:
-    """Class numbers as int64, or a refusal."""
-    numbers: NDArray[Any] = np.asarray(labels)
-    if numbers.shape != (examples,) or numbers.dtype.kind not in "iu":
-        raise InputError(
-            f"must be {examples:,} class numbers; got shape {numbers.shape} of type {numbers.dtype}",
-            argument="labels",
-        )
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= n_classes):
-        raise InputError(
-            f"must be within 0..{n_classes - 1}; got {numbers.min()} to {numbers.max()}", argument="labels"
-        )
-    return numbers.astype(np.int64)
-
-
-def select_epochs(available: Sequence[int], epochs: Epochs) -> tuple[int, ...]:
-    """Epochs to use: all, every k-th beginning with the first, or those listed; numbers may be text.
+def select_epochs(predictions: Predictions, epochs: Epochs) -> Predictions:
+    """Some of the epochs: all, every k-th beginning with the first, or those listed; numbers may be text.
 
     Example:
-        >>> select_epochs(range(10), 4), select_epochs(range(10), [9, 0]), select_epochs(range(10), "9,0")
-        ((0, 4, 8), (9, 0), (9, 0))
+        >>> p = Predictions.from_arrays(np.full((10, 1, 2), 0.5))
+        >>> [select_epochs(p, epochs).epochs for epochs in (4, [9, 0], "9,0")]
+        [(0, 4, 8), (9, 0), (9, 0)]
     """
+    available = predictions.epochs
     if isinstance(epochs, str):
         if epochs == "all":
-            return tuple(available)
+            return predictions
         try:
             numbers = tuple(int(number) for number in epochs.split(",") if number)
         except ValueError:
@@ -95,20 +77,12 @@ def select_epochs(available: Sequence[int], epochs: Epochs) -> tuple[int, ...]:
                 f'must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {epochs!r}',
                 argument="epochs",
             ) from None
-        return select_epochs(available, numbers if "," in epochs or not numbers else numbers[0])
+        epochs = numbers if "," in epochs or not numbers else numbers[0]
     if isinstance(epochs, (int, np.integer)) and not isinstance(epochs, bool):
-        if not 1 <= epochs <= max(len(available), 1):
-            raise InputError(
-                f"must be 1 to {len(available)} if it is a number (every k-th epoch), or a list; got {epochs}",
-                argument="epochs",
-            )
-        return tuple(available)[:: int(epochs)]
-    listed = _whole_numbers("epochs", epochs, '"all", a whole number k for every k-th, or a list of numbers')
-    missing = [epoch for epoch in listed if epoch not in available]
-    if missing or not listed or len(set(listed)) != len(listed):
-        known = ", ".join(map(str, available)) if len(available) <= 12 else f"{available[0]} to {available[-1]}"
-        raise InputError(f"must name some of {known}, each once; got {list(listed)}", argument="epochs")
-    return listed
+        return predictions.select(epochs=available[:: arguments.whole_number("epochs", epochs, 1, len(available))])
+    if epochs is None or isinstance(epochs, bool):
+        raise InputError(f'must be "all", a whole number or a list; got {epochs!r}', argument="epochs")
+    return predictions.select(epochs=epochs)
 
 
 def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
@@ -121,16 +95,6 @@ def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
     if not 1 <= count <= len(available):
         raise InputError(f"the number of epochs must be within 1..{len(available)}; got {count}")
     return tuple(available[i * len(available) // count] for i in range(count))
-
-
-def _whole_numbers(what: str, numbers: Any, expected: str) -> tuple[int, ...]:
-    items = list(numbers) if isinstance(numbers, Iterable) else None
-    if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
-        raise InputError(f"must be {expected}; got {numbers!r}", argument=what)
-    try:
-        return tuple(operator.index(item) for item in items)
-    except TypeError:
-        raise InputError(f"must be {expected}; got {items!r}", argument=what) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,39 +123,90 @@ class RowTask:
         )
         if address:  # a store: read there
             return (None, address, self.seeds, self.epochs, self.start, self.stop, *after)
-        read = np.concatenate([self.epoch(index)[0] for index in range(len(self.epochs))], axis=1)
+        read = np.concatenate([self.epoch(index).array for index in range(len(self.epochs))], axis=1)
         return (read, None, self.seeds, self.epochs, 0, len(self), *after)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         for name, value in zip(self.__slots__, state, strict=True):
             object.__setattr__(self, name, value)
 
-    def epoch(self, index: int) -> tuple[NDArray[Any], int, int]:
-        """An array (S, T, rows, C), the position of the epoch in it, and the first of these rows in it."""
+    def epoch(self, index: int) -> EpochRows:
+        """Read the rows of all seeds at one epoch, given its position among the task's epochs."""
+        where = (len(self), self.first_row, self.epochs[index])
         if self.array is not None:
             if self.array.flags.c_contiguous and type(self.array) is np.ndarray:
-                return self.array, index, self.start
-            return np.ascontiguousarray(self.array[:, index : index + 1, self.start : self.stop]), 0, 0
+                return EpochRows(self.array, index, self.start, *where)
+            rows = np.ascontiguousarray(self.array[:, index : index + 1, self.start : self.stop])
+            return EpochRows(rows, 0, 0, *where)
         opened = _opened(self.predictions, self.call) if isinstance(self.predictions, str) else self.predictions
         epoch = self.epochs[index]
         first = opened.read(self.seeds[0], epoch, self.start, self.stop)
         if len(self.seeds) == 1:
-            return np.ascontiguousarray(first)[None, None], 0, 0
+            return EpochRows(np.ascontiguousarray(first)[None, None], 0, 0, *where)
         rows = np.empty((len(self.seeds), 1, *first.shape), dtype=first.dtype)
         rows[0, 0] = first
         for position, seed in enumerate(self.seeds[1:], 1):
             rows[position, 0] = opened.read(seed, epoch, self.start, self.stop)
-        return rows, 0, 0
+        return EpochRows(rows, 0, 0, *where)
 
-    def probabilities(self, index: int, dtype: Any = np.float64) -> NDArray[Any]:
-        """Probabilities (S, rows, C) of one epoch."""
-        rows, position, start = self.epoch(index)
-        kernel = _kernel() if rows.dtype == np.float16 and dtype == np.float32 else None
+
+@dataclass(frozen=True, slots=True)
+class EpochRows:
+    """The rows of all seeds at one epoch: ``array[:, position, start : start + size]``, as they are stored."""
+
+    array: NDArray[Any]
+    position: int
+    start: int
+    size: int
+    first_row: int
+    epoch: int
+
+    def probabilities(self) -> NDArray[np.float32]:
+        """Probabilities (S, rows, C), a copy."""
+        kernel = _kernel() if self.array.dtype == np.float16 else None
         if kernel is None:
-            return rows[:, position, start : start + len(self)].astype(dtype)
-        result = np.empty((len(rows), len(self), rows.shape[-1]), dtype=np.float32)
-        kernel.decode(rows.view(np.uint16), position, start, result)
+            return self.array[:, self.position, self.start : self.start + self.size].astype(np.float32)
+        result = np.empty((len(self.array), self.size, self.array.shape[-1]), dtype=np.float32)
+        kernel.decode(self.array.view(np.uint16), self.position, self.start, result)
         return result
+
+    def entropies(self, seeds: Sequence[int] | None = None) -> Floats:
+        """Bits of entropy (rows,) of the mean over some seeds, by their positions; over all if None.
+
+        H(x) = −Σ_j p_j log₂ p_j with p = 1/M Σ_i f⁽ⁱ⁾(x). Half and single precision are added up in single
+        precision, double in double; a row's bits do not depend on the rows around it.
+        """
+        rows, stop = self.array, self.start + self.size
+        used = np.arange(len(rows)) if seeds is None else np.asarray(seeds, dtype=np.int64)
+        kernel = _kernel() if rows.dtype.itemsize < 8 else None
+        tolerance = arguments.sum_tolerance(rows.shape[-1])
+        if kernel is None:
+            by_seed = [rows[seed, self.position, self.start : stop] for seed in used]
+            result, bad = _numpy_entropies(by_seed, tolerance)
+        else:
+            result = np.empty(self.size)
+            half = rows.dtype.itemsize == 2
+            run = kernel.half_entropies if half else kernel.single_entropies
+            bits = rows.view(np.uint16) if half else rows
+            bad = int(run(bits, used, self.position, self.start, stop, tolerance, result))
+            bad = bad - self.start if bad >= 0 else -1
+        if bad >= 0:
+            self._refuse(bad, rows[used, self.position, self.start + bad].astype(np.float64))
+        return result
+
+    def _refuse(self, row: int, values: Floats) -> None:
+        if np.isnan(values).any():
+            reason = "contains NaN"
+        elif values.min() < 0:
+            reason = f"contains {values.min():.4g}"
+        else:
+            sums = values.sum(axis=-1)
+            reason = f"sums to {sums[np.argmax(np.abs(sums - 1.0))]:.6g}"
+        raise InputError(
+            f": row {self.first_row + row} at epoch {self.epoch} is not a probability ({reason}); give "
+            "probabilities (softmax of logits), and leave out rows that have none",
+            argument="probs",
+        )
 
 
 @functools.lru_cache(maxsize=4)
@@ -250,39 +265,7 @@ def _plain_array(predictions: Predictions) -> NDArray[Any] | None:
     return array
 
 
-def entropies(task: RowTask, index: int, seeds: Sequence[int] | None = None) -> Floats:
-    """Bits of entropy of the mean over some seeds, for the rows of a task at one epoch.
-
-    H(x) = −Σ_j p_j log₂ p_j with p = 1/M Σ_i f⁽ⁱ⁾(x). Half and single precision are added up in single precision,
-    double in double; a row's bits do not depend on the rows around it.
-
-    Args:
-        task: the rows.
-        index: position of the epoch among the task's epochs.
-        seeds: positions of the seeds to use; all if None.
-
-    Returns:
-        (rows,) bits.
-    """
-    rows, position, start = task.epoch(index)
-    used = np.arange(len(rows)) if seeds is None else np.asarray(seeds, dtype=np.int64)
-    kernel = _kernel() if rows.dtype.itemsize < 8 else None
-    tolerance = sum_tolerance(rows.shape[-1])
-    if kernel is None:
-        result, bad = _by_numpy([rows[seed, position, start : start + len(task)] for seed in used], tolerance)
-    else:
-        result = np.empty(len(task))
-        half = rows.dtype.itemsize == 2
-        run = kernel.half_entropies if half else kernel.single_entropies
-        bits = rows.view(np.uint16) if half else rows
-        bad = int(run(bits, used, position, start, start + len(task), tolerance, result))
-        bad = bad - start if bad >= 0 else -1
-    if bad >= 0:
-        _refuse(task, index, bad, rows[used, position, start + bad].astype(np.float64))
-    return result
-
-
-def _by_numpy(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:
+def _numpy_entropies(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:
     wide: Any = np.float64 if by_seed[0].dtype.itemsize == 8 else np.float32
     mean: NDArray[Any] = by_seed[0].astype(wide)
     negative = (by_seed[0] < 0).any(axis=-1)
@@ -299,21 +282,6 @@ def _by_numpy(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, in
     logarithm *= mean
     # A sum of −1·log₂1 would be −0.
     return 0.0 - logarithm.sum(axis=-1, dtype=np.float64), -1
-
-
-def _refuse(task: RowTask, index: int, row: int, values: Floats) -> None:
-    if np.isnan(values).any():
-        reason = "contains NaN"
-    elif values.min() < 0:
-        reason = f"contains {values.min():.4g}"
-    else:
-        sums = values.sum(axis=-1)
-        reason = f"sums to {sums[np.argmax(np.abs(sums - 1.0))]:.6g}"
-    raise InputError(
-        f": row {task.first_row + row} at epoch {task.epochs[index]} is not a probability ({reason}); "
-        "give probabilities (softmax of logits), and leave out rows that have none",
-        argument="probs",
-    )
 
 
 @functools.cache

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,13 @@ from scipy import special
 
 from hardpan import files
 from hardpan.arguments import real_number
-from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
+from hardpan.confusion.difficulty import Signals, one_pass, signals_of
+from hardpan.confusion.reading import Epochs, Floats, open_selected
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import array_hash, record
+from hardpan.predictions import Predictions
 from hardpan.stats.correlation import kendall_tau
 from hardpan.stats.intervals import check_confidence
 from hardpan.tables import csv_text
@@ -29,7 +30,8 @@ HARDEST = 0.1
 FILE = "scores.json"
 FOLDER = "scores"
 TABLE = "scores.csv"
-_BY_EXAMPLE = ("ids", "values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves", "labels", "split")
+_NUMBERS = ("values", "stderr_seeds", "stderr_epochs", "left_out", "halves")
+_BY_EXAMPLE = ("ids", "stderr", "labels", "split", *_NUMBERS)
 
 
 @record(eq=False)
@@ -96,9 +98,8 @@ class Scores:
         scale = math.log2(self.base)
         if scale == 1.0:
             return self
-        names = ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves")
         columns: dict[str, Any] = {
-            name: column * scale for name in names if (column := getattr(self, name)) is not None
+            name: column * scale for name in ("stderr", *_NUMBERS) if (column := getattr(self, name)) is not None
         }
         return dataclasses.replace(self, base=2.0, **columns)
 
@@ -208,16 +209,53 @@ def scores(
         >>> np.asarray(scores(probs)).tolist()  # two seeds that contradict one another, two that are undecided
         [1.0, 1.0]
     """
-    scale = _unit(base)
+    _bits(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    result = map_rows(source, functools.partial(_scored, stderr=bool(stderr)), progress=progress)
-    columns = {name: np.concatenate([item[name] for item in result], axis=-1) for name in result[0]}
-    if scale != 1.0:
-        columns = {name: column * scale for name, column in columns.items()}
-    best = columns.get("stderr_seeds", columns.get("stderr_epochs"))
+    return scores_of(source, one_pass(source, stderr=bool(stderr), progress=progress), base)
+
+
+def measure(
+    probs: Any,
+    base: float = 2.0,
+    epochs: Epochs = "all",
+    seeds: Sequence[int] | None = None,
+    stderr: bool = True,
+    *,
+    labels: ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> tuple[Scores, Signals]:
+    """Confusion scores and the other signals of each example, each seed and epoch read once.
+
+    Args:
+        probs: as for :func:`scores`, as are the other arguments.
+        base: of the logarithm.
+        epochs: which epochs.
+        seeds: which seeds.
+        stderr: whether to compute standard errors.
+        labels: (N,) class numbers; by default those of the predictions.
+        progress: called with a step and the fraction done.
+
+    Example:
+        >>> import numpy as np
+        >>> s, signals = measure(np.array([[[0.9, 0.1], [0.5, 0.5]]]), labels=[0, 1])
+        >>> s.values.round(3).tolist(), signals.correct().tolist()
+        ([0.469, 1.0], [True, False])
+    """
+    _bits(base)
+    source = open_selected(probs, epochs=epochs, seeds=seeds, labels=labels)
+    columns = one_pass(source, stderr=stderr, signals=True, progress=progress)
+    return scores_of(source, columns, base), signals_of(source, columns)
+
+
+def scores_of(source: Predictions, columns: Mapping[str, Floats], base: float = 2.0) -> Scores:
+    """The scores among the columns of :func:`hardpan.confusion.difficulty.one_pass`."""
+    scale = _bits(base)
+    numbers = {
+        name: columns[name] if scale == 1.0 else columns[name] * scale for name in _NUMBERS if name in columns
+    }
     return Scores(
         ids=np.asarray(source.ids, dtype=np.str_),
-        stderr=best,
+        stderr=numbers.get("stderr_seeds", numbers.get("stderr_epochs")),
         labels=source.labels,
         split=source.split,
         class_names=source.class_names,
@@ -226,100 +264,14 @@ def scores(
         seeds=source.seeds,
         epochs=source.epochs,
         source=source.where,
-        **columns,
+        **numbers,
     )
 
 
-def _scored(task: RowTask, *, stderr: bool) -> Mapping[str, Floats]:
-    """The scores of some rows in bits, and what their standard errors need."""
-    epochs, seeds = len(task.epochs), len(task.seeds)
-    if not stderr:
-        return {"values": sum_in_order(entropies(task, t) for t in range(epochs)) / epochs}
-    curve = np.stack([entropies(task, t) for t in range(epochs)])
-    results = {"values": mean_in_order(curve)}
-    if seeds > 1:
-        rest = [[seed for seed in range(seeds) if seed != out] for out in range(seeds)]
-        results["left_out"] = np.stack(
-            [sum_in_order(entropies(task, t, some) for t in range(epochs)) / epochs for some in rest]
-        )
-        results["stderr_seeds"] = np.sqrt(jackknife_variance(results["left_out"]))
-    if epochs > 1:
-        results["stderr_epochs"] = np.sqrt(block_variance(curve))
-        results["halves"] = np.stack([mean_in_order(curve[first::2]) for first in (0, 1)])
-    return results
-
-
-def sum_in_order(rows: Iterable[Floats]) -> Floats:
-    """The sum of arrays of one shape, added one after another.
-
-    NumPy chooses the order of a sum by the shape, so that the last bit would depend on the size of a block.
-    """
-    return functools.reduce(np.add, rows)
-
-
-def mean_in_order(rows: Floats) -> Floats:
-    """The mean over the first axis, added one after another."""
-    return sum_in_order(rows) / len(rows)
-
-
-def _unit(base: float) -> float:
+def _bits(base: float) -> float:
     """What a bit is in logarithms to ``base``."""
     real_number("base", base, "(1, inf)")
     return 1.0 if base == 2 else math.log(2.0) / math.log(base)
-
-
-def jackknife_variance(left_out: Floats) -> Floats:
-    """Variance of a statistic from its values without each of S units: (S−1)/S Σ (θ₍ᵢ₎ − θ̄)².
-
-    Args:
-        left_out: (S, ...) the values.
-
-    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 11.
-
-    Example:
-        >>> import numpy as np
-        >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])).round(4))  # of the means without one of three
-        1.3333
-    """
-    count, centre = len(left_out), mean_in_order(left_out)
-    return np.asarray((count - 1) / count * sum_in_order((row - centre) ** 2 for row in left_out))
-
-
-def block_length(epochs: int) -> int:
-    """Epochs per block of the bootstrap: about the cube root of their number.
-
-    Example:
-        >>> [block_length(epochs) for epochs in (2, 8, 20, 100)]
-        [1, 2, 3, 5]
-    """
-    root: float = float(epochs) ** (1 / 3)
-    return max(1, round(root))
-
-
-def block_variance(curve: Floats) -> Floats:
-    """Variance of the mean over epochs when blocks of neighbouring epochs are drawn with replacement.
-
-    With circular blocks of length L the bootstrap needs no draws: the blocks' means B_i are independent and equally
-    likely, so Var = (L/T)·1/T Σ_i (B_i − x̄)².
-
-    Args:
-        curve: (T, ...) one value per epoch.
-
-    Returns:
-        (...) variances.
-
-    Source: Politis and Romano, "A circular block-resampling procedure for stationary data" (1992).
-
-    Example:
-        >>> import numpy as np
-        >>> float(block_variance(np.array([0.0, 1.0])))  # blocks of one: the ordinary bootstrap
-        0.125
-    """
-    epochs, centre = len(curve), mean_in_order(curve)
-    length = block_length(epochs)
-    blocks = (curve[np.arange(first, first + length) % epochs] for first in range(epochs))
-    spread = sum_in_order((mean_in_order(block) - centre) ** 2 for block in blocks)
-    return np.asarray(spread * length / epochs**2)
 
 
 @record

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import files
+from hardpan import arguments, files
 from hardpan.arguments import real_number, whole_number
-from hardpan.confusion.reading import check_labels
 from hardpan.errors import InputError
 from hardpan.files import array_hash, record
 
@@ -167,7 +166,7 @@ def subset(
         raise InputError(f"{rule} must be a number; got {value!r}")
     if rule == "fraction":
         rule, value = "quantile", 1.0 - real_number("fraction", value, "(0, 1]")
-    classes = scores.labels if labels is None else check_labels(labels, len(scores), scores.n_classes)
+    classes = scores.labels if labels is None else arguments.labels("labels", labels, len(scores), scores.n_classes)
     if balanced and classes is None:
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
     # Most confusing first; ties go by id, so that the order of the rows does not matter.

@@ -102,7 +102,7 @@ def score_section(result: ScoreReport) -> Section:
     rows = split_rows(everything, result.split)
     scores = everything.select(rows)
     signals = None if result.signals is None else result.signals.select(rows)
-    errors = None if signals is None or signals.correct_seeds is None else (~signals.correct_seeds).mean(axis=0)
+    errors = None if signals is None or signals.labels is None else (~signals.correct("seeds")).mean(axis=0)
     start = float(np.quantile(scores.values, QUANTILE))
     if result.subset is not None:
         start = result.subset.threshold * math.log2(result.subset.base)
@@ -230,7 +230,7 @@ def _galleries(
         "Most confusing of each class": groups_by_class(scores),
         "Least confusing of each class": groups_by_class(scores, easiest=True),
     }
-    if signals is not None and signals.correct_seeds is not None:
+    if signals is not None and signals.labels is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
         title = f"No seed right at the last epoch: {formatting.counted(len(missed), 'example')}"

@@ -108,7 +108,7 @@ def _each_once(base: Predictions, what: str, values: Sequence[int], known: Seque
     absent = next((number for number in result if number not in known), None)
     if absent is not None:
         listed = ", ".join(map(str, known)) or "none"
-        raise InputError(f"{what}: {base.where} has no {what[:-1]} {absent}; it has {listed}")
+        raise InputError(f": {base.where} has no {what[:-1]} {absent}; it has {listed}", argument=what)
     if len(set(result)) < len(result):
         raise InputError(f"must name each number once; got {', '.join(map(str, result))}", argument=what)
     return result
