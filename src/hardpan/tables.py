@@ -161,31 +161,53 @@ item; decide with --column item=sample_id or --column item=question_id (in Pytho
     return {role: columns[role] for role in roles if role in columns}
 
 
+def given_roles(columns: Mapping[str, Any] | None, **shortcuts: Any) -> dict[str, Any]:
+    """The columns that a user gave by role: ``columns`` and the arguments for single roles in one mapping.
+
+    Example:
+        >>> given_roles({"time": "date"}, label="ill", id=None)
+        {'time': 'date', 'label': 'ill'}
+    """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(f"must map roles to names of columns; got {columns!r}", argument="columns")
+    given = {role: name for role, name in (columns or {}).items() if name is not None}
+    for role, name in shortcuts.items():
+        if name is not None and given.setdefault(role, name) != name:
+            raise InputError(f"has another column for the {role} than {role}={name!r}", argument="columns")
+    return given
+
+
 def given_columns(
     names: Sequence[str], roles: Collection[str], given: Mapping[str, Any], where: str = "the table"
 ) -> dict[str, str]:
     """The columns that were given by role; refuses other roles, columns that do not exist, and one column twice."""
     columns: dict[str, str] = {}
     for role, value in given.items():
-        if value is None:
-            continue
         argument = role if role in SHORTCUTS else "columns"
         if role not in roles:
             raise InputError(
                 f": {where} has no {role!r}; columns may be given for {few(roles, 30)}", argument=argument
             )
-        # pandas allows numbers and tuples as names of columns.
-        name = str(value) if isinstance(value, (int, tuple)) and not isinstance(value, bool) else value
-        if not isinstance(name, str):
-            raise InputError(f"must be the name of a column; got {value!r}", argument=argument)
-        fitting = [name] if name in names else [item for item in names if plain_name(item) == plain_name(name)]
-        if len(fitting) != 1:
-            raise InputError(f": {where} has no column {name!r}; it has {few(names)}", argument=argument)
-        if fitting[0] in columns.values():
-            other = next(item for item, column in columns.items() if column == fitting[0])
+        if value is None:
+            continue
+        name = named_column(names, value, argument, where)
+        if name in columns.values():
+            other = next(item for item, column in columns.items() if column == name)
             raise InputError(f": column {name!r} is given as {other} and as {role}", argument=argument)
-        columns[role] = fitting[0]
+        columns[role] = name
     return columns
+
+
+def named_column(names: Sequence[str], value: Any, argument: str, where: str = "the table") -> str:
+    """The column that a user names, who may write it in another case; refuses one that does not exist."""
+    # pandas allows numbers and tuples as names of columns.
+    name = str(value) if isinstance(value, (int, tuple)) and not isinstance(value, bool) else value
+    if not isinstance(name, str):
+        raise InputError(f"must be the name of a column; got {value!r}", argument=argument)
+    fitting = [name] if name in names else [item for item in names if plain_name(item) == plain_name(name)]
+    if len(fitting) != 1:
+        raise InputError(f": {where} has no column {name!r}; it has {few(names)}", argument=argument)
+    return fitting[0]
 
 
 def _ambiguous(role: str, fitting: Sequence[str], where: str) -> InputError:

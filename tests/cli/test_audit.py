@@ -53,7 +53,7 @@ def test_fail_on_is_a_gate(capsys, tmp_path):
     x = np.random.default_rng(0).normal(size=(200, 3))
     y = np.arange(200) % 2
     write_table(tmp_path / "leak.csv", dict(zip("abc", x.T, strict=True)) | {"leak": y, "site": y, "label": y})
-    out = ("--out", str(tmp_path / "out"), "--groups", "site", *BARE)
+    out = ("--out", str(tmp_path / "out"), "--group", "site", *BARE)
     assert run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "labels,leak-feature", *out)[0] == 1
     code, shown, _ = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "test-copies", *out)
     assert code == 0

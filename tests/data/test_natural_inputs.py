@@ -368,7 +368,7 @@ WORKS = [
         lambda f: frame(fold=["train"] * 20 + ["Test"] * 10),
         splits=OFFICIAL,
         features=ABC,
-        options={"split_column": "fold"},
+        options={"columns": {"split": "fold"}},
     ),
     Works("save_to_disk", lambda f: saved_dataset(f), (30, 1)),
     Works("save_to_disk of splits", lambda f: saved_dataset(f, splits=True), (30, 1), splits=OFFICIAL),

@@ -176,7 +176,9 @@ def test_the_columns_are_what_the_options_say(tmp_path):
     }
     path = tmp_path / "patients.csv"
     write_table(path, columns)
-    dataset = Dataset.open(path, label="ill", id="patient", split_column="fold", groups="clinic", drop=["height"])
+    dataset = Dataset.open(
+        path, label="ill", id="patient", group="clinic", columns={"split": "fold"}, drop=["height"]
+    )
     assert dataset.name == "patients"
     assert dataset.ids.tolist() == columns["patient"]
     assert dataset.class_names == ("no", "yes")
@@ -192,27 +194,51 @@ def test_the_columns_are_what_the_options_say(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "argument"),
     [
-        ({"label": "absent"}, "label.*absent"),
-        ({"features": ["a", "absent"]}, "features.*absent"),
-        ({"drop": ["absent"]}, "drop.*absent"),
-        ({"id": "absent"}, "id.*absent"),
-        ({"split_column": "absent"}, "split_column.*absent"),
-        ({"groups": "absent"}, "groups.*absent"),
+        ({"label": "absent"}, "label"),
+        ({"features": ["a", "absent"]}, "features"),
+        ({"drop": ["absent"]}, "drop"),
+        ({"id": "absent"}, "id"),
+        ({"columns": {"split": "absent"}}, "columns"),
+        ({"columns": {"colour": "a"}}, "columns"),
+        ({"columns": ["a"]}, "columns"),
+        ({"columns": {"label": "a"}, "label": "label"}, "columns"),
+        ({"group": "absent"}, "group"),
+        ({"text": "absent"}, "text"),
         ({"label": 3}, "label"),
         ({"features": 3}, "features"),
         ({"drop": [3]}, "drop"),
-        ({"label": "a", "id": "a"}, "'a'"),
-        ({"features": ["label"], "label": "label"}, "features.*label"),
+        ({"label": "a", "id": "a"}, "id"),
+        ({"features": ["label"], "label": "label"}, "features"),
         ({"resize": 32}, "resize"),
         ({"class_names": ["x"]}, "class_names"),
     ],
 )
-def test_options_that_do_not_fit_are_named(options, named):
+def test_options_that_do_not_fit_are_named(options, argument):
     table = pyarrow.table({"a": [1, 2, 4], "label": [0, 1, 0]})
-    with pytest.raises(InputError, match=named):
+    with pytest.raises(InputError) as caught:
         Dataset.open(table, **options)
+    assert caught.value.argument == argument
+
+
+def test_two_columns_that_may_be_the_label_are_refused_until_one_is_named():
+    table = pyarrow.table({"a": [1, 2, 4], "target": [0, 1, 0], "class": [1, 0, 1]})
+    with pytest.raises(InputError) as caught:
+        Dataset.open(table)
+    assert caught.value.argument == "label"
+    assert Dataset.open(table, label="class").labels.tolist() == [1, 0, 1]
+
+
+def test_text_group_and_time_are_kept_and_are_no_features():
+    table = pyarrow.table({"a": [1, 2], "body": ["x", "y"], "site": [7, 8], "day": ["1", "2"], "label": [0, 1]})
+    dataset = Dataset.open(table, text="body", group="site", columns={"time": "day"})
+    assert dataset.feature_names == ("a",)
+    assert [dataset.metadata[name].tolist() for name in ("text", "group", "time")] == [
+        ["x", "y"],
+        ["7", "8"],
+        ["1", "2"],
+    ]
 
 
 def png(pixels):

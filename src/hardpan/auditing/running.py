@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hardpan import bayes, files, stats
+from hardpan import arguments, bayes, files, stats
 from hardpan.arguments import seconds
 from hardpan.auditing import examples, fresh, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
@@ -42,7 +42,6 @@ from hardpan.bayes.floors.models import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
 from hardpan.bayes.floors.votes import read_votes
-from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import split_options
 from hardpan.errors import InputError
@@ -209,7 +208,7 @@ def _settings(config: AuditConfig | None, predictions: Sources | None, changes: 
 def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
-    labels = checked_labels(f"{name}: labels", dataset.require_labels(), len(dataset.x))
+    labels = arguments.labels(f"{name}: labels", dataset.require_labels(), len(dataset.x))
     if len(dataset) < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {len(dataset)} examples; an audit needs at least {FEWEST_EXAMPLES}")
     split = dataset.splits(config.seed)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hardpan.data import Dataset
 
 DATA_HELP = "A dataset: name (digits, mnist, ...), file or folder."
-_OPTIONS = ("label", "features", "drop", "id", "split_column", "groups", "class_names", "resize", "name")
+_OPTIONS = ("label", "features", "drop", "id", "split_column", "group", "class_names", "resize", "name")
 
 
 def _option(flag: str, text: str, metavar: str | None = "COLUMN") -> Any:
@@ -56,6 +56,8 @@ class DataFlags:
                 value = tuple(column.strip() for text in value for column in text.split(","))
             elif name == "class_names" and "," not in value and not Path(value).exists():
                 value = (value,)
+            if name == "split_column":
+                name, value = "columns", {"split": value}
             options[name] = value
         return options
 
@@ -78,9 +80,9 @@ class DataFlags:
 class GroupedDataFlags(DataFlags):
     """The same, and a column of groups."""
 
-    groups: Annotated[
-        str | None, _option("--groups", "Table: column with groups; it is not used as a feature.")
-    ] = None
+    group: Annotated[str | None, _option("--group", "Table: column with groups; it is not used as a feature.")] = (
+        None
+    )
 
 
 DATA_FLAGS = DataFlags()

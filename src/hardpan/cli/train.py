@@ -68,7 +68,7 @@ def train(
     dataset: Any = reading.apply(data)
     group_numbers: Any = groups
     if groups is not None and not groups.exists():
-        dataset = reading.open(data, groups=str(groups))
+        dataset = reading.open(data, group=str(groups))
         group_numbers = np.unique(dataset.metadata["group"], return_inverse=True)[1]
     # The main process of a run of several reports for all.
     with progress_on_stderr() if distributed.launched_as_main() else nullcontext() as progress:

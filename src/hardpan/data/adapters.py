@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from hardpan.data.arrays import SPLIT_WORDS, as_array, channels_last, from_arrays
 from hardpan.data.dataset import Dataset
-from hardpan.data.tabular import LABELS, DataOptions, from_tables, scored_splits
+from hardpan.data.tabular import LABEL_NAMES, DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, reason
-from hardpan.tables import is_frame
+from hardpan.tables import is_frame, plain_name
 
 _CHECK_EVERY = 1024
 
@@ -143,9 +143,15 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     first = next(iter(parts.values()))
     if options.class_names is None:
         named = {column: item.names for column, item in first.features.items() if hasattr(item, "names")}
-        if options.label is None and len(named) == 1 and not any(name.lower() in LABELS for name in first.features):
-            options = replace(options, label=next(iter(named)))  # the only column of classes
-        listed = next((named[name] for name in (options.label, "label", "labels") if name in named), None)
+        label = options.given_columns().get("label")
+        if (
+            label is None
+            and len(named) == 1
+            and not any(plain_name(name) in LABEL_NAMES for name in first.features)
+        ):
+            label = next(iter(named))  # the only column of classes
+            options = replace(options, label=label)
+        listed = next((named[name] for name in (label, "label", "labels") if name in named), None)
         options = replace(options, class_names=listed)
     tables = {SPLIT_WORDS.get(split, ""): [content.with_format("arrow")[:]] for split, content in parts.items()}
     name = getattr(first.info, "dataset_name", None) or "huggingface"

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import arguments
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
-from hardpan.files import clean_text
 from hardpan.safe_files import check_memory, few, npz_header, read_npy, read_npz
 from hardpan.tables import MISSING, is_frame, read_table
 
@@ -156,7 +156,7 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
         labels = checked_length(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
         tables[key] = [table.append_column(label, [labels])]
     n = sum(table.num_rows for listed in tables.values() for table in listed)
-    official = None if split is None else checked_split("split", as_array("split", split), n)
+    official = None if split is None else split_column("split", as_array("split", split), n)
     if options.get("feature_names") is not None:
         raise InputError(
             "does not apply to a data frame, whose columns have names; leave it out", argument="feature_names"
@@ -169,7 +169,7 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
     }
     return dataclasses.replace(
         dataset,
-        ids=dataset.ids if ids is None else checked_ids("ids", as_array("ids", ids), n),
+        ids=dataset.ids if ids is None else arguments.ids("ids", as_array("ids", ids), n),
         metadata={**dataset.metadata, **metadata},
     )
 
@@ -220,7 +220,7 @@ def _from_parts(
     if len(parts) > 1:
         official: NDArray[np.str_] | None = np.repeat(np.array([key for key, _, _ in parts]), counts)
     else:
-        official = None if split is None else checked_split(f"{where}split", as_array(f"{where}split", split), n)
+        official = None if split is None else split_column(f"{where}split", as_array(f"{where}split", split), n)
     columns = {
         str(key): checked_length(f"{where}metadata[{key!r}]", np.asarray(values), n)
         for key, values in (metadata or {}).items()
@@ -230,7 +230,7 @@ def _from_parts(
     return Dataset(
         name=name,
         x=examples,
-        ids=content_ids(examples) if ids is None else checked_ids(f"{where}ids", as_array(f"{where}ids", ids), n),
+        ids=content_ids(examples) if ids is None else arguments.ids(f"{where}ids", as_array(f"{where}ids", ids), n),
         labels=numbers,
         class_names=names,
         split=official,
@@ -306,22 +306,6 @@ def checked_length(what: str, values: NDArray[Any], n: int) -> NDArray[Any]:
             f"must have shape ({n},), one value for each example; got {values.shape}{remedy}", argument=what
         )
     return values
-
-
-def checked_labels(what: str, labels: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Labels as int64; refuses what is not one class number of at least 0 for each of n examples."""
-    if labels.shape != (n,):
-        raise InputError(f"must have shape ({n},), one label for each example; got {labels.shape}", argument=what)
-    if labels.dtype.kind not in "iu":
-        remedy = ": save whole numbers, as labels.astype(int) makes them" if labels.dtype.kind in "bf" else ""
-        got = f"the text {str(labels[0])!r}" if labels.dtype.kind == "U" else str(labels.dtype)
-        raise InputError(f"must be integers 0..C-1; got {got}{remedy}", argument=what)
-    lowest, highest = int(labels.min()), int(labels.max())
-    if lowest < 0:
-        raise InputError(f"must not be negative; got {lowest}: number the classes from 0", argument=what)
-    if highest > np.iinfo(np.int64).max:
-        raise InputError(f"must be class numbers 0..C-1; got {highest}", argument=what)
-    return labels.astype(np.int64)
 
 
 def number_labels(
@@ -411,7 +395,8 @@ def _number_integers(
         if set(map(str, used.tolist())) <= set(names):
             return *_number_text(what, values.astype(np.str_), names), ()
         raise InputError(
-            f"{where}class_names has {len(names)} names, but a label is {highest}; give a name to every class"
+            f": {where}{len(names)} names, but a label is {highest}; give a name to every class",
+            argument="class_names",
         )
     if lowest == 0:
         gap = np.flatnonzero(used != np.arange(len(used)))
@@ -469,27 +454,7 @@ def checked_class_names(what: str, names: Any) -> tuple[str, ...]:
     return tuple(values.tolist())
 
 
-def checked_ids(what: str, ids: NDArray[Any], n: int) -> NDArray[np.str_]:
-    """Ids as text: one for each example, none twice, none empty."""
-    if ids.shape != (n,) or ids.dtype.kind not in "Uiu":
-        raise InputError(
-            f"must be text or integers of shape ({n},); got {ids.dtype} of shape {ids.shape}", argument=what
-        )
-    text = ids.astype(np.str_)
-    unique, counts = np.unique(text, return_counts=True)
-    if (counts > 1).any():
-        raise InputError(
-            f"must differ; {str(unique[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=what
-        )
-    if "" in unique:
-        raise InputError("must not be empty text", argument=what)
-    unsafe = next((name for name in unique.tolist() if clean_text(name) != name), None)
-    if unsafe is not None:
-        raise InputError(f"must not have control characters; got {unsafe!r}: remove them", argument=what)
-    return text
-
-
-def checked_split(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
+def split_column(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     """A split column with the names "train", "validation", "test"; "val", "dev" and "training" are understood."""
     checked_length(what, values, n)
     words = [str(value).strip().lower() for value in values.tolist()]

@@ -128,11 +128,12 @@ class Dataset:
         source: Any,
         *,
         label: str | int | None = None,
+        id: str | int | None = None,
+        text: str | int | None = None,
+        group: str | int | None = None,
+        columns: Mapping[str, str | int] | None = None,
         features: Sequence[str | int] | None = None,
         drop: Sequence[str | int] = (),
-        id: str | None = None,
-        split_column: str | None = None,
-        groups: str | None = None,
         class_names: Sequence[str] | Mapping[Any, Any] | str | os.PathLike[str] | None = None,
         resize: int | None = None,
         name: str | None = None,
@@ -151,12 +152,15 @@ class Dataset:
                 :func:`hardpan.data.formats`; a pandas, polars or pyarrow frame; ``(x, y)`` or
                 ``(x_train, y_train, x_test, y_test)``; an array, or a mapping of arrays with the keys of an npz
                 file; a dataset of PyTorch or Hugging Face; a scikit-learn Bunch; a Dataset.
-            label: of a table, the column of classes; by default label, labels, target, class or y.
+            label: of a table, the column of classes; by default label, or the only one of labels, target, targets,
+                class and y_true, or y.
+            id: of a table, the column of ids; by default id. Without ids, a hash of the content.
+            text: of a table, a column to keep as ``metadata["text"]``, and not as a feature.
+            group: of a table, a column to keep as ``metadata["group"]``, and not as a feature.
+            columns: of a table, columns by role: label, id, text, group, ``split`` (train, validation and test; by
+                default split), ``time`` (kept as ``metadata["time"]``).
             features: of a table, the columns to use; by default all that have no other purpose.
             drop: of a table, columns to leave out.
-            id: of a table, the column of ids; by default id. Without ids, a hash of the content.
-            split_column: of a table, the column with train, validation and test; by default split.
-            groups: of a table, a column to keep as ``metadata["group"]``, and not as a feature.
             class_names: the C names in the order of the class numbers, or a text file with one name per line.
             resize: of images, make all of them this many pixels wide and high.
             name: what to call the dataset; by default the name of the file.
@@ -174,7 +178,7 @@ class Dataset:
         from hardpan.data.opening import open_dataset
         from hardpan.data.tabular import DataOptions
 
-        options = DataOptions(label, features, drop, id, split_column, groups, class_names, resize, name)
+        options = DataOptions(label, id, text, group, columns, features, drop, class_names, resize, name)
         return open_dataset(source, options, mirror, cache)
 
     @classmethod

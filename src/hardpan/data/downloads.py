@@ -35,8 +35,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import arguments
 from hardpan.data import cifar, idx
-from hardpan.data.arrays import checked_labels, from_arrays
+from hardpan.data.arrays import from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.data.sources import SOURCES, File, Source
 from hardpan.errors import InputError
@@ -261,7 +262,7 @@ def _read_mat(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if images.dtype != np.uint8 or images.shape[:3] != (SIDE, SIDE, COLOURS):
         raise InputError(f"{path}: X claims to be bytes of colour images and is not; fetch it again")
     x = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
-    labels = checked_labels(f"{path}: y", digits.reshape(-1), len(x))
+    labels = arguments.labels(f"{path}: y", digits.reshape(-1), len(x))
     if int(labels.min()) < 1 or int(labels.max()) > CLASSES:
         raise InputError(
             f"{path}: y must be 1..{CLASSES}, with {CLASSES} for the digit 0; got {int(labels.min())} to "

@@ -19,7 +19,8 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.arrays import checked_labels, from_arrays
+from hardpan import arguments
+from hardpan.data.arrays import from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.safe_files import GZIP_GROWTH, check_memory, fill, folder_entries, is_gzip, open_zip, reading
@@ -184,7 +185,7 @@ def read_emnist(path: Path, member: str, class_names: tuple[str, ...]) -> Datase
             images = _member(path, archive, f"emnist-{member}-{rows}-images-idx3-ubyte.gz", 3)
             labels = _member(path, archive, f"emnist-{member}-{rows}-labels-idx1-ubyte.gz", 1)
             arrays[f"x_{rows}"] = np.ascontiguousarray(images.transpose(0, 2, 1))
-            arrays[f"y_{rows}"] = checked_labels(f"{path}: {rows} labels", labels, len(images)) - (
+            arrays[f"y_{rows}"] = arguments.labels(f"{path}: {rows} labels", labels, len(images)) - (
                 member == "letters"
             )
     lowest, highest = (int(pick([pick(arrays[key]) for key in ("y_train", "y_test")])) for pick in (np.min, np.max))

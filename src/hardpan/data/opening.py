@@ -48,7 +48,7 @@ class Format:
     options: tuple[str, ...] = ()
 
 
-COLUMN_OPTIONS = ("label", "features", "drop", "id", "split_column", "groups")
+COLUMN_OPTIONS = ("label", "id", "text", "group", "columns", "features", "drop")
 FORMATS = {
     "npz": Format("hardpan.data.arrays", ("class_names",)),
     "IDX": Format("hardpan.data.idx", ("class_names",)),
@@ -168,8 +168,8 @@ def _read(path: Path, kind: str, reader: Format, module: Any, options: DataOptio
 def _refuse(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
     """Refuse options that the source has no use for, rather than ignore them."""
     for field in dataclasses.fields(DataOptions):
-        if field.name not in (*taken, "name") and getattr(options, field.name) not in (None, ()):
-            raise InputError(f"{field.name} does not apply to {what}; leave it out")
+        if field.name not in (*taken, "name") and getattr(options, field.name) not in (None, (), {}):
+            raise InputError(f"does not apply to {what}; leave it out", argument=field.name)
 
 
 def _open_object(source: Any, options: DataOptions) -> Dataset:

@@ -1,8 +1,9 @@
 """Tables to a dataset: CSV, JSON and Parquet files, data frames, Hugging Face datasets.
 
-Which column is what: ``label`` (else a column called label, labels, target, class or y), ``id`` (else a column
-called id), ``split_column`` (else split), ``groups``; every other column is a feature, unless ``features`` names
-them or there is one column ``features`` of lists. The row index that pandas writes is never a feature.
+Which column is what: the label, the id and the split are found by their names (:data:`hardpan.tables.ROLES`), or
+given; text, group and time are given, and are kept as metadata. Every other column is a feature, unless
+``features`` names them or there is one column ``features`` of lists. The row index that pandas writes is never a
+feature.
 
 One encoding: numbers stay; a missing number becomes the median of its column, and a column ``NAME is missing`` says
 where; text becomes one column of 0 and 1 per value (``NAME=VALUE``; the 30 most common values, then
@@ -16,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,19 +26,33 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.arrays import SPLIT_WORDS, checked_ids, checked_split, checked_x, column_warnings, number_labels
+from hardpan import arguments
+from hardpan.data.arrays import SPLIT_WORDS, checked_x, column_warnings, number_labels, split_column
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decode, looks_like_image
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, folder_entries, read_json, reason
-from hardpan.tables import index_columns, is_table_file, read_table, suffix_of
+from hardpan.tables import (
+    ROLES,
+    find_columns,
+    given_columns,
+    given_roles,
+    index_columns,
+    is_table_file,
+    named_column,
+    plain_name,
+    read_table,
+    role_names,
+    suffix_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow
 
 T = TypeVar("T")
 VECTOR = "features"
-LABELS = ("label", "labels", "target", "class", "y")
+LABEL_NAMES = [name for names in role_names("label") for name in names]
+FOUND_ROLES, KEPT_ROLES = ("label", "id", "split"), ("text", "group", "time")
 MOST_LEVELS = 30
 MISSING, OTHER = "(missing)", "(other)"
 _PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
@@ -45,17 +61,22 @@ _NUMBER_LIKE = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]* ?[%$€£]?")
 
 @dataclass(frozen=True, slots=True)
 class DataOptions:
-    """How a dataset is read, as the arguments of :meth:`Dataset.open` say; the first six are columns of a table."""
+    """How a dataset is read, as the arguments of :meth:`Dataset.open` say; all but the last three are of tables."""
 
     label: str | int | None = None
+    id: str | int | None = None
+    text: str | int | None = None
+    group: str | int | None = None
+    columns: Mapping[str, Any] | None = None
     features: Sequence[str | int] | None = None
     drop: Sequence[str | int] = ()
-    id: str | None = None
-    split_column: str | None = None
-    groups: str | None = None
     class_names: Any = None
     resize: int | None = None
     name: str | None = None
+
+    def given_columns(self) -> dict[str, Any]:
+        """The names of columns that were given, by role."""
+        return given_roles(self.columns, label=self.label, id=self.id, text=self.text, group=self.group)
 
 
 def matches(path: Path) -> bool:
@@ -68,12 +89,18 @@ def matches(path: Path) -> bool:
 def read(path: Path, **options: Any) -> Dataset:
     """Read a table file, or a folder of them; ``options`` are fields of :class:`DataOptions`."""
     settings = DataOptions(**options)
-    as_text = [name for name in (settings.id, settings.groups, "id", "ID", "Id") if name]
+    given = settings.given_columns()
+    text_roles = (given.get(role) for role in ("id", "group", "text"))
+    as_text = {plain_name(str(name)) for name in ("id", *text_roles) if name is not None}
+
+    def is_text(column: str) -> bool:
+        return plain_name(column) in as_text
+
     files = {"": [path]}
     if path.is_dir():
         files = _saved_dataset(path) or _split_files(path)
-        settings = replace(settings, class_names=settings.class_names or _saved_names(path, settings.label))
-    tables = {split: [read_table(file, text=as_text) for file in listed] for split, listed in files.items()}
+        settings = replace(settings, class_names=settings.class_names or _saved_names(path, given.get("label")))
+    tables = {split: [read_table(file, text=is_text) for file in listed] for split, listed in files.items()}
     return from_tables(
         tables,
         settings,
@@ -138,7 +165,7 @@ def _saved_names(folder: Path, label: Any) -> list[str] | None:
 def _listed_names(features: Any, label: Any) -> list[str] | None:
     if not isinstance(features, dict):
         return None
-    for name in (label,) if label else LABELS:
+    for name in (label,) if label else LABEL_NAMES:
         described = features.get(name)
         if isinstance(described, dict) and isinstance(described.get("names"), list):
             return [str(item) for item in described["names"]]
@@ -197,36 +224,34 @@ def from_tables(
     if n == 0:
         raise InputError(f"{where}the table has no rows")
     meaning, notes = _meanings(table, options, where)
-    metadata: dict[str, NDArray[Any]] = {}
+    roles = meaning.roles
     labels: NDArray[np.int64] | None = None
     names: tuple[str, ...] = tuple(options.class_names or ())
     noticed: tuple[DataWarning, ...] = ()
-    if meaning.label is not None:
-        listed = options.class_names or _schema_names(table, meaning.label)
-        labels, names, noticed = number_labels(
-            f"{where}{meaning.label}", _plain(table, meaning.label, where, required=True), listed, where
-        )
+    if "label" in roles:
+        listed = options.class_names or _schema_names(table, roles["label"])
+        values = _column_values(table, roles["label"], where, required=True)
+        labels, names, noticed = number_labels(f"{where}{roles['label']}", values, listed, where)
     else:
         message = f"no column is the label (the table has {few(table.column_names)}): name one with label (--label)"
         notes.append(DataWarning(message, "no_label"))
-    if meaning.split_column is not None:
-        if split is not None and options.split_column is not None:
-            raise InputError(f"{where}split_column does not apply if each split has its own file")
+    if "split" in roles:
         if split is None:
-            split = checked_split(
-                f"{where}{meaning.split_column}", _plain(table, meaning.split_column, where, required=True), n
-            )
-    if meaning.groups is not None:
-        metadata["group"] = _plain(table, meaning.groups, where).astype(np.str_)
+            values = _column_values(table, roles["split"], where, required=True)
+            split = split_column(f"{where}{roles['split']}", values, n)
+        elif "split" in options.given_columns():
+            raise InputError(f": {where}split does not apply if each split has its own file", argument="columns")
+    metadata: dict[str, NDArray[Any]] = {
+        role: _column_values(table, roles[role], where).astype(np.str_) for role in KEPT_ROLES if role in roles
+    }
     features = _features(table, meaning, where, options.resize)
     x, native = features.x, features.native
     notes += _text_notes(table, meaning)
     for column in features.unused:
-        values = _metadata(table, column)
-        if values is not None:
-            metadata[column] = values
-    if meaning.id is not None:
-        ids = checked_ids(f"{where}{meaning.id}", _plain(table, meaning.id, where, required=True), n)
+        with suppress(InputError):  # of a type that is neither numbers nor text
+            metadata[column] = _column_values(table, column, where)
+    if "id" in roles:
+        ids = arguments.ids(f"{where}{roles['id']}", _column_values(table, roles["id"], where, required=True), n)
     else:
         ids = content_ids(x) if native is None else _row_hashes(native)
     for column in meaning.features:
@@ -256,72 +281,48 @@ def from_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    label: str | None
-    id: str | None
-    split_column: str | None
-    groups: str | None
+    """The column of each role, the feature columns, whether they were named, and the columns that are left."""
+
+    roles: dict[str, str]
     features: tuple[str, ...]
     explicit: bool
     others: tuple[str, ...]
 
 
 def _meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
-    present = table.column_names
-    columns = _as_text(options)
-    for argument in ("label", "id", "split_column", "groups"):
-        _check_column(where, argument, getattr(columns, argument), present)
-    for argument in ("features", "drop"):
-        for name in getattr(columns, argument) or ():
-            _check_column(where, argument, name, present)
-    roles = [columns.label, columns.id, columns.split_column, columns.groups]
-    twice = next((name for name in roles if name is not None and roles.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{where}column {twice!r} is named for two purposes; label, id, split_column and groups differ"
-        )
-    named = {name for name in (*roles, *(columns.features or ())) if name is not None}
-    lower: dict[str, str] = {}
-    for name in present:
-        lower.setdefault(name.strip().lower(), name)
-    free = {key: name for key, name in lower.items() if name not in named and name not in columns.drop}
-    label = columns.label or next((free[key] for key in LABELS if key in free), None)
-    ident = columns.id or (free.get("id") if free.get("id") != label else None)
-    split = columns.split_column or free.get("split")
+    present, place = table.column_names, where.rstrip(": ") or "the table"
+    given, allowed = options.given_columns(), (*FOUND_ROLES, *KEPT_ROLES)
+    named = [
+        [named_column(present, name, argument, place) for name in getattr(options, argument) or ()]
+        for argument in ("features", "drop")
+    ]
+    features, drop = named[0], named[1]
+    taken = {*features, *drop} - set(given_columns(present, allowed, given, place).values())
+    free = [name for name in present if name not in taken]
+    roles = find_columns(free, FOUND_ROLES, given, exact=("id", "split"), only_given=KEPT_ROLES, where=place)
     notes = []
-    index = [name for name in index_columns(table) if name not in named and name not in (label, ident, split)]
+    index = [name for name in index_columns(table) if name not in (*features, *roles.values())]
     if index:
         listed = few([name or "(no name)" for name in index])
         notes.append(DataWarning(f"dropped the row index: {listed}", "index_column", tuple(index)))
-    rivals = [] if columns.label else [free[key] for key in LABELS[:-1] if free.get(key) not in (None, label)]
-    if rivals and columns.features is None and VECTOR not in present:
+    used = {*roles.values(), *index, *drop}
+    others = tuple(name for name in present if name not in used)
+    rivals = [name for name in others if plain_name(name) in ("label", *ROLES["label"].synonyms.split())]
+    if rivals and "label" not in given and options.features is None and VECTOR not in present:
         message = (
-            f"{label!r} is taken as the label; {few(rivals)} may be one too, and is used as a feature: drop it, or "
+            f"{roles['label']!r} is taken as the label; {few(rivals)} may be one too, and is used as a feature: "
+            "drop it, or name the label"
         )
-        notes.append(DataWarning(message + "name the label", "second_label", tuple(rivals)))
-    excluded = {label, ident, split, columns.groups, *index, *columns.drop}
-    others = tuple(name for name in present if name not in excluded)
-    if columns.features is not None:
-        clash = next((name for name in columns.features if name in excluded), None)
-        if clash is not None:
-            raise InputError(f"{where}features: column {clash!r} is also the label, id, split, group or dropped")
-        features: tuple[str, ...] = columns.features
-    elif VECTOR in others:
-        features = (VECTOR,)
-    else:
-        features = others
+        notes.append(DataWarning(message, "second_label", tuple(rivals)))
+    clash = next((name for name in features if name in used), None)
+    if clash is not None:
+        raise InputError(
+            f": {where}column {clash!r} is also the label, id, split, group or dropped", argument="features"
+        )
+    if options.features is None:
+        features = [VECTOR] if VECTOR in others else list(others)
     rest = tuple(name for name in others if name not in features)
-    return _Meaning(label, ident, split, columns.groups, features, columns.features is not None, rest), notes
-
-
-def _as_text(options: DataOptions) -> Any:
-    """Names that are numbers or tuples, as pandas allows them, in the text that a table has."""
-
-    def text(name: Any) -> Any:
-        return str(name) if isinstance(name, (int, tuple)) and not isinstance(name, bool) else name
-
-    columns = {name: text(getattr(options, name)) for name in ("label", "id", "split_column", "groups")}
-    features = None if options.features is None else tuple(map(text, options.features))
-    return replace(options, **columns, features=features, drop=tuple(map(text, options.drop)))
+    return _Meaning(roles, tuple(features), options.features is not None, rest), notes
 
 
 def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
@@ -343,19 +344,10 @@ def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
         listed = few([f"{name} (such as {value!r})" for name, value in numbers.items()])
         message = f"numbers read as text: {listed}; write them as 1234.5, and leave missing cells empty"
         notes.append(DataWarning(message, "numbers_as_text", tuple(numbers)))
-    if splits and meaning.split_column is None:
-        message = f"used as a feature, but looks like the split: {few(splits)}; name it with split_column"
-        notes.append(DataWarning(f"{message} (--split-column)", "split_column", tuple(splits)))
+    if splits and "split" not in meaning.roles:
+        message = f"used as a feature, but looks like the split: {few(splits)}; name it with --column split="
+        notes.append(DataWarning(message + splits[0], "split_column", tuple(splits)))
     return notes
-
-
-def _check_column(where: str, argument: str, name: Any, present: Sequence[str]) -> None:
-    if name is None:
-        return
-    if not isinstance(name, str):
-        raise InputError(f"{where}{argument} must be the name of a column; got {name!r}")
-    if name not in present:
-        raise InputError(f"{where}{argument}: no column {name!r}; the table has {few(present)}")
 
 
 def _schema_names(table: pyarrow.Table, label: str) -> list[str] | None:
@@ -367,7 +359,7 @@ def _schema_names(table: pyarrow.Table, label: str) -> list[str] | None:
         return None
 
 
-def _plain(table: pyarrow.Table, name: str, where: str, *, required: bool = False) -> NDArray[Any]:
+def _column_values(table: pyarrow.Table, name: str, where: str, *, required: bool = False) -> NDArray[Any]:
     """A column of numbers or text as NumPy has it."""
     import pyarrow
 
@@ -388,13 +380,6 @@ def _plain(table: pyarrow.Table, name: str, where: str, *, required: bool = Fals
     ):
         return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=np.str_)
     raise InputError(f"{where}{name} must be numbers or text; got {kind}: name another column, or drop it")
-
-
-def _metadata(table: pyarrow.Table, name: str) -> NDArray[Any] | None:
-    try:
-        return _plain(table, name, "")
-    except InputError:
-        return None
 
 
 def _is_number(kind: Any) -> bool:
@@ -472,7 +457,7 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
     if pictures:
         return _images(table, meaning, pictures, where, resize)
     if resize is not None:
-        raise InputError(f"{where}resize is for images; the table has no column of images")
+        raise InputError(f"is for images; {where or 'the table '}has no column of images", argument="resize")
     kinds = _kinds(table, meaning, where)
     lists, numbers, texts = kinds.lists, kinds.numbers, kinds.texts
     rest, notes = [*meaning.others, *kinds.unused], []
@@ -544,7 +529,7 @@ def _native(
             values[:, index] = numbers[name]
             levels.append(())
             continue
-        text = _plain(table, name, where)
+        text = _column_values(table, name, where)
         used, codes = np.unique(text, return_inverse=True)
         values[:, index] = codes
         if used[0] == "":

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import arguments
 from hardpan.arguments import are_probabilities
-from hardpan.data.arrays import checked_ids, checked_labels
 from hardpan.data.dataset import SPLITS, row_ids
 from hardpan.errors import InputError
 from hardpan.files import clean_text
@@ -188,10 +188,10 @@ def checked_columns(
     names = tuple(clean_text(str(name)) for name in class_names)
     if names and (len(names) != classes or len(set(names)) != classes):
         raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
-    known = row_ids(n) if ids is None else checked_ids(f"{where}: ids", _text(ids), n)
+    known = row_ids(n) if ids is None else arguments.ids(f"{where}: ids", _text(ids), n)
     numbered = None
     if labels is not None:
-        numbered = checked_labels(f"{where}: labels", by_name(f"{where}: labels", np.asarray(labels), names), n)
+        numbered = arguments.labels(f"{where}: labels", by_name(f"{where}: labels", np.asarray(labels), names), n)
         if numbered.max() >= classes:
             raise InputError(f"{where}: labels must be within 0..{classes - 1}; got {int(numbered.max())}")
     return Columns(known, numbered, checked_split(f"{where}: split", split, n), names)

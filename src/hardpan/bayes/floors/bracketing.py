@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import files, stats
+from hardpan import arguments, files, stats
 from hardpan.arguments import one_of, real_number
 from hardpan.bayes.floors import neighbours, overlap, spanning_tree
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, Table, fit_classifier
@@ -43,7 +43,6 @@ from hardpan.bayes.floors.votes import (
     read_votes,
     vote_floor,
 )
-from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -226,7 +225,7 @@ def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
     """
     if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
-    labels = checked_labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
+    labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
     raw = dataset.x if dataset.table is None else dataset.table.values
     equal = equal_inputs(raw)
     split = split_of(dataset, equal, seed)
