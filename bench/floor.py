@@ -1,9 +1,19 @@
-"""Estimators of the floor beside DataEval's ber_knn and ber_mst: values on sets of known floor, time and memory."""
+"""Estimators of the floor beside DataEval's ber_knn and ber_mst, and all of them on sets whose floor is known.
+
+TABLE=estimators measures the estimators alone. To measure your own, a function of four arrays as
+:mod:`bench._floor_estimators` describes it, name it in BENCH_ESTIMATORS::
+
+    PYTHONPATH=. BENCH_ESTIMATORS=neighbours,mine:function make bench TOPIC=floor TABLE=estimators
+
+BENCH_SOURCES=flow:mnist,warped draws from these sources instead; a flow takes minutes for each floor.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +33,7 @@ def sized(full: int, least: int = 300) -> int:
 
 
 def prepare_known(source: str, n: int, floors: list[float]) -> list[dict[str, Any]]:
-    from hardpan.studies.floor_sets import find_source
+    from bench._known_sets import find_source
 
     sets = []
     for floor in floors:
@@ -92,8 +102,111 @@ METHODS = {
 PAIRS = (("hardpan, nearest neighbour", "DataEval ber_knn"), ("hardpan, spanning tree", "DataEval ber_mst"))
 
 
+FLOORS = (0.001, 0.01, 0.05, 0.2, 0.4)
+SIZES = (500, 1000, 2000)  # examples: 60 % train, 20 % validate, 20 % test
+RUNS = 2  # sets of each source, floor and size
+VOTES = 3  # simulated votes per test example
+CONFIDENCE = 0.95
+
+
 def run() -> list[dict[str, Any]]:
-    return [values_table(), time_table()]
+    return [values_table(), time_table(), *estimator_tables()]
+
+
+def estimator_tables() -> list[dict[str, Any]]:
+    """Every estimator on every source: mean values by floor, error, and how often its claim holds."""
+    from bench._floor_estimators import ESTIMATORS
+    from bench._known_sets import SOURCES
+
+    estimators = os.environ.get("BENCH_ESTIMATORS", ",".join(ESTIMATORS)).split(",")
+    sources = os.environ.get("BENCH_SOURCES", ",".join(SOURCES)).split(",")
+    sizes = tuple(sized(n, 100) for n in SIZES)
+    return [estimator_table(source, estimators, FLOORS, sizes, RUNS) for source in sources]
+
+
+def estimator_table(
+    source: str, estimators: Sequence[str], floors: Sequence[float], sizes: Sequence[int], runs: int
+) -> dict[str, Any]:
+    """One row per number of an estimator and size; the columns of floors hold the mean value over the runs."""
+    from bench._floor_estimators import find_estimator
+    from bench._known_sets import find_source
+
+    draw, functions = find_source(source), [find_estimator(name) for name in estimators]
+    cells: dict[tuple[str, int, float], list[dict[str, list[float]]]] = {}
+    failures: dict[str, str] = {}
+    for floor in floors:
+        for seed in range(runs):
+            for n in sorted(sizes, reverse=True):  # a flow cuts a smaller set from a larger one
+                inputs = estimator_inputs(draw(n, floor, seed), n, seed)
+                for function in functions:
+                    numbers, failed = measured(function, inputs)
+                    cells.setdefault((function.name, n, floor), []).append(numbers)
+                    if failed:
+                        failures.setdefault(function.name, failed)
+    rows = [
+        estimator_row(function, quantity, n, {floor: cells[function.name, n, floor] for floor in floors})
+        for function in functions
+        for quantity in function.roles
+        for n in sizes
+    ]
+    notes = [
+        f"{runs} sets of each floor and size; 60 % train, 20 % validate, 20 % test; {VOTES} votes per test example",
+        "at F: mean value where the floor is F; relative error: root mean square of value / F − 1, median over F",
+        "an estimate holds if the floor is in its interval, a lower end if it is above its lower limit, "
+        "a ceiling if it is below its upper limit",
+        *(f"{name} failed on some sets, first: {reason}" for name, reason in failures.items()),
+    ]
+    return harness.table(f"Estimators on sets of known floor: {source}", rows, seed=0, notes=notes)
+
+
+def estimator_inputs(known: Any, n: int, seed: int) -> dict[str, Any]:
+    """What an estimator may take: the set cut into train, validation and test, and votes of the test examples."""
+    first, second = round(0.6 * n), round(0.8 * n)
+    parts = {"train": slice(0, first), "validation": slice(first, second), "test": slice(second, n)}
+    inputs = {f"x_{name}": known.x[rows] for name, rows in parts.items()}
+    inputs |= {f"y_{name}": known.y[rows] for name, rows in parts.items()}
+    posterior = known.posterior[parts["test"]]
+    votes = np.random.default_rng([seed, n, 1]).multinomial(VOTES, posterior)
+    shared = {"n_classes": posterior.shape[1], "seed": seed, "confidence": CONFIDENCE}
+    return inputs | {"posterior": posterior, "votes": votes} | shared
+
+
+def measured(estimator: Any, inputs: Mapping[str, Any]) -> tuple[dict[str, list[float]], str]:
+    """Value and interval of each number of an estimator, and why there is none."""
+    from bench._floor_estimators import ESTIMATORS
+    from hardpan.errors import InputError
+
+    try:
+        result = estimator(**inputs)
+    except InputError as error:
+        return {}, str(error)
+    except Exception as error:
+        if estimator.name in ESTIMATORS:
+            raise
+        return {}, f"{type(error).__name__}: {error}"  # a function of the user's own: its failure is a result
+    numbers = {name: [item.value, item.low, item.high] for name, item in result.items()}
+    return {name: ends for name, ends in numbers.items() if all(map(math.isfinite, ends))}, ""
+
+
+def estimator_row(
+    estimator: Any, quantity: str, n: int, cells: Mapping[float, Sequence[Mapping[str, list[float]]]]
+) -> dict[str, Any]:
+    role = estimator.roles[quantity]
+    names = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling"}
+    row: dict[str, Any] = {"estimator": f"{estimator.name} {quantity}".strip(), "claims to be": names[role], "n": n}
+    errors, holds = [], []
+    for floor, runs in cells.items():
+        numbers = np.array([cell[quantity] for cell in runs if quantity in cell]).reshape(-1, 3)
+        row[f"at {floor:g}"] = None
+        if len(numbers):
+            values, low, high = numbers.T
+            row[f"at {floor:g}"] = float(values.mean())
+            errors.append(float(np.sqrt(np.mean((values - floor) ** 2))) / floor)
+            above, below = low <= floor, floor <= high
+            holds += list({"estimate": above & below, "lower": above, "upper": below}[role])
+    row["relative error"] = float(np.median(errors)) if errors else None
+    row["holds"] = float(np.mean(holds)) if holds else None
+    return row
 
 
 def values_table() -> dict[str, Any]:
@@ -144,3 +257,6 @@ def time_table() -> dict[str, Any]:
                 rows.append(row)
     note = "8-bit pixels; the time of ours includes the standard error from eight more trees; one warm-up call each"
     return harness.table("Time and memory beside DataEval", rows, seed=0, notes=[note])
+
+
+TABLES = {"values": values_table, "time": time_table, "estimators": estimator_tables}

@@ -27,7 +27,7 @@ PICTURES = Path(__file__).resolve().parent / "images"
 COMMANDS = {
     "audits/digits": "audit digits",
     "run": "train digits --model mlp --seeds 3 --epochs 8",
-    "floor": "floor estimate digits",
+    "floor": "floor digits",
     "confusion": "confusion score run --data digits",
     "testbed": "testbed compare original.csv new.csv",
     "leaderboard": "leaderboard report original.csv",

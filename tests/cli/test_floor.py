@@ -1,11 +1,6 @@
-"""The floor commands, run as a person runs them."""
+"""``hardpan floor``, run as a person runs them."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +9,6 @@ import pytest
 from hardpan import bayes, cli, files
 from hardpan.data.dataset import Dataset
 from hardpan.predictions import Predictions
-from hardpan.studies.floor_sets import find_source
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -48,8 +42,8 @@ def marked(split, n: int) -> np.ndarray:
 LEAN = ("--estimators", "neighbours", "--classifiers", "none")
 
 
-def test_estimate_prints_a_bracket_and_writes_a_page(tmp_path: Path, capsys) -> None:
-    code, shown, _ = run(capsys, "estimate", "digits", "--classifiers", "none", "--out", tmp_path / "floor")
+def test_it_prints_a_bracket_and_writes_a_page(tmp_path: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "digits", "--classifiers", "none", "--out", tmp_path / "floor")
     assert code == 0
     words = " ".join(shown.split())
     assert "the lowest possible error is at most" in words
@@ -63,8 +57,8 @@ def test_estimate_prints_a_bracket_and_writes_a_page(tmp_path: Path, capsys) -> 
     assert "Estimates under an assumption" in (tmp_path / "floor" / "index.html").read_text()
 
 
-def test_estimate_gives_the_library_numbers_as_json(capsys) -> None:
-    code, shown, errors = run(capsys, "estimate", "digits", *LEAN, "--json")
+def test_it_gives_the_library_numbers_as_json(capsys) -> None:
+    code, shown, errors = run(capsys, "digits", *LEAN, "--json")
     assert (code, errors) == (0, "")
     expected = bayes.floor("digits", estimators=("neighbours",), classifiers=())
     assert files.from_json(json.loads(shown)) == expected
@@ -83,7 +77,7 @@ def test_a_store_of_two_seeds_is_joined_by_id(digits, probs, tmp_path: Path, cap
     for seed in (0, 1):
         held.write(seed, 1, np.full((len(data), 10), 0.1))
         held.write(seed, 2, probs[order])
-    code, shown, _ = run(capsys, "estimate", "digits", "--predictions", tmp_path / "nets", *LEAN, "--json")
+    code, shown, _ = run(capsys, "digits", "--predictions", tmp_path / "nets", *LEAN, "--json")
     assert code == 0
     entries = {entry["name"]: entry for entry in json.loads(shown)["entries"]}
     wrong = (probs[split.test].argmax(axis=1) != data.labels[split.test]).mean()
@@ -94,7 +88,7 @@ def test_a_store_of_two_seeds_is_joined_by_id(digits, probs, tmp_path: Path, cap
 def test_arrays_without_ids_are_joined_only_by_order(digits, probs, tmp_path: Path, capsys) -> None:
     _, split = digits
     np.save(tmp_path / "model.npy", probs[split.test])
-    options = ("estimate", "digits", "--predictions", tmp_path / "model.npy", *LEAN)
+    options = ("digits", "--predictions", tmp_path / "model.npy", *LEAN)
     code, shown, errors = run(capsys, *options)
     assert (code, shown) == (2, "")
     assert "--by-order" in errors
@@ -113,13 +107,13 @@ def test_votes_with_and_without_a_dataset(probs, tmp_path: Path, capsys) -> None
     np.savez(tmp_path / "votes.npz", votes=np.random.default_rng(0).multinomial(5, probs))
     truth = float((1 - probs.max(axis=1)).mean())
     for data in (("digits", *LEAN), ()):
-        code, shown, _ = run(capsys, "estimate", *data, "--votes", tmp_path / "votes.npz", "--json")
+        code, shown, _ = run(capsys, *data, "--votes", tmp_path / "votes.npz", "--json")
         assert code == 0
         bracket = json.loads(shown)["bracket"]
         assert bracket["low"] < truth < bracket["high"]
         assert bracket["low_assumption"] == "votes"
     np.save(tmp_path / "soft.npy", probs)
-    code, shown, _ = run(capsys, "estimate", "--votes", tmp_path / "soft.npy", "--json")
+    code, shown, _ = run(capsys, "--votes", tmp_path / "soft.npy", "--json")
     entries = {entry["name"]: entry["estimate"] for entry in json.loads(shown)["entries"]}
     assert entries["Soft labels"]["value"] == pytest.approx(truth)
 
@@ -154,65 +148,10 @@ def test_bad_input_ends_with_one_sentence(digits, probs, tmp_path: Path, capsys)
         (): "DATA",
     }
     for arguments, argument in cases.items():
-        code, shown, errors = run(capsys, "estimate", *arguments, *(() if "--estimators" in arguments else LEAN))
+        code, shown, errors = run(capsys, *arguments, *(() if "--estimators" in arguments else LEAN))
         assert (code, shown) == (2, ""), arguments
         assert argument in errors.strip().splitlines()[-1]
         assert "Traceback" not in errors
-
-
-QUICK = ("bench", "--sources", "two-gaussians", "--floors", "0.05,0.2", "--sizes", "200", "--runs", "2")
-
-
-def test_bench_prints_tables_and_goes_on_where_it_stopped(tmp_path: Path, capsys) -> None:
-    out, markdown = tmp_path / "bench", tmp_path / "docs" / "table.md"
-    code, shown, _ = run(capsys, *QUICK, "--estimators", "neighbours,votes", "--out", out, "--markdown", markdown)
-    assert code == 0
-    assert "two-gaussians" in shown
-    assert markdown.read_text() == (out / "table.md").read_text()
-    before = (out / "cells.jsonl").read_text()
-    code, again, _ = run(capsys, *QUICK, "--estimators", "neighbours,votes,soft-labels", "--out", out, "--json")
-    after = (out / "cells.jsonl").read_text()
-    assert after.startswith(before)
-    assert len(after.splitlines()) == len(before.splitlines()) + 4
-    assert {row["estimator"] for row in json.loads(again)["rows"]} >= {"votes uncorrected", "soft-labels"}
-    assert files.load(out / "report.json").config.runs == 2
-
-
-def test_bench_refuses_in_one_sentence(capsys) -> None:
-    for arguments, message in {
-        ("--estimators", "tea-leaves"): "estimator",
-        ("--estimators", "no_such_module:f"): "no_such_module",
-        ("--sources", "sea"): "source",
-        ("--floors", "0.7"): "floor",
-        ("--floors", "often"): "--floors",
-        ("--sizes", "10"): "size",
-        ("--sizes", "200.5"): "--sizes",
-    }.items():
-        code, shown, errors = run(capsys, "bench", *arguments)
-        assert (code, shown) == (2, "")
-        assert message in errors
-
-
-@pytest.mark.soak
-def test_a_bench_that_is_killed_loses_at_most_one_cell(tmp_path: Path) -> None:
-    out = tmp_path / "bench"
-    command = [sys.executable, "-m", "hardpan", "floor", *QUICK[:-4], "--sizes", "400", "--runs", "12"]
-    command += ["--estimators", "neighbours,tree,votes", "--out", str(out)]
-    for _ in range(3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        seen = (out / "cells.jsonl").stat().st_size if (out / "cells.jsonl").exists() else 0
-        while process.poll() is None and (
-            not (out / "cells.jsonl").exists() or (out / "cells.jsonl").stat().st_size <= seen + 300
-        ):
-            time.sleep(0.02)
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert subprocess.run(command, capture_output=True).returncode == 0
-    keys = [
-        json.loads(line)["key"] for line in (out / "cells.jsonl").read_text().splitlines() if line.endswith("}")
-    ]
-    assert len(keys) == len(set(keys)) == 2 * 12 * 3
 
 
 def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, capsys) -> None:
@@ -227,7 +166,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
     )
     page = tmp_path / "page"
     options = ("--flow", tmp_path / "flow", *LEAN, "--json", "--out", page)
-    code, shown, _ = run(capsys, "estimate", tmp_path / "data.npz", *options)
+    code, shown, _ = run(capsys, tmp_path / "data.npz", *options)
     assert code == 0
     assert "Bayes error during its training" in (page / "index.html").read_text()
     assert [row["epoch"] for row in json.loads(shown)["along"]] == [1, 2]
@@ -238,15 +177,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
     assert entries["Temperature plug-in of flow"]["role"] == "upper"
     assert entries["flow"]["role"] == "classifier"
     assert found["differences"][0]["accuracy"]["n"] > 0
-    assert run(capsys, "estimate", "digits", "--flow", tmp_path / "flow")[0] == 2
-    drawn = find_source(f"flow:{tmp_path / 'flow'}")(4000, 0.2, 0)
-    assert drawn.x.shape == (4000, 2)
-    assert (1 - drawn.posterior.max(axis=1)).mean() == pytest.approx(0.2, abs=0.01)
-    assert (drawn.posterior.argmax(axis=1) != drawn.y).mean() == pytest.approx(0.2, abs=0.03)
-    shorter = find_source(f"flow:{tmp_path / 'flow'}")(500, 0.2, 0)
-    np.testing.assert_array_equal(shorter.y, drawn.y[:500])
-    np.testing.assert_allclose(shorter.x, drawn.x[:500], rtol=1e-4, atol=1e-4)
-    assert not np.array_equal(find_source(f"flow:{tmp_path / 'flow'}")(500, 0.2, 1).y, shorter.y)
+    assert run(capsys, "digits", "--flow", tmp_path / "flow")[0] == 2
 
 
 def test_a_floor_that_still_moves_is_said_to() -> None:

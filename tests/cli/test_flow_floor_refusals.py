@@ -132,7 +132,7 @@ SAMPLES_CASES = [
     ["flow", "-n", "100000", "--out", "x"], ["flow", "--seed", "-1", "--out", "x"], ["flow", "--out", "text.npz"],
 ]  # fmt: skip
 NEAR = ["--estimators", "neighbours"]
-ESTIMATE_CASES = [
+FLOOR_CASES = [
     [], ["nothing-here"], ["cut.npz"], ["nan.npz"], ["nolabels.npz"], ["oneclass.npz"], ["few.npz"], ["pickled"],
     ["digits", "--flow", "vector-flow", *NEAR], ["digits", "--flow", "broken", *NEAR],
     ["digits", "--predictions", "right.npy", *NEAR], ["digits", "--predictions", "text.npz", *NEAR],
@@ -144,25 +144,13 @@ ESTIMATE_CASES = [
     ["digits", "--calibrations", "tea", *NEAR], ["digits", "--confidence", "0", *NEAR],
     ["digits", "--confidence", "nan", *NEAR], ["digits", "--seed", "-1"], ["digits", "--out", "text.npz"],
 ]  # fmt: skip
-SMALL = ["--sources", "two-gaussians", "--floors", "0.1", "--runs", "1", "--sizes", "100", "--estimators", "votes"]
-BENCH_CASES = [
-    ["--sources", ""], ["--sources", "sea"], ["--sources", "flow:nowhere"], ["--sources", "flow:broken"],
-    ["--floors", ""], ["--floors", "0"], ["--floors", "nan"], ["--floors", "0.1,0.1"], ["--floors", "often"],
-    ["--sizes", "inf"], ["--sizes", "nan"], ["--sizes", "99999999999999"], ["--sizes", "-100"], ["--sizes", "1e3"],
-    ["--estimators", "tea"], ["--estimators", "os:sep"], ["--estimators", ":"], ["--estimators", "no.module:f"],
-    [*SMALL, "--confidence", "95"], [*SMALL, "--confidence", "nan"], [*SMALL, "--runs", "0"],
-    [*SMALL, "--votes", "1"],
-    [*SMALL, "--markdown", "flow"], [*SMALL, "--markdown", "text.npz/table.md"], [*SMALL, "--out", "text.npz"],
-    [*SMALL, "--seed", "-1"],
-]  # fmt: skip
 CASES = {
     ("flow", "fit"): FIT_CASES,
     ("flow", "synthesize"): SYNTHESIZE_CASES,
     ("flow", "judge"): JUDGE_CASES,
     ("flow", "curve"): CURVE_CASES,
     ("flow", "samples"): SAMPLES_CASES,
-    ("floor", "estimate"): ESTIMATE_CASES,
-    ("floor", "bench"): BENCH_CASES,
+    ("floor",): FLOOR_CASES,
 }
 
 

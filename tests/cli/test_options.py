@@ -20,7 +20,6 @@ from hardpan.cli.options import Flags, attribute_help, spread
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.studies.crossval import CrossvalConfig
-from hardpan.studies.floor_bench import FloorBenchConfig
 from hardpan.studies.learning_curve import CurveConfig
 from hardpan.studies.partial import PartialConfig
 from hardpan.testbed import CompareConfig
@@ -190,8 +189,7 @@ def test_help_is_the_docstring_without_markup():
     [
         ("train", "train", TrainConfig, set()),
         ("audit", "audit", AuditConfig, {"temperatures"}),
-        ("floor", "estimate", FloorConfig, set()),
-        ("floor", "bench", FloorBenchConfig, set()),
+        ("floor", "floor", FloorConfig, set()),
         ("flow", "fit", FlowConfig, set()),
         ("flow", "curve", CurveConfig, set()),
         ("flow", "synthesize", SynthesizeConfig, set()),

@@ -101,11 +101,7 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("confusion", "transfer"): ["probs.npz", "probs.npz", "--names", "a,b"],
     ("confusion", "ablate"): ["store-0"],
     ("confusion", "compare"): ["probs.npz"],
-    ("floor", "estimate"): ["points.npz", "--estimators", "neighbours", "--classifiers", "none"],
-    ("floor", "bench"): [
-        *("--sources", "two-gaussians", "--floors", "0.2", "--sizes", "100"),
-        *("--runs", "1", "--estimators", "neighbours"),
-    ],
+    ("floor", ""): ["points.npz", "--estimators", "neighbours", "--classifiers", "none"],
     ("leaderboard", "rank"): ["outcomes.csv"],
     ("leaderboard", "keys"): ["logs"],
     ("leaderboard", "inflation"): ["outcomes.csv", "outcomes.csv"],

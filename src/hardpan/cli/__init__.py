@@ -50,7 +50,7 @@ RESUMABLE: tuple[str, ...] = (
     *("audit", "train", "flow fit", "flow synthesize", "predictions import", "predictions merge"),
     *("replicate add", "replicate tasks", "replicate duplicates"),
 )
-RESUMABLE_WITH_OUT = ("experiments", "flow curve", "floor bench")
+RESUMABLE_WITH_OUT = ("experiments", "flow curve")
 BUG, INTERRUPTED, BROKEN_PIPE = 70, 130, 141
 ESCAPES = "hardpan-escapes"
 

@@ -1,9 +1,7 @@
-"""What the follow-up studies and the floor bench say, and their tables."""
+"""What the follow-up studies say, and their tables."""
 
 from __future__ import annotations
 
-import math
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +24,6 @@ from hardpan.report.sections import (
     table_of,
 )
 from hardpan.studies.crossval import CrossvalStudy
-from hardpan.studies.floor_bench import BenchRow, FloorBench, FloorBenchConfig, config_words
 from hardpan.studies.learning_curve import LearningCurve
 from hardpan.studies.partial import PartialRow, PartialStudy
 from hardpan.studies.retune import RetuneStudy, Setting
@@ -37,51 +34,6 @@ MOST_ROWS = 20
 _MOST_SENTENCES, _MOST_COLUMNS = 12, 7  # of a study on a terminal
 _LOGARITHMIC = ("rate", "weight_decay", "clip")
 _PAPER = "Recht, Roelofs, Schmidt, Shankar: Do ImageNet Classifiers Generalize to ImageNet? (2019)"
-
-_ROLES = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling"}
-_BENCH_HEAD = """# Estimators of the floor on sets whose floor is known
-
-Every number below is from
-
-```
-{command}
-```
-
-"""
-_SETS = """\
-The sets are drawn from problems whose Bayes error is set exactly. *two-gaussians* is two classes in two
-dimensions; *ten-gaussians* ten classes in twenty; *warped* the same ten classes after a smooth invertible map,
-which changes neither the floor nor the posteriors, and leaves no class Gaussian; *flow:NAME* are images drawn
-from a flow at the temperature with that floor (grey values outside the range are compressed by an invertible
-map). Of n examples 60 % train, 20 % validate and 20 % test; votes are {votes} per test example.
-
-"""
-_CLAIMS = """\
-An estimator claims one of three things. An **estimate** holds if the floor lies in its interval; a **lower
-end** if the floor lies above its lower limit; a **ceiling** if the floor lies below its upper limit. *Holds* is
-the proportion of sets on which the claim is true, over all floors, {runs} draws each. *Error* is the root mean
-square of value / floor − 1, in percent, the median over the floors: a bound is not meant to be near the floor,
-but the nearer it is the more it says. *gaussian* corrects itself for the error of its fit (up to 512 features),
-and its interval holds only where the classes are Gaussian with one covariance.
-"""
-_HOW_TO_ADD = """
-## Add yours
-
-A function of four arrays is enough; it also gets those of `x_validation`, `y_validation`,
-`n_classes`, `votes`, `posterior`, `seed` and `confidence` that it has as keyword arguments.
-
-```python
-# mine.py
-from hardpan.estimates import Estimate
-
-
-def half_the_error_of_guessing(x_train, y_train, x_test, y_test):
-    wrong = (y_test != y_train[0]).mean() / 2
-    return Estimate(wrong, 0.0, wrong, wrong, method="a bad idea")
-```
-
-`PYTHONPATH=. hardpan floor bench --estimators neighbours,mine:half_the_error_of_guessing --out bench`
-"""
 
 
 def _study_view(headline: str, section: Section, method: Sequence[str], seed: int, columns: dict[str, Any]) -> View:
@@ -379,125 +331,3 @@ def _learning_curve(curve: LearningCurve) -> View:
     )
     frame = columns_of(curve.points, "model", "n", "error.value", "excess.value", "excess.stderr")
     return View(f"Learning curves on {curve.flow}", headline, (section,), provenance=made, columns=frame)
-
-
-@view.register
-def _floor_bench(bench: FloorBench) -> View:
-    runs = sum(row.runs for row in bench.rows)
-    hold = sum(row.holds * row.runs for row in bench.rows if row.runs)
-    headline = f"No estimator gave a number on the {_set_count(bench)}."
-    if runs:
-        headline = (
-            f"{formatting.counted(len(bench.config.estimators), 'estimator')} on {_set_count(bench)}: "
-            f"{100 * hold / runs:.0f} % of the claims hold."
-        )
-    failed = {row.estimator: row.failed for row in bench.rows if row.failed}
-    sections = tuple(
-        Section(
-            source,
-            charts=_bench_charts(bench, source),
-            tables=_bench_tables(bench, source),
-            warnings=tuple(f"{name}: {reason}." for name, reason in failed.items()) if number == 0 else (),
-            key=f"set-{number}",
-        )
-        for number, source in enumerate(bench.config.sources)
-    )
-    names = ("source", "floor", "n", "estimator", "role", "mean", "bias", "error", "holds", "seconds", "runs")
-    made = Provenance(
-        method=tuple(" ".join(text.replace("*", "").split()) for text in _explanations(bench.config)),
-        seed=bench.config.seed,
-        versions=files.versions_of("numpy", "scipy", "scikit-learn"),
-    )
-    return View(
-        "Estimators of the floor on sets whose floor is known",
-        headline,
-        sections,
-        provenance=made,
-        columns=columns_of(bench.rows, *names),
-        downloads={"table.md": bench_markdown(bench)},
-    )
-
-
-def _bench_charts(bench: FloorBench, source: str) -> tuple[Chart, ...]:
-    """Mean value of each number against the floor, at the largest size; one floor gives no line."""
-    n = max(bench.config.sizes)
-    numbers_of = [row for row in bench.rows if row.source == source and row.n == n and row.runs]
-    if len({row.floor for row in numbers_of}) < 2:
-        return ()
-    points = [{"series": row.estimator, "x": row.floor, "y": row.mean} for row in numbers_of]
-    ends = sorted({row.floor for row in numbers_of})
-    points += [{"series": "the floor", "x": floor, "y": floor} for floor in (ends[0], ends[-1])]
-    words = f"Mean values with {n:,} examples against the exact floor, from {ends[0]:g} to {ends[-1]:g}."
-    options = {"x_title": "exact floor", "y_title": "mean value"}
-    return (Chart("lines", f"Mean values with {n:,} examples", tuple(points), words, options),)
-
-
-def _set_count(bench: FloorBench) -> str:
-    config = bench.config
-    count = len(config.sources) * len(config.floors) * len(config.sizes) * config.runs
-    return f"{formatting.counted(count, 'set')} of known floor"
-
-
-def bench_markdown(bench: FloorBench) -> str:
-    """Give the results as Markdown: by source, what each estimator says at each floor, and how it improves."""
-    command = shlex.join(["hardpan", "floor", "bench", *config_words(bench.config)])
-    parts = [_BENCH_HEAD.format(command=command), *_explanations(bench.config)]
-    for source in bench.config.sources:
-        parts.append(f"\n## {source}\n{_which_flow(source)}")
-        for table in _bench_tables(bench, source):
-            lines = (table.columns, ["---"] * len(table.columns), *table.rows)
-            parts.append(f"\n{table.title}.\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
-    parts.append(_HOW_TO_ADD)
-    return "".join(parts)
-
-
-def _explanations(config: FloorBenchConfig) -> tuple[str, str]:
-    return _SETS.format(votes=config.votes), _CLAIMS.format(runs=config.runs)
-
-
-def _which_flow(source: str) -> str:
-    """Which weights a source draws from: a flow of the same name may be fitted again."""
-    if not source.startswith("flow:"):
-        return ""
-    from hardpan.flows import weights_hash  # torch: only where a flow is a source
-
-    return f"\nThe flow's weights have the sha256 `{weights_hash(source.removeprefix('flow:'))[:16]}…`.\n"
-
-
-def _bench_tables(bench: FloorBench, source: str) -> tuple[Table, ...]:
-    sizes, largest = bench.config.sizes, max(bench.config.sizes)
-    floors = (formatting.percent(floor) for floor in bench.config.floors)
-    rows = []
-    for group in _grouped(bench, source, largest):
-        values = [formatting.percent(row.mean, max(row.error, row.mean / 30)) if row.runs else "–" for row in group]
-        seconds = f"{np.median([row.seconds for row in group]):.2g}"
-        rows.append((group[0].estimator, _ROLES.get(group[0].role, group[0].role), *values, seconds))
-    title = f"Mean value with {largest:,} examples; the column title is the floor"
-    first = Table(title, ("estimator", "claims to be", *floors, "seconds"), tuple(rows))
-    if len(sizes) == 1:
-        return (first,)
-    by_size = zip(*(_grouped(bench, source, n) for n in sizes), strict=True)
-    lines = tuple((groups[0][0].estimator, *map(_error, groups), *map(_holds, groups)) for groups in by_size)
-    columns = ("estimator", *(f"error, {n:,}" for n in sizes), *(f"holds, {n:,}" for n in sizes))
-    return first, Table("Error and proportion of claims that hold, by number of examples", columns, lines)
-
-
-def _grouped(bench: FloorBench, source: str, n: int) -> list[list[BenchRow]]:
-    groups: dict[str, list[BenchRow]] = {}
-    for row in bench.rows:
-        if row.source == source and row.n == n:
-            groups.setdefault(row.estimator, []).append(row)
-    return list(groups.values())
-
-
-def _error(rows: Sequence[BenchRow]) -> str:
-    values = [row.relative for row in rows if math.isfinite(row.relative)]
-    if not values:
-        return "–"
-    middle = 100 * float(np.median(values))
-    return f"{float(f'{middle:.2g}'):,.{0 if middle >= 9.5 else 1}f} %"
-
-
-def _holds(rows: Sequence[BenchRow]) -> str:
-    runs = sum(row.runs for row in rows)
-    return f"{sum(row.holds * row.runs for row in rows if row.runs) / runs:.2f}" if runs else "–"

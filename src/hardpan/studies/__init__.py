@@ -1,8 +1,7 @@
-"""Studies that need several parts of hardpan: floor bench, learning curves, re-tuning, training on part."""
+"""Studies that need several parts of hardpan: learning curves, re-tuning, training on part."""
 
 from hardpan.lazy import exports
 from hardpan.studies.crossval import CrossvalConfig, cross_validate
-from hardpan.studies.floor_bench import FloorBenchConfig, run_bench
 from hardpan.studies.partial import PartialConfig, train_on_part
 from hardpan.studies.retune import RetuneConfig, search_settings
 

@@ -1,11 +1,11 @@
-"""The estimators that ``hardpan floor bench`` tries, and how to add one.
+"""The estimators that the topic ``floor`` measures on sets whose floor is known, and how to add one.
 
 An estimator is a function ``(x_train, y_train, x_test, y_test)`` that gives an
 :class:`~hardpan.estimates.Estimate`, or several by name. It may also take, by keyword, any of ``x_validation``,
 ``y_validation``, ``n_classes``, ``votes`` (counts for the test examples), ``posterior`` (exact, of the test
-examples), ``seed`` and ``confidence``. Give it to the bench as ``module:function``; a function attribute ``roles``
-(a mapping of name to "estimate", "lower" or "upper") says what its numbers claim to be, "estimate" without it. In
-this package, add it with :func:`floor_estimator`.
+examples), ``seed`` and ``confidence``. Name yours as ``module:function`` in BENCH_ESTIMATORS; its attribute
+``roles`` (a mapping of name to "estimate", "lower" or "upper") says what its numbers claim to be, "estimate" if
+there is none. Here, register it with :func:`floor_estimator`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FloorEstimator:
     roles: Mapping[str, str]
 
     def __call__(self, **inputs: Any) -> dict[str, Estimate]:
-        """Call the function with what it takes of ``given``; a single estimate has the name ""."""
+        """Call the function with those inputs that it takes; a single estimate has the name ""."""
         taken = inspect.signature(self.function).parameters
         everything = any(item.kind is item.VAR_KEYWORD for item in taken.values())
         selected = {key: value for key, value in inputs.items() if everything or key in taken}
@@ -65,12 +65,7 @@ def floor_estimator(name: str, **roles: str) -> Callable[[Function], Function]:
 
 
 def find_estimator(name: str) -> FloorEstimator:
-    """The estimator of that name, or the function ``module:function`` on the import path.
-
-    Example:
-        >>> find_estimator("tree").roles
-        {'lower': 'lower', 'upper': 'upper'}
-    """
+    """The estimator of that name, or the function ``module:function`` on the import path."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     module, colon, attribute = name.partition(":")
@@ -81,9 +76,11 @@ def find_estimator(name: str) -> FloorEstimator:
     try:
         function = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"estimator {name}: cannot be imported ({error}); is it on the import path?") from error
+        raise InputError(
+            f": {name}: cannot be imported ({error}); is it on the import path?", argument="estimator"
+        ) from error
     if not callable(function):
-        raise InputError(f"estimator {name}: is a {type(function).__name__}; give a function")
+        raise InputError(f": {name}: is a {type(function).__name__}; give a function", argument="estimator")
     return FloorEstimator(name, function, getattr(function, "roles", {"": "estimate"}))
 
 

@@ -1,7 +1,7 @@
-"""Sets whose floor is known exactly, to try estimators of the floor on.
+"""Sets whose floor is known exactly, to measure estimators of the floor on.
 
 A source is a function ``source(n, floor, seed)`` that gives n examples, their labels, and the exact posterior of
-each; add its line to ``SOURCES``. ``flow:NAME`` is a flow at the temperature where its Bayes error is as wanted.
+each; add its line to ``SOURCES``. ``flow:NAME`` is a flow at the temperature that has this Bayes error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Source = Callable[[int, float, int], KnownSet]
 
 
 def two_gaussians(n: int, floor: float, seed: int) -> KnownSet:
-    """Two Gaussian classes in two dimensions, with a closed form of the floor: easy for every estimator."""
+    """Two Gaussian classes in two dimensions."""
     return _draw(_means(2, 2), n, floor, seed)
 
 
@@ -44,13 +44,7 @@ def ten_gaussians(n: int, floor: float, seed: int) -> KnownSet:
 
 
 def warped(n: int, floor: float, seed: int) -> KnownSet:
-    """The ten classes after a smooth invertible map: the same floor and posteriors, but no Gaussian classes.
-
-    Example:
-        >>> found = warped(500, 0.1, 0)
-        >>> found.x.shape, bool(np.allclose(found.posterior.sum(axis=1), 1))
-        ((500, 20), True)
-    """
+    """The ten classes after a smooth invertible map: the same floor and posteriors, but no Gaussian classes."""
     known = _draw(_means(10, 20), n, floor, seed)
     rng = np.random.default_rng(_SOURCE_SEED)
     x = known.x / known.x.std()
@@ -78,20 +72,6 @@ def find_source(name: str) -> Source:
     if name not in SOURCES:
         raise InputError(f"must be one of {', '.join(SOURCES)} or flow:NAME; got {name!r}", argument="source")
     return SOURCES[name]
-
-
-def source_key(name: str) -> str:
-    """What distinguishes a source's draws from those of another: its name and, of a flow, the hash of its weights.
-
-    Example:
-        >>> source_key("warped")
-        'warped'
-    """
-    if not name.startswith("flow:"):
-        return name
-    from hardpan import flows
-
-    return f"{name} {flows.weights_hash(name.removeprefix('flow:'))[:16]}"
 
 
 def _means(classes: int, dimensions: int) -> Floats:
