@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from hardpan import Dataset, Predictions, auditing, files
-from hardpan.auditing import networks, training
+from hardpan.auditing import training
 from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
@@ -255,9 +255,9 @@ def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with networks.threads_for_load(fixed=True):
+        with training.threads_for_load(fixed=True):
             assert torch.get_num_threads() == 2
-        with networks.threads_for_load(fixed=False):
+        with training.threads_for_load(fixed=False):
             assert torch.get_num_threads() == threads
         assert torch.get_num_threads() == 2
     finally:

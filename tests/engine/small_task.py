@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from hardpan import engine
-from hardpan.engine import distributed, optimization, randomness
+from hardpan.engine import devices, distributed, optimization
 
 
-class Regression:
+class Regression(engine.Task):
     """Fits y = x·w by two layers; randomness of an epoch depends on its number alone."""
 
     def __init__(self, *, optimizer="sgd", rate=0.05, epochs=4, steps=8, poison_epoch=None):
@@ -28,8 +28,8 @@ class Regression:
         self.poison_epoch = poison_epoch
 
     def begin_epoch(self, epoch):
-        torch.manual_seed(randomness.derived_seed(0, "noise", epoch))
-        self.rows = randomness.permutation(64, 0, "rows", epoch)
+        torch.manual_seed(devices.derived_seed(0, "noise", epoch))
+        self.rows = devices.permutation(64, 0, "rows", epoch)
         self.total.zero_()
         self.done = 0
         if epoch == self.poison_epoch:

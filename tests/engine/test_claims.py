@@ -43,7 +43,8 @@ def test_a_refused_run_leaves_no_folder_and_a_folder_with_files_stays(tmp_path):
     assert (tmp_path / "kept" / "file").exists()
 
 
-def test_what_cannot_be_claimed_is_left_to_who_writes_there(tmp_path):
+def test_what_is_no_folder_is_left_as_it_is(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with engine.claimed(tmp_path / "file"), engine.claimed(tmp_path / "file" / "below"), engine.claimed(None):
-        pass
+        assert (tmp_path / "file").read_text() == "in the way"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

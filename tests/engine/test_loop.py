@@ -133,5 +133,41 @@ def test_impossible_lengths_are_refused(bad):
 
 
 def test_an_unknown_monitor_is_refused():
-    with pytest.raises(InputError, match="monitor"):
+    with pytest.raises(InputError) as caught:
         engine.run_epochs(Regression(), engine.LoopConfig(1, monitor="nll"))
+    assert caught.value.argument == "monitor"
+
+
+class Counted(engine.Task):
+    """Takes no time of its own; monitors its number of steps from the second half of its budget on."""
+
+    steps, examples_per_step = 4, 1
+
+    def __init__(self, steps, seconds=0.0):
+        self.budget = engine.TimeBudget(steps, seconds)
+
+    def step(self, index):
+        self.budget.step += 1
+
+    def end_epoch(self, epoch):
+        return {"loss": self.budget.step} if self.budget.fraction > 0.5 else {}
+
+    def weights(self):
+        return {"step": torch.tensor(self.budget.step)}
+
+
+def test_a_budget_of_steps_ends_a_run_within_an_epoch():
+    task = Counted(10)
+    history = engine.run_epochs(task, engine.LoopConfig(100, monitor="loss"))
+    assert (task.budget.step, history.stopped) == (10, "time")
+    assert history.epochs == [{}, {"loss": 8}, {"loss": 10}]
+    assert (history.best_epoch, int(history.best_weights["step"])) == (1, 8)
+
+
+def test_a_budget_of_seconds_ends_a_run_that_has_steps_left(monkeypatch):
+    now = iter(range(1000))
+    monkeypatch.setattr("hardpan.engine.loop.time.monotonic", lambda: next(now))
+    task = Counted(10**6, seconds=30.0)
+    history = engine.run_epochs(task, engine.LoopConfig(100))
+    assert history.stopped == "time"
+    assert 0 < task.budget.step < 30

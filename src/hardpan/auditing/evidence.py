@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.auditing.networks import NetworkData
 from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import Fitted
 from hardpan.bayes.floors.inputs import Floats, Labels
@@ -22,6 +21,9 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.intervals import check_confidence
+
+if TYPE_CHECKING:
+    from hardpan.auditing.networks import NetworkData
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")

@@ -1,4 +1,4 @@
-"""Small networks that an audit trains: a convolutional one for images, a perceptron for tables.
+"""Small networks that an audit trains: a convolutional one for images, a perceptron for tables (needs torch).
 
 Training is limited by wall-clock time: the learning rate follows the fraction of the time (or of the epochs,
 whichever is further), so that under load fewer steps are taken and the rate still ends near zero. With a fixed
@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
 
-from hardpan.bayes.floors.classifiers import machine_is_busy
+from hardpan import engine
 from hardpan.bayes.floors.inputs import Labels
-from hardpan.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 BATCH = 128
 RATE = 4e-3
 MOST_EPOCHS = 40
 PATIENCE = 5  # epochs without a lower validation loss, after half of the schedule
 VALIDATED = 4000  # validation rows that decide when to stop
-FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
-FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 EVALUATED_AT_ONCE = 512
 SCALED_AT_ONCE = 4096
 CHANNELS = (16, 48, 96)  # of the convolutions; the last number of all further ones
@@ -111,17 +108,8 @@ class TrainedNetwork:
     state: dict[str, Any]
 
 
-def available() -> bool:
-    """Whether torch is installed."""
-    import importlib.util
-
-    return importlib.util.find_spec("torch") is not None
-
-
 def start_up() -> None:
-    """Import torch and build an optimiser, which imports more: seconds in which nothing is trained."""
-    import torch
-
+    """Build an optimiser, which imports more of torch: seconds in which nothing is trained."""
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
 
 
@@ -150,72 +138,105 @@ def train_network(
         seed: of weights, order and augmentation.
         device: "auto", "cpu", "cuda" or "cuda:N".
     """
-    import torch
-    from torch.nn import functional
+    task = NetworkTask(data, train, validation, rows, 0.0 if epochs else seconds, epochs, moments, seed, device)
+    # The budget ends the run: a last batch of one example is left out, so a run may need more passes.
+    most = 2 * (epochs or MOST_EPOCHS)
+    loop = engine.LoopConfig(most, monitor="validation_loss", patience=0 if epochs else PATIENCE)
+    history = engine.run_epochs(task, loop)
+    if history.best_weights:
+        task.network.load_state_dict(history.best_weights)
+    probs = [*task.probs, *([task.predicted()] * (moments - len(task.probs)))]
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in task.network.state_dict().items()}
+    return TrainedNetwork(np.stack(probs), task.budget.step / task.steps, state)
 
-    where = _device(device)
-    torch.manual_seed(seed)
-    x, network = _Examples(data, where), _network(data).to(where)
-    labels = torch.from_numpy(data.labels).to(where)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-2)
-    start = time.monotonic()
-    rng = np.random.default_rng([seed, 41])
-    most = epochs or MOST_EPOCHS
-    steps = max(1, math.ceil(len(train) / BATCH))
-    probs: list[NDArray[np.float32]] = []
-    step, best, since, best_state, done = 0, math.inf, 0, None, False
-    begin, predicting = time.monotonic(), 0.0  # seconds that predicting the rows will take
-    with threads_for_load(fixed=bool(epochs)):
-        while not done:
-            order = rng.permutation(train)
-            network.train()
-            for number in range(steps):
-                left = 0.0 if epochs else max(seconds - predicting, seconds / 2)
-                fraction = _fraction(step, steps * most, start, left)
-                if fraction >= 1:
-                    done = True
-                    break
-                for group in optimiser.param_groups:
-                    group["lr"] = RATE * _schedule(fraction)
-                batch = order[number * BATCH : (number + 1) * BATCH]
-                if len(batch) < 2:
-                    continue
-                inputs = _augmented(x[batch], data, rng)
-                loss = functional.cross_entropy(network(inputs), labels[torch.from_numpy(batch).to(where)])
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                step += 1
-                due = min(moments - 1, int(fraction * moments))
-                if not probs:
-                    predicting = FORWARD * (time.monotonic() - begin) / step * len(rows) / BATCH
-                if len(probs) < due and (epochs or moments * predicting <= MOMENT_SHARE * seconds):
-                    now = time.monotonic()
-                    probs += [_predicted(network, x, rows, data.n_classes)] * (due - len(probs))
-                    predicting = time.monotonic() - now
-                    network.train()
-            fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
-            if len(validation) and fraction > 0.5:
-                value = _loss(network, x, labels, validation[:VALIDATED])
-                if value < best:
-                    best, since = value, 0
-                    best_state = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-                else:
-                    since += 1
-                done = done or (since >= PATIENCE and not epochs)
-            done = done or fraction >= 1
-        if best_state is not None:
-            network.load_state_dict(best_state)
-        final = _predicted(network, x, rows, data.n_classes)
-    probs = [*probs, *([final] * (moments - len(probs)))]
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    return TrainedNetwork(np.stack(probs), step / steps, state)
+
+class NetworkTask(engine.Task):
+    """Trains one network; the arguments are those of :func:`train_network`, 0 seconds without a limit.
+
+    Attributes:
+        network: in training.
+        probs: predictions of the rows at the moments that have passed.
+    """
+
+    budget: engine.TimeBudget
+
+    def __init__(
+        self,
+        data: NetworkData,
+        train: Labels,
+        validation: Labels,
+        rows: Labels,
+        seconds: float,
+        epochs: int,
+        moments: int,
+        seed: int,
+        device: str,
+    ) -> None:
+        where = engine.pick_device(device)
+        torch.manual_seed(seed)
+        self._data, self._train, self._validation, self._rows = data, train, validation[:VALIDATED], rows
+        self._x, self.network = _Examples(data, where), _network(data).to(where)
+        self._labels = torch.from_numpy(data.labels).to(where)
+        self._optimiser = torch.optim.AdamW(self.network.parameters(), lr=RATE, weight_decay=1e-2)
+        self._rng = np.random.default_rng([seed, 41])
+        self._seconds, self._moments = seconds, moments
+        self.steps, self.examples_per_step = max(1, math.ceil(len(train) / BATCH)), BATCH
+        self.budget = engine.TimeBudget(self.steps * (epochs or MOST_EPOCHS), seconds)
+        self.probs: list[NDArray[np.float32]] = []
+        self._begin = time.monotonic()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Draw the order of the rows."""
+        self._order = self._rng.permutation(self._train)
+        self.network.train()
+
+    def step(self, index: int) -> None:
+        """One step of AdamW; predictions of the rows when a moment has come."""
+        fraction = self.budget.fraction
+        for group in self._optimiser.param_groups:
+            group["lr"] = RATE * _schedule(fraction)
+        batch = self._order[index * BATCH : (index + 1) * BATCH]
+        if len(batch) < 2:
+            return
+        inputs = _augmented(self._x[batch], self._data, self._rng)
+        truth = self._labels[torch.from_numpy(batch).to(self._labels.device)]
+        loss = functional.cross_entropy(self.network(inputs), truth)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        self.budget.step += 1
+        self._predict_moments(min(self._moments - 1, int(fraction * self._moments)))
+
+    def _predict_moments(self, due: int) -> None:
+        """Predict the rows where a moment has come, and keep time for predicting them at the end."""
+        if not self.probs:
+            per_step = (time.monotonic() - self._begin) / self.budget.step
+            self.budget.reserved = FORWARD * per_step * len(self._rows) / BATCH
+        affordable = self._moments * self.budget.reserved <= MOMENT_SHARE * self._seconds
+        if len(self.probs) < due and (affordable or not self._seconds):
+            now = time.monotonic()
+            self.probs += [self.predicted()] * (due - len(self.probs))
+            self.budget.reserved = time.monotonic() - now
+            self.network.train()
+
+    def predicted(self) -> NDArray[np.float32]:
+        """Probabilities of the rows."""
+        return _predicted(self.network, self._x, self._rows, self._data.n_classes)
+
+    def end_epoch(self, epoch: int) -> dict[str, float]:
+        """The loss of validation rows, in the second half of the schedule."""
+        if not len(self._validation) or self.budget.fraction <= 0.5:
+            return {}
+        loss = _loss(self.network, self._x, self._labels, self._validation)
+        return {"validation_loss": loss if math.isfinite(loss) else sys.float_info.max}
+
+    def weights(self) -> dict[str, Tensor]:
+        """All tensors of the network."""
+        return dict(self.network.state_dict())
 
 
 def predict(data: NetworkData, state: dict[str, Any], x: NDArray[Any]) -> NDArray[np.float32]:
     """Probabilities (m, K) of new examples by a trained network; ``data`` gives the scaling."""
-    import torch
-
     network = _network(data)
     network.load_state_dict(state)
     new = _Examples(replace(data, x=x, ahead=None), torch.device("cpu"))
@@ -224,8 +245,6 @@ def predict(data: NetworkData, state: dict[str, Any], x: NDArray[Any]) -> NDArra
 
 def save_state(network: TrainedNetwork, path: Path) -> None:
     """Write a network's tensors and predictions: PATH.safetensors, then PATH.npz, which marks it complete."""
-    from safetensors.torch import save_file
-
     save_file(network.state, f"{path}.safetensors")
     partial = path.with_name(f"{path.name}.part.npz")
     np.savez(partial, probs=network.probs, epochs=np.array(network.epochs))
@@ -234,8 +253,6 @@ def save_state(network: TrainedNetwork, path: Path) -> None:
 
 def load_state(path: Path) -> TrainedNetwork | None:
     """Read what :func:`save_state` wrote; None where it is not complete."""
-    from safetensors.torch import load_file
-
     if not Path(f"{path}.npz").is_file():
         return None
     try:
@@ -244,57 +261,6 @@ def load_state(path: Path) -> TrainedNetwork | None:
         return TrainedNetwork(probs, epochs, load_file(f"{path}.safetensors"))
     except (OSError, ValueError, KeyError):
         return None
-
-
-def keeps_class_when_mirrored(x: NDArray[Any], labels: Labels, train: Labels, validation: Labels) -> bool:
-    """Whether mirrored images are still nearest to images of their class: then training may mirror them.
-
-    Compares 1-NN accuracy on 300 validation images as they are and mirrored, against 3,000 training images.
-    """
-    from hardpan.bayes.floors.search import k_nearest
-
-    if x.ndim < 3 or len(validation) < 20:
-        return False
-    references, queries = train[:FLIP_REFERENCES], validation[:FLIP_QUERIES]
-    flat = x[references].reshape(len(references), -1).astype(np.float32)
-    accuracy = []
-    for images in (x[queries], x[queries][:, :, ::-1]):
-        nearest = k_nearest(flat, images.reshape(len(queries), -1).astype(np.float32), 1)[0][:, 0]
-        accuracy.append(float((labels[references][nearest] == labels[queries]).mean()))
-    return accuracy[1] >= accuracy[0] - FLIP_LOSS
-
-
-def _device(name: str) -> Any:
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"must be auto, cpu, cuda or cuda:N; got {name!r}", argument="device") from error
-
-
-@contextmanager
-def threads_for_load(*, fixed: bool = False) -> Iterator[None]:
-    """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
-    if fixed or not machine_is_busy():
-        yield
-        return
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _fraction(step: int, steps: int, start: float, seconds: float) -> float:
-    """How far the schedule is: by time or by steps, whichever is further."""
-    by_time = (time.monotonic() - start) / seconds if seconds else 0.0
-    return max(by_time, step / steps)
 
 
 def _schedule(fraction: float) -> float:
@@ -308,8 +274,6 @@ class _Examples:
     """Scaled examples by rows, as tensors on a device; images with channels first, in memory last."""
 
     def __init__(self, data: NetworkData, device: Any) -> None:
-        import torch
-
         self._data, self._device = data, device
         ahead = data.ahead
         if ahead is None and device.type != "cpu":
@@ -317,8 +281,6 @@ class _Examples:
         self._ahead = None if ahead is None else torch.from_numpy(ahead).to(device)
 
     def __getitem__(self, rows: Labels) -> Tensor:
-        import torch
-
         if self._ahead is not None:
             block = self._ahead[torch.from_numpy(rows).to(self._device)]
         else:
@@ -328,9 +290,6 @@ class _Examples:
 
 def _network(data: NetworkData) -> nn.Module:
     """Two hidden layers for features; for images 3 × 3 convolutions down to about 8 × 8, then one hidden layer."""
-    import torch
-    from torch import nn
-
     layers: list[nn.Module] = []
     if not data.is_images:
         width = data.x.shape[1]
@@ -358,9 +317,6 @@ def _network(data: NetworkData) -> nn.Module:
 
 def _augmented(batch: Tensor, data: NetworkData, rng: np.random.Generator) -> Tensor:
     """Images shifted a little (one shift per batch), half of them mirrored where that keeps the class."""
-    import torch
-    from torch.nn import functional
-
     if not data.is_images:
         return batch
     height, width = batch.shape[2:]
@@ -375,8 +331,6 @@ def _augmented(batch: Tensor, data: NetworkData, rng: np.random.Generator) -> Te
 
 
 def _predicted(network: nn.Module, x: _Examples, rows: Labels, n_classes: int) -> NDArray[np.float32]:
-    import torch
-
     network.eval()
     probs = np.empty((len(rows), n_classes), dtype=np.float32)
     with torch.no_grad():
@@ -387,13 +341,11 @@ def _predicted(network: nn.Module, x: _Examples, rows: Labels, n_classes: int) -
 
 
 def _loss(network: nn.Module, x: _Examples, labels: Tensor, rows: Labels) -> float:
-    import torch
-
     network.eval()
     total = 0.0
     with torch.no_grad():
         for start in range(0, len(rows), EVALUATED_AT_ONCE):
             which = rows[start : start + EVALUATED_AT_ONCE]
             truth = labels[torch.from_numpy(which).to(labels.device)]
-            total += float(torch.nn.functional.cross_entropy(network(x[which]), truth, reduction="sum"))
+            total += float(functional.cross_entropy(network(x[which]), truth, reduction="sum"))
     return total / len(rows)

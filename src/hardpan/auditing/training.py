@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.auditing import networks
 from hardpan.auditing.evidence import USABLE, AuditStep, Evidence, FlowView, Note
 from hardpan.auditing.labels import flip_rate, planted_labels, suspect_labels, trial_of
 from hardpan.bayes.floors.bracketing import FloorInputs
-from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
+from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, machine_is_busy
 from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
 from hardpan.bayes.floors.inputs import Floats, Labels, standardised
 from hardpan.bayes.floors.models import model_of
+from hardpan.bayes.floors.search import k_nearest
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between
 from hardpan.predictions import Predictions
 
+if TYPE_CHECKING:
+    from hardpan.auditing.networks import NetworkData, TrainedNetwork
+
 FOLDS = 3
+FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
+FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 TREE_SHARE = 0.25  # of the time of a fold, for extra trees beside the network
 SIZES = (8, 4, 2)  # the learning curve has n/8, n/4, n/2 and n
 ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
@@ -82,13 +89,13 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     elif config.predictions or evidence.models:
         skipped["networks"] = "predictions"
         weights.pop("networks")
-    elif not networks.available():
+    elif not torch_installed():
         skipped["networks"] = "no-torch"
         weights.pop("networks")
         if images:
             weights["extra trees"] = 3.0
     if config.flow == "auto":
-        if networks.available() and usable:
+        if torch_installed() and usable:
             weights["flow"] = max(2.0, 0.5 * sum(weights.values()))
         else:
             skipped["flow"] = "no-torch" if usable else "no-test"
@@ -171,12 +178,51 @@ def train(
     return flow, _flow_view(evidence, flows.load(work / "flow"), "", None)
 
 
-def network_data(evidence: Evidence, inputs: FloorInputs) -> networks.NetworkData:
+def torch_installed() -> bool:
+    """Whether networks and flows can be trained."""
+    return importlib.util.find_spec("torch") is not None
+
+
+@contextmanager
+def threads_for_load(*, fixed: bool = False) -> Iterator[None]:
+    """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
+    if fixed or not machine_is_busy():
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def keeps_class_when_mirrored(x: NDArray[Any], labels: Labels, train: Labels, validation: Labels) -> bool:
+    """Whether mirrored images are still nearest to images of their class: then training may mirror them.
+
+    Compares 1-NN accuracy on 300 validation images as they are and mirrored, against 3,000 training images.
+    """
+    if x.ndim < 3 or len(validation) < 20:
+        return False
+    references, queries = train[:FLIP_REFERENCES], validation[:FLIP_QUERIES]
+    flat = x[references].reshape(len(references), -1).astype(np.float32)
+    accuracy = []
+    for images in (x[queries], x[queries][:, :, ::-1]):
+        nearest = k_nearest(flat, images.reshape(len(queries), -1).astype(np.float32), 1)[0][:, 0]
+        accuracy.append(float((labels[references][nearest] == labels[queries]).mean()))
+    return accuracy[1] >= accuracy[0] - FLIP_LOSS
+
+
+def network_data(evidence: Evidence, inputs: FloorInputs) -> NetworkData:
     """Images, or standardised features, scaled once; mirrored images only where that keeps the class."""
+    from hardpan.auditing import networks
+
     if evidence.network_data is None:
         x, split, k = evidence.dataset.x, inputs.split, evidence.dataset.n_classes
         if evidence.is_images:
-            flip = networks.keeps_class_when_mirrored(x, evidence.labels, split.train, split.validation)
+            flip = keeps_class_when_mirrored(x, evidence.labels, split.train, split.validation)
             evidence.network_data = networks.of_images(x, evidence.labels, k, split.train, flip=flip)
         else:
             evidence.network_data = networks.of_features(inputs.table.scaled, evidence.labels, k)
@@ -185,6 +231,8 @@ def network_data(evidence: Evidence, inputs: FloorInputs) -> networks.NetworkDat
 
 def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Path) -> None:
     """Networks of several seeds, each with an equal part of the time that is left; finished ones are read back."""
+    from hardpan.auditing import networks
+
     config, split = evidence.config, inputs.split
     data = network_data(evidence, inputs)
     rows = np.sort(np.concatenate([split.validation, split.test]))
@@ -192,7 +240,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         rows = np.arange(len(evidence.dataset))
     networks.start_up()
     end = time.monotonic() + seconds
-    trained: list[networks.TrainedNetwork] = []
+    trained: list[TrainedNetwork] = []
     for number in range(config.seeds):
         path = work / f"network-{number}"
         if trained and time.monotonic() > end and not config.ensemble_epochs:
@@ -200,17 +248,9 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
             break
         one = networks.load_state(path)
         if one is None or one.probs.shape[1] != len(rows):
-            one = networks.train_network(
-                data,
-                split.train,
-                split.validation,
-                rows,
-                seconds=max(1.0, (end - time.monotonic()) / (config.seeds - number)),
-                epochs=config.ensemble_epochs,
-                moments=MOMENTS,
-                seed=config.seed + 1000 * number,
-                device=config.device,
-            )
+            left = max(1.0, (end - time.monotonic()) / (config.seeds - number))
+            seed = config.seed + 1000 * number
+            one = _trained_network(evidence, data, split.train, rows, left, moments=MOMENTS, seed=seed)
             networks.save_state(one, path)
         trained.append(one)
     probs = np.stack([one.probs for one in trained])
@@ -234,6 +274,26 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         evidence.notes.append(Note("epochs", {"low": min(epochs), "high": max(epochs)}))
 
 
+def _trained_network(
+    evidence: Evidence, data: NetworkData, train: Labels, rows: Labels, seconds: float, **options: int
+) -> TrainedNetwork:
+    from hardpan.auditing import networks
+
+    config, inputs = evidence.config, evidence.inputs
+    assert inputs is not None
+    with threads_for_load(fixed=bool(config.ensemble_epochs)):
+        return networks.train_network(
+            data,
+            train,
+            inputs.split.validation,
+            rows,
+            seconds=seconds,
+            epochs=config.ensemble_epochs,
+            device=config.device,
+            **options,
+        )
+
+
 def _quick_model(evidence: Evidence) -> str:
     """The classifier that is fitted again and again: of a table the one with the lowest validation error."""
     if evidence.is_images or not evidence.fitted:
@@ -246,17 +306,9 @@ def _fold_probs(
 ) -> Floats:
     """Predictions of ``rows`` by the audit's quick model, trained on ``train`` with these labels."""
     config, split = evidence.config, inputs.split
-    if evidence.is_images and networks.available():
-        one = networks.train_network(
-            dataclasses.replace(network_data(evidence, inputs), labels=labels),
-            train,
-            split.validation,
-            rows,
-            seconds=seconds,
-            epochs=config.ensemble_epochs,
-            seed=config.seed,
-            device=config.device,
-        )
+    if evidence.is_images and torch_installed():
+        data = dataclasses.replace(network_data(evidence, inputs), labels=labels)
+        one = _trained_network(evidence, data, train, rows, seconds, seed=config.seed)
         return np.asarray(one.probs[-1], dtype=np.float64)
     table = dataclasses.replace(inputs.table, labels=labels)
     return fit_classifier(
@@ -322,7 +374,7 @@ def _mean_probs(
 
     A network that had too little time is left out: it doubts nothing, or everything.
     """
-    if not evidence.is_images or not networks.available():
+    if not evidence.is_images or not torch_installed():
         return _fold_probs(evidence, inputs, labels, train, rows, seconds)
     validation, n = inputs.split.validation, len(rows)
     both = np.concatenate([rows, validation])
@@ -361,7 +413,7 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
         total -= size
         correct[size] = _fold_probs(evidence, inputs, evidence.labels, rows, test, left).argmax(axis=1) == truth
     evidence.correct_by_size = correct
-    network = evidence.is_images and networks.available()
+    network = evidence.is_images and torch_installed()
     evidence.curve_model = "one convolutional network" if network else _quick_model(evidence)
 
 
@@ -430,7 +482,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
         from hardpan import flows
 
         return flows.load(config.flow), config.flow, None
-    if not networks.available() or not evidence.is_images:
+    if not torch_installed() or not evidence.is_images:
         return None
     from hardpan import flows
     from hardpan.flows import zoo
@@ -441,7 +493,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     if not fits(flow, dataset):
         return None
     some = evidence.split.test[:32]
-    with networks.threads_for_load():
+    with threads_for_load():
         flow.posterior(dataset.x[some[:4]])
         start = time.monotonic()
         flow.posterior(dataset.x[some])
@@ -455,7 +507,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     return flow, dataset.name, most
 
 
-@networks.threads_for_load()
+@threads_for_load()
 def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
     """The dial, samples and likelihood of a flow."""
     from hardpan import flows
@@ -477,7 +529,7 @@ def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> 
     return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, tuple(gallery), sha256)
 
 
-@networks.threads_for_load()
+@threads_for_load()
 def _evaluate_flow(
     evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress
 ) -> FlowEvidence:
@@ -498,6 +550,8 @@ def _evaluate_flow(
 
 def predictor(evidence: Evidence, number: int) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
     """A function from new examples to probabilities, by network ``number`` of the trained ensemble."""
+    from hardpan.auditing import networks
+
     inputs = evidence.inputs
     model = next((item for item in evidence.models if item.weights), None)
     assert inputs is not None

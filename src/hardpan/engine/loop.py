@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
@@ -26,34 +26,76 @@ class Diverged(InputError):
     """The loss is no longer a number; the message says what was kept and what to change."""
 
 
-class Task(Protocol):
-    """What the loop trains. Only :meth:`means` and :meth:`end_epoch` may wait for the device."""
+class TimeBudget:
+    """How far a run is: by its steps, or by the wall-clock time that it may take, whichever is further.
+
+    Attributes:
+        step: how many steps were taken.
+        reserved: seconds of the time that are kept for what follows the training; at most half of it.
+
+    Example:
+        >>> budget = TimeBudget(steps=4)
+        >>> budget.step += 1
+        >>> budget.fraction
+        0.25
+    """
+
+    def __init__(self, steps: int, seconds: float = 0.0) -> None:
+        self._steps, self._seconds = steps, seconds
+        self._start = time.monotonic()
+        self.step, self.reserved = 0, 0.0
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1, where the run ends; without a limit of seconds it depends on the steps alone."""
+        allowed = max(self._seconds - self.reserved, self._seconds / 2)
+        by_time = (time.monotonic() - self._start) / allowed if allowed else 0.0
+        return max(by_time, self.step / self._steps)
+
+
+class Task:
+    """What the loop trains. Only :meth:`means` and :meth:`end_epoch` may wait for the device.
+
+    Attributes:
+        steps: steps per epoch.
+        examples_per_step: examples that one step uses, over all processes: the speed counts them.
+        budget: ends the run where its fraction is 1, also within an epoch; None: after all epochs.
+    """
 
     steps: int
-    """Steps an epoch."""
     examples_per_step: int
-    """Examples that one step uses, over all processes: the speed counts them."""
+    budget: TimeBudget | None = None
 
     def begin_epoch(self, epoch: int) -> None:
         """Prepare epoch 0, 1, ...; what is random in it depends on seed and epoch alone, or is in the tensors."""
 
     def step(self, index: int) -> None:
         """Start step 0, 1, ... of the epoch."""
+        raise NotImplementedError
 
     def means(self) -> dict[str, float]:
         """This process's means of this epoch so far (``loss`` is one of them), without communication."""
+        return {}
 
     def end_epoch(self, epoch: int) -> dict[str, float]:
         """Evaluate and record after an epoch; its values go into the history beside the means."""
+        return {}
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs: weights, optimiser, schedule, average."""
+        return {}
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
 
     def weights(self) -> dict[str, Tensor]:
         """The weights to keep of the best epoch."""
+        return {}
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the budget is used up."""
+        return self.budget is not None and self.budget.fraction >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +105,8 @@ class LoopConfig:
     Attributes:
         epochs: how many epochs at most.
         checkpoint_every: epochs between checkpoints; the last epoch always has one.
-        monitor: the value of the history that says which epoch is best (smaller is better); empty: none is.
+        monitor: the value of the history that says which epoch is best (smaller is better), or empty; only a run
+            with a budget may have epochs without it.
         patience: stop after this many epochs in a row without an improvement; 0: never.
     """
 
@@ -81,7 +124,7 @@ class History:
         epochs: the values of every epoch, in order.
         best_epoch: the number of the best one (-1: none).
         best_weights: what the task kept of it.
-        stopped: why it ended: ``epochs`` (all were run) or ``patience``.
+        stopped: why it ended: ``epochs`` (all were run), ``patience`` or ``time``.
         resumed_at: the first epoch that this call ran itself.
     """
 
@@ -132,10 +175,13 @@ def run_epochs(
             task.step(index)
             if clock.due():
                 clock.report(epoch, index + 1, _finite(task.means(), epoch, folder))
+            if task.out_of_time:
+                history.stopped = "time"
+                break
         values = _finite(mean_values(task.means()), epoch, folder)
         values |= _finite(task.end_epoch(epoch), epoch, folder)
         history.epochs.append(values)
-        _judge(task, config, history, values)
+        _keep_best(task, config, history)
         clock.report(epoch, task.steps, values)
         last = epoch + 1 == config.epochs or bool(history.stopped)
         if folder is not None and (last or (epoch + 1) % config.checkpoint_every == 0):
@@ -144,17 +190,18 @@ def run_epochs(
     return history
 
 
-def _judge(task: Task, config: LoopConfig, history: History, values: Mapping[str, float]) -> None:
+def _keep_best(task: Task, config: LoopConfig, history: History) -> None:
     """Keep the weights of an epoch that is the best so far; stop where none has been better for long enough."""
-    if not config.monitor:
+    values, epoch = history.epochs[-1], len(history.epochs) - 1
+    if config.monitor not in values:
+        if config.monitor and task.budget is None:
+            one_of("monitor", config.monitor, values)
         return
-    one_of("monitor", config.monitor, values)
-    epoch = len(history.epochs) - 1
     if history.best_epoch < 0 or values[config.monitor] < history.epochs[history.best_epoch][config.monitor]:
         history.best_epoch = epoch
         history.best_weights = {name: item.detach().cpu().clone() for name, item in task.weights().items()}
     elif config.patience and epoch - history.best_epoch >= config.patience:
-        history.stopped = "patience"
+        history.stopped = history.stopped or "patience"
 
 
 def _save(task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History) -> None:

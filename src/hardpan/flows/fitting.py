@@ -20,7 +20,7 @@ from torch import Tensor
 import hardpan
 from hardpan import bayes, engine
 from hardpan.data.dataset import Dataset, Split
-from hardpan.engine import devices, distributed, optimization, randomness
+from hardpan.engine import devices, distributed, optimization
 from hardpan.engine.checkpoints import join_tensors, tensors_of
 from hardpan.errors import HardpanError, InputError
 from hardpan.execution import Progress
@@ -70,7 +70,7 @@ class Rows:
         return x, log_q, self.one_hot.index_select(0, self.y.index_select(0, rows))
 
 
-class FlowTask:
+class FlowTask(engine.Task):
     """Fits a network to rows: Adam on bits per dimension + λ · classification loss, with averaged weights."""
 
     def __init__(
@@ -103,10 +103,10 @@ class FlowTask:
 
     def start(self) -> None:
         """Set what depends on the first batch (actnorm), the same in every process."""
-        self.noise.manual_seed(randomness.derived_seed(self.config.seed, "start"))
+        self.noise.manual_seed(devices.derived_seed(self.config.seed, "start"))
         # Many rows on a GPU: a place that is dark in nearly all images has its true spread only among many.
         least = 2048 if self.device.type == "cuda" else 256
-        rows = randomness.permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
+        rows = devices.permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
         x, _, _ = self.train.batch(rows.to(self.device), self.noise)
         self.network.transform.start(self.network.scaling.to_net(x))
         distributed.broadcast(self.network.state_dict().values())
@@ -116,8 +116,8 @@ class FlowTask:
     def begin_epoch(self, epoch: int) -> None:
         """Shuffle; a last batch that is not full begins again at the front."""
         self._compute_in(self.runner, self.config.precision)
-        self.noise.manual_seed(randomness.derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
-        order = randomness.permutation(len(self.train), self.config.seed, "order", epoch)
+        self.noise.manual_seed(devices.derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
+        order = devices.permutation(len(self.train), self.config.seed, "order", epoch)
         total = self.steps * self.examples_per_step
         repeats = math.ceil(total / len(order))
         self.order = order.repeat(repeats)[:total].reshape(self.steps, distributed.world_size(), self.batch)
@@ -182,7 +182,7 @@ class FlowTask:
     @torch.no_grad()
     def evaluate(self, rows: Rows, at_most: int | None = None) -> tuple[float, float]:
         """Mean NLL in nats, and the error of the posterior's first choice, over (the first) rows."""
-        generator = torch.Generator(self.device).manual_seed(randomness.derived_seed(self.config.seed, "evaluate"))
+        generator = torch.Generator(self.device).manual_seed(devices.derived_seed(self.config.seed, "evaluate"))
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
         for start in range(0, count, ROWS):
             indices = torch.arange(start, min(start + ROWS, count), device=self.device)

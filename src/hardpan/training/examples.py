@@ -16,7 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from hardpan.engine.randomness import derived_seed
+from hardpan.engine.devices import derived_seed
 from hardpan.errors import InputError
 
 LARGEST = 1e37  # differences of such values, and the reciprocal of their spread, are normal float32 numbers

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from hardpan import engine
-from hardpan.engine import devices, distributed, optimization, randomness
+from hardpan.engine import devices, distributed, optimization
 from hardpan.engine.checkpoints import join_tensors, tensors_of
 from hardpan.errors import InputError
 from hardpan.execution import Progress
@@ -56,7 +56,7 @@ class TrainingSet:
     groups: Tensor | None = None
 
 
-class ClassifierTask:
+class ClassifierTask(engine.Task):
     """Trains one model on one training set; :func:`hardpan.engine.run_epochs` runs it."""
 
     def __init__(
@@ -106,7 +106,7 @@ class ClassifierTask:
         own = slice(distributed.rank(), None, distributed.world_size())
         self._order = order.reshape(self.steps, -1)[:, own].to(self._device)
         self._crops = crops.reshape(self.steps, -1, 3)[:, own].to(self._device)
-        torch.manual_seed(randomness.derived_seed(self._seed, "noise", epoch, distributed.rank()))
+        torch.manual_seed(devices.derived_seed(self._seed, "noise", epoch, distributed.rank()))
         self._sums.zero_()
         self._done = 0
         self.model.train()

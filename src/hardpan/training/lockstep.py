@@ -98,7 +98,7 @@ def _save_correct(folder: Path, ids: NDArray[np.str_], correct: NDArray[np.bool_
     write_bytes(folder / CORRECT, content.getvalue())
 
 
-class LockstepTask:
+class LockstepTask(engine.Task):
     """Trains several seeds epoch by epoch; each sees what it would see alone, so its numbers are the same.
 
     Attributes:
