@@ -192,7 +192,7 @@ def test_help_has_an_example(command, capsys):
         (["score", "{runs}/small", "--epochs", "99,"], "--epochs"),
         (["score", "{runs}/small", "--split", "valid"], "--split must"),
         (["score", "{runs}/small", "--data", "nothing"], "dataset 'nothing'"),
-        (["score", "{runs}/small", "--backend", "fog"], "backend"),
+        (["score", "{runs}/small", "--set", "backend=fog"], "backend"),
         (["bands", "{runs}/small", "--edges", "0,1"], "edges"),
         (["bands", "{runs}/bare.npy"], "labels"),
         (["subset", "{runs}/small"], "threshold"),

@@ -64,8 +64,8 @@ def test_every_command_gives_an_example_of_itself(name):
         (("audti",), "hardpan: No such command 'audti'. Did you mean 'audit'? (see hardpan --help)\n"),
         (("--nonsense",), "hardpan: No such option: --nonsense"),
         (("audit",), "hardpan: Missing argument"),
-        (("audit", "digits", "--seed", "-1"), "hardpan: Invalid value for"),
-        (("audit", "digits", "--seed", "x"), "hardpan: Invalid value for"),
+        (("audit", "digits", "--seed", "-1"), "hardpan: --seed must be"),
+        (("audit", "digits", "--seed", "x"), "hardpan: --seed must be"),
         (
             ("audit", "absent.npz"),
             "hardpan: dataset 'absent.npz': ",

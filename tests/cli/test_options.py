@@ -13,10 +13,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hardpan import cli
+from hardpan import cli, files
 from hardpan.auditing import AuditConfig
 from hardpan.bayes import FloorConfig
-from hardpan.cli.options import Flags, attribute_help, spread
+from hardpan.cli.common import CommandOptions
+from hardpan.cli.options import Flags, attribute_help, removed, spread
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.studies.crossval import CrossvalConfig
@@ -59,7 +60,7 @@ class Every:
 
     def __post_init__(self) -> None:
         if self.number < 0:
-            raise InputError(f"number must be at least 0; got {self.number}")
+            raise InputError(f"must be at least 0; got {self.number}", argument="number")
 
 
 def command(*words: str, flags: Flags) -> Every:
@@ -114,6 +115,65 @@ def test_an_error_of_a_config_names_the_option():
     with pytest.raises(InputError) as caught:
         command("--count", "-1", flags=FLAGS)
     assert caught.value.argument == "--count"
+
+
+FEW = Flags(only=("number", "names"), names={"number": "--count"}, repeated=("paths",))
+
+
+def test_set_reaches_every_field():
+    texts = ["text=t", "perhaps=0.5", "on=false", "names=c, d", "paths=a,b", "paths=c", "sizes=1,2"]
+    texts += ["rates=0.5,1", "more=w=7", "more=v=x", "choice=y", "inner=[1]"]
+    words = [word for text in texts for word in ("--set", text)]
+    expected = Every(3, "t", 0.5, False, ("c", "d"), ("a,b", "c"), (1, 2), (0.5, 1.0), {"w": 7, "v": "x"}, "y", [1])
+    assert command(*words, flags=FEW) == expected
+    assert command("--set", "number=4", "--set", "perhaps=none", flags=FEW) == Every(number=4)
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        (["--set", "rate=0.5"], "--set"),
+        (["--set", "rates"], "--set"),
+        (["--set", "on=yes"], "--set on"),
+        (["--set", "choice=z"], "--set choice"),
+        (["--set", "perhaps=x"], "--set perhaps"),
+        (["--set", "text=a", "--set", "text=b"], "--set text"),
+        (["--count", "4", "--set", "number=4"], ("--count", "--set number")),
+        (["--set", "number=-1"], "--count"),
+        (["--config", "absent.json"], "--config"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_its_name(words, argument):
+    with pytest.raises(InputError) as caught:
+        command(*words, flags=FEW)
+    assert caught.value.argument == argument
+
+
+def test_an_unknown_setting_is_answered_with_those_that_are_near():
+    with pytest.raises(InputError, match="rates"):
+        command("--set", "rate=0.5", flags=FEW)
+
+
+def test_a_saved_config_gives_way_to_options_and_set(tmp_path):
+    record = CommandOptions("hardpan run", {"number": 7, "text": "saved", "sizes": (8, 9), "out": "x"})
+    path = files.save(record, tmp_path / "config.json")
+    assert command("--config", str(path), flags=FEW) == Every(7, "saved", sizes=(8, 9))
+    words = ["--config", str(path), "--count", "2", "--set", "sizes=4"]
+    assert command(*words, flags=FEW) == Every(2, "saved", sizes=(4,))
+    other = files.save(CommandOptions("hardpan run", {"colour": 1}), tmp_path / "other.json")
+    with pytest.raises(InputError) as caught:
+        command("--config", str(other), flags=FEW)
+    assert caught.value.argument == "--config"
+
+
+def test_a_removed_command_takes_anything_and_says_what_replaces_it():
+    app = typer.Typer()
+    app.command("kept")(lambda: None)
+    removed(app, "gone", "hardpan kept")
+    for words in (["gone"], ["gone", "a", "--option", "b"], ["gone", "--help"]):
+        ended = CliRunner().invoke(app, words, prog_name="hardpan")
+        assert (ended.exit_code, ended.stderr) == (2, "hardpan gone was removed; use hardpan kept\n")
+    assert "gone" not in CliRunner().invoke(app, ["--help"]).output
 
 
 @pytest.mark.parametrize(

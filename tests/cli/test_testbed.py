@@ -86,7 +86,7 @@ def test_pairs_and_hardest_need_predictions(predictions: Path, counts: Path, cap
     code, shown, _ = run(capsys, "pairs", predictions, "--new", "newer", "--json")
     assert code == 0
     assert len(json.loads(shown)["rows"]) == 6
-    code, shown, _ = run(capsys, "pairs", predictions, "--neighbours", "--set", "original")
+    code, shown, _ = run(capsys, "pairs", predictions, "--neighbours", "--test-set", "original")
     assert "of 3 pairs" in shown
     code, shown, _ = run(capsys, "hardest", predictions, "--fraction", 0.1)
     assert code == 0

@@ -59,7 +59,7 @@ def test_json_alone_on_stdout_and_a_page_in_the_folder(command, kind, capsys, tm
         (("retune", *QUICK, "--grid", "rate=a,b"), "--grid"),
         (("retune", *QUICK, "--grid", "height=1,2"), "height"),
         (("retune", *QUICK, "--choose", "worst"), "--choose"),
-        (("partial", *QUICK, "--backend", "cloud"), "backend"),
+        (("partial", *QUICK, "--set", "backend=cloud"), "backend"),
         (("crossval", "digits", "--model", "resnet19", "--epochs", "1"), "resnet19"),
         (("crossval", *QUICK, "--confidence", "1.5"), "--confidence"),
     ],

@@ -45,6 +45,9 @@ COMMANDS = {
     "train": "Train classifiers and record their predictions after every epoch (needs torch).",
 }
 
+# Groups, and commands that have become arguments of another one: what to use instead.
+REMOVED: dict[str, str] = {}
+
 # Commands that resume when the same command line is run again; some only with --out.
 RESUMABLE: tuple[str, ...] = (
     *("audit", "train", "flow fit", "flow synthesize", "predictions import", "predictions merge"),
@@ -68,6 +71,10 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Replace the entry of the list by the real command."""
+        for words, replacement in REMOVED.items():
+            if args[: len(words.split())] == words.split():
+                typer.echo(f"hardpan {words} was removed; use {replacement}", err=True)
+                raise typer.Exit(2)
         name, entry, rest = super().resolve_command(ctx, args)
         if name is None or entry is None:
             return name, entry, rest

@@ -135,7 +135,7 @@ def temperature_command(
 @printing
 def detail_command(
     classes: Annotated[GaussianClasses, Flags(without=("covs",))],
-    options: Annotated[dict[str, Any], Flags(of=gaussian_detail, only=("temperature", "rtol", "seed"))],
+    options: Annotated[dict[str, Any], Flags(of=gaussian_detail, without=("cov", "priors", "max_draws"))],
 ) -> Report:
     """Errors by class, confusion matrix, top-k errors and slope of the Bayes classifier of Gaussian classes.
 

@@ -146,6 +146,7 @@ NONE = Inputs()
 Scored = Annotated[ConfusionConfig, Flags(only=("epochs", "seeds", "base", "split", "confidence"))]
 Banded = Annotated[ConfusionConfig, Flags(only=("edges", "of", "epochs", "seeds", "confidence", "seed"))]
 Selected = Annotated[ConfusionConfig, Flags(only=("split", "epochs", "seeds", "base"))]
+_ABLATED = ("target", "config", "rows", "name")
 Compared = Flags(only=("split", "of", "epochs", "confidence", "seed"))
 
 
@@ -264,10 +265,10 @@ def transfer(
 @parallel_options
 def ablate(
     predictions: Source,
-    config: Annotated[ConfusionConfig, Flags(only=("split", "of"))],
+    config: Annotated[ConfusionConfig, Flags(only=("split", "of"), without=("seeds",))],
     options: Annotated[
         dict[str, Any],
-        Flags(of=summaries.ablation_of, only=("fractions", "seeds"), names={"seeds": "--seed-counts"}),
+        Flags(of=summaries.ablation_of, without=_ABLATED, names={"seeds": "--seed-counts"}),
     ],
     target: Annotated[
         str | None,

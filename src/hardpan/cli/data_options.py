@@ -9,56 +9,55 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hardpan.cli.options import SETTING, parse_assignment
+
 if TYPE_CHECKING:
     from hardpan.data import Dataset
 
 DATA_HELP = "A dataset: name (digits, mnist, ...), file or folder."
-_OPTIONS = ("label", "features", "drop", "id", "split_column", "group", "class_names", "resize", "name")
-
-
-def _option(flag: str, text: str, metavar: str | None = "COLUMN") -> Any:
-    return typer.Option(flag, metavar=metavar, help=text, rich_help_panel="How DATA is read")
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", metavar="ROLE=NAME", help="Table: column with a role, such as split=part; can be repeated."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class DataFlags:
-    """How a dataset is read; a command gets these options by :func:`hardpan.cli.options.spread`."""
+    """How a dataset is read; a command gets these options by :func:`hardpan.cli.options.spread`.
 
-    label: Annotated[str | None, _option("--label", "Table: column with the labels.")] = None
-    features: Annotated[
-        list[str] | None,
-        _option("--features", "Table: use only these columns, separated by commas; can be repeated."),
-    ] = None
-    drop: Annotated[
-        list[str] | None, _option("--drop", "Table: ignore these columns, separated by commas; can be repeated.")
-    ] = None
-    id: Annotated[str | None, _option("--id", "Table: column with the ids of the examples.")] = None
-    split_column: Annotated[
-        str | None, _option("--split-column", "Table: column with the split (train, validation, test).")
-    ] = None
-    class_names: Annotated[
-        str | None,
-        _option(
-            "--class-names", "Class names, separated by commas, or a text file with one name per line.", "NAMES"
-        ),
-    ] = None
-    resize: Annotated[int | None, _option("--resize", "Images: resize to this width and height.", "PIXELS")] = None
-    name: Annotated[str | None, _option("--name", "Name of the dataset in the report.", "NAME")] = None
+    Attributes:
+        label: table: column with the labels.
+        id: table: column with the ids of the examples.
+        text: table: column with the texts.
+        group: table: column with groups; it is not used as a feature.
+        features: table: use only these columns.
+        drop: table: ignore these columns.
+        class_names: class names, or a text file with one name per line.
+        resize: images: resize to this width and height in pixels.
+        name: name of the dataset in the report.
+    """
+
+    label: str | None = None
+    id: str | None = None
+    text: str | None = None
+    group: str | None = None
+    column: Columns = None
+    features: Annotated[tuple[str, ...], SETTING] = ()
+    drop: Annotated[tuple[str, ...], SETTING] = ()
+    class_names: Annotated[tuple[str, ...], SETTING] = ()
+    resize: Annotated[int | None, SETTING] = None
+    name: Annotated[str | None, SETTING] = None
 
     def options(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
-        options: dict[str, Any] = {}
-        for name in _OPTIONS:
-            value = getattr(self, name, None)
-            if value is None:
-                continue
-            if name in ("features", "drop"):
-                value = tuple(column.strip() for text in value for column in text.split(","))
-            elif name == "class_names" and "," not in value and not Path(value).exists():
-                value = (value,)
-            if name == "split_column":
-                name, value = "columns", {"split": value}
-            options[name] = value
+        names = ("label", "id", "text", "group", "features", "drop", "class_names", "resize", "name")
+        options = {name: value for name in names if (value := getattr(self, name)) not in (None, ())}
+        if self.column:
+            options["columns"] = dict(parse_assignment("--column", text, "ROLE=NAME") for text in self.column)
+        if len(self.class_names) == 1 and Path(self.class_names[0]).exists():
+            options["class_names"] = self.class_names[0]
         return options
 
     def open(self, source: str, **more: Any) -> Dataset:
@@ -76,14 +75,5 @@ class DataFlags:
         return None if source is None else dataclasses.replace(self, name=None).apply(source)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedDataFlags(DataFlags):
-    """The same, and a column of groups."""
-
-    group: Annotated[str | None, _option("--group", "Table: column with groups; it is not used as a feature.")] = (
-        None
-    )
-
-
-DATA_FLAGS = DataFlags()
-GROUPED_DATA_FLAGS = GroupedDataFlags()
+GroupedDataFlags = DataFlags
+DATA_FLAGS = GROUPED_DATA_FLAGS = DataFlags()

@@ -1,8 +1,9 @@
-"""Options from dataclasses and functions: a command has one parameter for all of them.
+"""Options and settings of a command, from the fields of its Config or the arguments of a function.
 
-A Config needs nothing but its docstring: names, types and defaults of the options are those of the fields, and the
-help is what its ``Attributes`` say. The same goes for the arguments of a function and its ``Args``. A dataclass of
-options that only the command line has annotates its fields with ``typer.Option`` itself.
+A Config needs nothing but its docstring: names, types and defaults are those of the fields, the help is what its
+``Attributes`` say. The same goes for a function and its ``Args``. The fields that :class:`Flags` lists are options;
+``--set NAME=VALUE`` reaches every field, and ``--config FILE`` reads all of them from a saved config.json. Defaults
+give way to the file, the file to options and ``--set``.
 
 An error about a field or an argument names the option instead (:meth:`hardpan.errors.InputError.renamed`).
 """
@@ -10,39 +11,37 @@ An error about a field or an argument names the option instead (:meth:`hardpan.e
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
 import json
 import os
 import re
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 
-from hardpan import execution
-from hardpan.cli.common import (
-    Confidence,
-    JsonFlag,
-    OutFolder,
-    Seed,
-    check_out,
-    emit_report,
-    floats,
-    name_and_value,
-    whole_numbers,
-)
+from hardpan import arguments, execution, files
+from hardpan.cli.common import CommandOptions, JsonFlag, OutFolder, check_out, emit_report
 from hardpan.errors import InputError
 from hardpan.report.base import Report
 
 R = TypeVar("R")
 EMPTY = inspect.Parameter.empty
+SETTING = "a field that is no option, only a setting"
+_SET, _CONFIG = "set_", "config_"  # the parameters of --set and --config
+_OUTPUT = ("out", "json")  # say where a result goes, and are no settings
 
 
 # Fields that mean the same in every Config have one help text.
-_SHARED: Mapping[str, Any] = {"seed": Seed, "confidence": Confidence}
+_SHARED_HELP = {
+    "seed": "Random seed: the same seed gives the same result.",
+    "confidence": "Confidence level of the intervals, between 0 and 1.",
+    "budget": "Wall-clock time for training, such as 90s, 3m or 1h.",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,8 +53,8 @@ class Flags:
 
     Attributes:
         of: the function, where there is no Config.
-        only: these fields; all if empty.
-        without: not these.
+        only: these fields, and --set for the others; all if empty.
+        without: neither options nor settings, because the command itself sets them.
         names: options that are not called like their field, such as ``{"batch_size": "--batch"}``.
         defaults: defaults that are not those of the field.
         repeated: fields of several texts that may hold commas: the option is repeated for each.
@@ -71,17 +70,17 @@ class Flags:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Where:
-    """The options of :func:`hardpan.parallel`."""
+    """The options of :func:`hardpan.parallel`.
 
-    backend: Annotated[str, typer.Option("--backend", help="Where tasks run: threads, processes, dask or ray.")] = (
-        ""
-    )
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Number of parallel tasks (default: number of cores).")
-    ] = None
-    address: Annotated[
-        str, typer.Option("--address", help="Address of a cluster: tcp://host:8786 (Dask), host:6379 (Ray).")
-    ] = ""
+    Attributes:
+        backend: where tasks run: threads, processes, dask or ray.
+        workers: number of parallel tasks (default: number of cores).
+        address: address of a cluster: tcp://host:8786 (Dask), host:6379 (Ray).
+    """
+
+    backend: Annotated[str, SETTING] = ""
+    workers: int | None = None
+    address: Annotated[str, SETTING] = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,15 +101,15 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
         ... def show(name: str) -> Report:
         ...     raise NotImplementedError
         >>> list(inspect.signature(show).parameters)
-        ['name', 'out', 'json']
+        ['name', 'context', 'out', 'json']
     """
-    plain = spread(command)
+    plain = _unspread(command)
 
-    def run(*, out: Path | None, json: bool, **options: Any) -> None:
-        check_out(out)  # before any work is done
-        emit_report(plain(**options), json=json, out=out, options=options)
+    def run(*, output: Output, **values: Any) -> None:
+        check_out(output.out)  # before any work is done
+        emit_report(plain(**values), json=output.json, out=output.out, options=_flat(values))
 
-    return _extended(plain, run, _options(Output))
+    return spread(_with_parameter(run, plain, "output", Output))
 
 
 def printing(command: Callable[..., Report]) -> Callable[..., None]:
@@ -118,19 +117,19 @@ def printing(command: Callable[..., Report]) -> Callable[..., None]:
 
     Dataclass parameters become options too, as :func:`spread` makes them.
     """
-    plain = spread(command)
+    plain = _unspread(command)
 
-    def run(*, json: bool, **options: Any) -> None:
-        report = plain(**options)
-        emit_report(report, json=json)
+    def run(*, output: Output, **values: Any) -> None:
+        report = plain(**values)
+        emit_report(report, json=output.json)
         if getattr(report, "ok", True) is False:
             raise typer.Exit(2)
 
-    return _extended(plain, run, _options(Output, Flags(only=("json",))))
+    return spread(_with_parameter(run, plain, "output", Annotated[Output, Flags(without=("out",))]))
 
 
 def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
-    """A command with the options --backend, --workers and --address, which runs under that setting.
+    """A command with the option --workers and the settings backend and address, which runs under them.
 
     Dataclass parameters become options too, as :func:`spread` makes them.
 
@@ -139,24 +138,41 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
         ... def show(name: str) -> None:
         ...     print(name, execution.current())
         >>> list(inspect.signature(show).parameters)
-        ['name', 'backend', 'workers', 'address']
-        >>> show(name="scores", backend="dask", workers=2, address="")
+        ['name', 'context', 'workers', 'set_', 'config_']
+        >>> show(name="scores", workers="2", set_=["backend=dask"])
         scores Parallel(backend='dask', workers=2, address='')
     """
-    plain = spread(command)
+    plain = _unspread(command)
 
-    def run(*, backend: str, workers: int | None, address: str, **options: Any) -> R:
-        try:
-            with execution.parallel(backend, workers=workers, address=address):
-                return plain(**options)
-        except InputError as error:
-            raise error.renamed({name: f"--{name}" for name in ("backend", "address")}) from error.__cause__
+    def run(*, where: Where, **values: Any) -> R:
+        with execution.parallel(where.backend, workers=where.workers, address=where.address):
+            return plain(**values)
 
-    return _extended(plain, run, _options(Where))
+    return spread(_with_parameter(run, plain, "where", Where))
+
+
+def removed(app: typer.Typer, name: str, replacement: str) -> None:
+    """Keep the name of a command that was removed: it takes any arguments, says what replaces it, and exits with 2.
+
+    Args:
+        app: the group that had the command.
+        name: the command.
+        replacement: what to use now, such as ``hardpan testbed compare``.
+    """
+
+    @app.command(
+        name,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )
+    def refuse(context: typer.Context) -> None:
+        typer.echo(f"{context.command_path} was removed; use {replacement}", err=True)
+        raise typer.Exit(2)
 
 
 def spread(command: Callable[..., R]) -> Callable[..., R]:
-    """A command with every field of its dataclass parameters as an option of its own, and errors that name options.
+    """A command whose dataclass parameters are options and settings, and whose errors name options.
 
     Typer reads signatures, so there the fields replace the parameter; when the command is called, the dataclass is
     made of them again.
@@ -164,35 +180,272 @@ def spread(command: Callable[..., R]) -> Callable[..., R]:
     Example:
         >>> @spread
         ... def show(name: str, where: Where) -> None:
-        ...     print(name, where.backend, where.workers)
+        ...     print(name, where)
         >>> list(inspect.signature(show).parameters)
-        ['name', 'backend', 'workers', 'address']
-        >>> show(name="scores", backend="dask", workers=2, address="")
-        scores dask 2
+        ['name', 'context', 'workers', 'set_', 'config_']
+        >>> show(name="scores", workers="2", set_=["backend=dask"])
+        scores Where(backend='dask', workers=2, address='')
     """
-    groups: dict[str, tuple[Any, list[_Option]]] = {}
-    parameters: list[inspect.Parameter] = []
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        flags = next((item for item in get_args(hint)[1:] if isinstance(item, Flags)), Flags())
-        if flags.of is not None or dataclasses.is_dataclass(kind):
-            groups[name] = dict if flags.of is not None else kind, _options(kind, flags)
-            parameters += [option.parameter for option in groups[name][1]]
-        elif name != "return":
-            parameters.append(inspect.signature(command).parameters[name].replace(annotation=hint))
-    options_of = {option.strip("-").replace("-", "_"): option for option in map(option_name, parameters)}
-    options_of |= {item.name: option_name(item) for item in parameters}
+    table = _Table.of(command)
 
     @functools.wraps(command)
     def run(**values: Any) -> R:
+        context = values.pop("context", None)
         try:
-            for name, (kind, options) in groups.items():
-                values[name] = kind(**{item.name: item.read(values.pop(item.name)) for item in options})
-            return command(**values)
+            return command(**table.arguments(values, context))
         except InputError as error:
-            raise error.renamed(options_of) from error.__cause__
+            raise error.renamed(table.option_names) from error.__cause__
 
-    return _signed(run, parameters)
+    vars(run)["unspread"] = command
+    return _signed(run, table.parameters())
+
+
+def _unspread(command: Callable[..., R]) -> Callable[..., R]:
+    return getattr(command, "unspread", command)
+
+
+def _with_parameter(
+    run: Callable[..., R], plain: Callable[..., Any], name: str, annotation: Any
+) -> Callable[..., R]:
+    """``run`` under the name of ``plain``, with its parameters and one more."""
+    added = _parameter(name, EMPTY, annotation)
+    return _signed(functools.wraps(plain)(run), [*_parameters(plain), added])
+
+
+def _signed(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:
+    required = [item for item in parameters if item.default is EMPTY]
+    optional = [item for item in parameters if item.default is not EMPTY]
+    vars(command)["__signature__"] = inspect.Signature([*required, *optional])
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+def _parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, with types instead of the texts that annotations are."""
+    hints = get_type_hints(command, include_extras=True)
+    parameters = inspect.signature(command).parameters.values()
+    return [_parameter(item.name, item.default, hints[item.name]) for item in parameters]
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a command, those of its dataclasses and of functions it calls one by one."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(value):
+            flat |= {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+        elif isinstance(value, dict):
+            flat |= value
+        else:
+            flat[name] = value
+    return flat
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Setting:
+    """A field, or an argument, that the command line can set.
+
+    Attributes:
+        name: of the field.
+        hint: its type.
+        default: its value if nothing sets it.
+        option: how people write it, such as ``--seed``; ``--set seed`` where it is no option.
+        help: what its docstring says.
+        repeated: whether it takes several texts as they are.
+        native: the parameter, where an annotation of Typer's makes the option.
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    option: str
+    help: str = ""
+    repeated: bool = False
+    native: inspect.Parameter | None = None
+
+    @property
+    def is_option(self) -> bool:
+        return not self.option.startswith("--set ")
+
+    def read(self, value: Any) -> Any:
+        """The value of a field, from what Typer made of the option."""
+        if self.native is not None or isinstance(value, bool):
+            return value
+        return self.parse([value] if isinstance(value, str) else value, self.option)
+
+    def parse(self, texts: Sequence[str], option: str) -> Any:
+        """The value of a field, from the texts after an option, or after --set."""
+        if self.name == "budget":
+            return arguments.seconds(option, texts[-1])
+        value = parse_texts(option, self.hint, texts, repeated=self.repeated)
+        return arguments.whole_number(option, value) if self.name == "seed" and value is not None else value
+
+    def parameter(self) -> inspect.Parameter:
+        """What Typer makes an option of: a text, several texts, or a switch."""
+        if self.native is not None:
+            return self.native
+        kinds, name, text, metavar = _kinds(self.hint), self.option, self.help, None
+        default: Any = _default_text(self) or None
+        shown: Any = True
+        if kinds[0] is bool:
+            hint: Any = bool
+            default = self.default
+            name += f"/--no-{name.removeprefix('--')}" if default is True else ""
+        else:
+            hint = list[str] if self.repeated or _is_several(kinds) else str
+            metavar = _metavar(name, kinds, self.repeated)
+            text = f"{text.rstrip('.')}; can be repeated." if self.repeated else text
+            if hint is not str:
+                default, shown = None, default or False
+        option = typer.Option(name, help=text, metavar=metavar, show_default=shown)
+        if self.default is EMPTY:
+            return _parameter(self.name, EMPTY, Annotated[hint, option])
+        return _parameter(self.name, default, Annotated[hint | None, option])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Table:
+    """All settings of a command.
+
+    Attributes:
+        own: parameters of the command itself.
+        groups: for each dataclass or function, what makes it and its settings.
+        fixed: fields that the command itself sets.
+    """
+
+    own: list[inspect.Parameter]
+    groups: dict[str, tuple[Callable[..., Any], list[_Setting]]]
+    fixed: set[str]
+
+    @classmethod
+    def of(cls, command: Callable[..., Any]) -> _Table:
+        own, groups, fixed = [], {}, set()
+        for item in _parameters(command):
+            kind, *extras = (
+                get_args(item.annotation) if get_origin(item.annotation) is Annotated else [item.annotation]
+            )
+            flags = next((extra for extra in extras if isinstance(extra, Flags)), Flags())
+            if flags.of is not None or dataclasses.is_dataclass(kind):
+                fixed |= set(flags.without)
+                groups[item.name] = (dict if flags.of is not None else kind), _settings(kind, flags)
+            else:
+                own.append(item)
+        return cls(own, groups, fixed)
+
+    def fields(self) -> Iterator[_Setting]:
+        """The settings of all groups."""
+        for _, settings in self.groups.values():
+            yield from settings
+
+    @property
+    def by_name(self) -> dict[str, _Setting]:
+        """What --set and --config can set: fields, and the command's own options."""
+        own = [_native(item) for item in self.own if _is_option(item)]
+        usable = [item for item in (*own, *self.fields()) if item.option[0] == "-" and item.name not in _OUTPUT]
+        # Of a name that two groups have, the option decides how it is written.
+        return {item.name: item for item in sorted(usable, key=lambda item: item.is_option)}
+
+    @property
+    def option_names(self) -> dict[str, str]:
+        """How people write each name of a parameter or field."""
+        own = {item.name: option_name(item) for item in self.own}
+        names = own | {item.name: item.option for item in (*self.fields(), *self.by_name.values())}
+        return {name.strip("-").replace("-", "_"): name for name in names.values() if name[:2] == "--"} | names
+
+    def parameters(self) -> list[inspect.Parameter]:
+        """The signature that Typer reads."""
+        options = [item.parameter() for item in self.fields() if item.is_option]
+        context = [_parameter("context", None, typer.Context)]
+        if any(item.annotation is typer.Context for item in self.own):
+            context = []
+        if not any(item.name not in _OUTPUT for item in self.fields()):
+            return [*self.own, *context, *options]
+        names = sorted(item.name for item in self.by_name.values() if not item.is_option)
+        listed = f"Another setting: {', '.join(names)}" if names else "A setting by its name"
+        set_option = typer.Option(
+            "--set", metavar="NAME=VALUE", help=f"{listed}; can be repeated.", autocompletion=self._complete
+        )
+        config_option = typer.Option("--config", metavar="FILE", help="Settings of a saved config.json.")
+        return [
+            *self.own,
+            *context,
+            *options,
+            _parameter(_SET, None, Annotated[list[str] | None, set_option]),
+            _parameter(_CONFIG, None, Annotated[Path | None, config_option]),
+        ]
+
+    def _complete(self, incomplete: str) -> list[tuple[str, str]]:
+        names = sorted(self.by_name.items())
+        return [(f"{name}=", item.help) for name, item in names if name.startswith(incomplete)]
+
+    def arguments(self, values: dict[str, Any], context: Any) -> dict[str, Any]:
+        """The arguments of the command, from what Typer read."""
+        texts, path = values.pop(_SET, None) or (), values.pop(_CONFIG, None)
+        context = next((values[item.name] for item in self.own if item.annotation is typer.Context), context)
+        typed = {name for name, value in values.items() if _is_typed(context, name, value)}
+        changed = {} if path is None else self._saved(path)
+        changed |= {item.name: item.read(values[item.name]) for item in self.fields() if item.name in typed}
+        changed |= {item.name: values[item.name] for item in self.own if item.name in typed}
+        changed |= self._set(texts, typed)
+        result = {item.name: changed.get(item.name, values.get(item.name, item.default)) for item in self.own}
+        for name, (make, fields) in self.groups.items():
+            result[name] = make(**{item.name: changed.get(item.name, item.default) for item in fields})
+        if context is not None:
+            context.params = {name: value for name, value in _flat(result).items() if value is not context}
+        return result
+
+    def _set(self, items: Sequence[str], typed: Collection[str]) -> dict[str, Any]:
+        """The values of --set."""
+        settings = self.by_name
+        texts: dict[str, list[str]] = {}
+        for item in items:
+            name, text = parse_assignment("--set", item, "NAME=VALUE")
+            name = name.replace("-", "_")
+            if name not in settings:
+                near = difflib.get_close_matches(name, settings, n=3, cutoff=0.5)
+                expected = f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(sorted(settings))}"
+                raise InputError(f"has no setting {name!r}; {expected}", argument="--set")
+            if name in typed:
+                raise InputError(
+                    "set the same; give one of them", argument=(settings[name].option, f"--set {name}")
+                )
+            texts.setdefault(name, []).append(text)
+        return {name: settings[name].parse(values, f"--set {name}") for name, values in texts.items()}
+
+    def _saved(self, path: Path) -> dict[str, Any]:
+        """The values of --config; arguments and where a result goes are left to the command line."""
+        saved, settings = saved_settings(path), self.by_name
+        others = self.fixed.union(_OUTPUT, (item.name for item in self.own))
+        for name in sorted(saved.keys() - settings.keys() - others):
+            raise InputError(f"{path}: has {name!r}, which is no setting of this command", argument="--config")
+        return {
+            name: settings[name].parse([value], "--config") if isinstance(value, str) else value
+            for name, value in saved.items()
+            if name in settings
+        }
+
+
+def saved_settings(path: Path) -> dict[str, Any]:
+    """The settings in a config.json, or in the report.json of a result that has them."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        inner = data["config"] if isinstance(data.get("config"), dict) else data
+        if "kind" not in inner:
+            raise ValueError("it has no kind")
+    except (OSError, ValueError, AttributeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: is no settings that hardpan saved ({reason})", argument="--config") from error
+    config = files.from_json(inner, path.parent)
+    if isinstance(config, CommandOptions):
+        return dict(config.options)
+    return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
+
+
+def _annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The type, and what ``Annotated`` adds to it."""
+    if get_origin(annotation) is not Annotated:
+        return annotation, ()
+    kind, *extras = get_args(annotation)
+    return kind, tuple(extras)
 
 
 def option_name(parameter: inspect.Parameter) -> str:
@@ -205,44 +458,47 @@ def option_name(parameter: inspect.Parameter) -> str:
         declared = next((name for name in names if isinstance(name, str) and name.startswith("-")), "")
         if declared:
             return declared.partition("/")[0]
-    return "--" + parameter.name.replace("_", "-")
+    return _flag(parameter.name)
 
 
-def _extended(plain: Callable[..., Any], run: Callable[..., R], options: list[_Option]) -> Callable[..., R]:
-    """``run`` under the name of ``plain``, with its parameters and further options."""
-    parameters = list(inspect.signature(plain).parameters.values())
-    return _signed(functools.wraps(plain)(run), parameters + [option.parameter for option in options])
+def _is_option(parameter: inspect.Parameter) -> bool:
+    return option_name(parameter).startswith("-") and parameter.annotation is not typer.Context
 
 
-def _signed(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:
-    required = [item for item in parameters if item.default is EMPTY]
-    optional = [item for item in parameters if item.default is not EMPTY]
-    vars(command)["__signature__"] = inspect.Signature([*required, *optional])
-    command.__annotations__ = {item.name: item.annotation for item in parameters}
-    return command
+def _is_typed(context: Any, name: str, value: Any) -> bool:
+    """Whether people typed an option; without Typer, whether it has a value."""
+    if context is None:
+        return value is not None
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Option:
-    """A parameter that Typer understands, and what makes the field's value of the option's."""
-
-    parameter: inspect.Parameter
-    read: Callable[[Any], Any]
-
-    @property
-    def name(self) -> str:
-        return self.parameter.name
-
-
-def _options(kind: Any, flags: Flags | None = None) -> list[_Option]:
-    flags = flags or Flags()
-    listed = _fields(kind) if flags.of is None else _arguments(flags.of, flags.only)
+def _settings(kind: Any, flags: Flags) -> list[_Setting]:
+    """The fields of a dataclass, or the arguments of a function, that can be set."""
+    fields = _fields(kind) if flags.of is None else _arguments(flags.of, flags.only)
     helps = attribute_help(kind if flags.of is None else flags.of)
-    return [
-        _option(item, helps.get(item.name, ""), flags)
-        for item in listed
-        if item.name not in flags.without and (not flags.only or item.name in flags.only)
-    ]
+    results = []
+    for item in fields:
+        hint, extras = _annotated(item.annotation)
+        default = flags.defaults.get(item.name, item.default)
+        is_option = SETTING not in extras and (not flags.only or item.name in flags.only)
+        if item.name in flags.without or (default is EMPTY and not is_option):
+            continue
+        if any(isinstance(extra, typer.models.ParameterInfo) for extra in extras):
+            results.append(_native(_parameter(item.name, default, item.annotation)))
+            continue
+        option = flags.names.get(item.name, _flag(item.name)) if is_option else f"--set {item.name}"
+        text = _SHARED_HELP.get(item.name) or helps.get(item.name, "")
+        results.append(_Setting(item.name, hint, default, option, text, item.name in flags.repeated))
+    return results
+
+
+def _native(parameter: inspect.Parameter) -> _Setting:
+    """A parameter that an annotation of Typer's makes an option of."""
+    hint = (
+        get_args(parameter.annotation)[0] if get_origin(parameter.annotation) is Annotated else parameter.annotation
+    )
+    return _Setting(parameter.name, hint, parameter.default, option_name(parameter), native=parameter)
 
 
 def _fields(kind: Any) -> list[inspect.Parameter]:
@@ -256,7 +512,7 @@ def _fields(kind: Any) -> list[inspect.Parameter]:
 
 
 def _arguments(function: Callable[..., Any], only: Sequence[str]) -> list[inspect.Parameter]:
-    """The arguments that can be options, with types instead of the texts that annotations are."""
+    """The arguments that can be set, with types instead of the texts that annotations are."""
     results = []
     for item in inspect.signature(function).parameters.values():
         named = item.default is not EMPTY or item.kind is inspect.Parameter.KEYWORD_ONLY or item.name in only
@@ -268,57 +524,8 @@ def _arguments(function: Callable[..., Any], only: Sequence[str]) -> list[inspec
     return results
 
 
-def _plain(hint: Any) -> Any:
-    """A type that Typer understands: of several, a path or a text; a text for a few texts.
-
-    Example:
-        >>> _plain(str | os.PathLike[str] | None) == Path | None, _plain(Literal["a", "b"]), _plain(float | None)
-        (True, <class 'str'>, float | None)
-    """
-    if get_origin(hint) is Literal:
-        return str  # the Config refuses other texts, with its own message
-    if get_origin(hint) not in (Union, types.UnionType):
-        return hint
-    kinds = [item for item in get_args(hint) if item is not type(None)]
-    if any(item is Path or get_origin(item) is os.PathLike for item in kinds):
-        kind: Any = Path
-    else:
-        kind = kinds[0] if len(kinds) == 1 else str
-    return kind | None if type(None) in get_args(hint) and get_origin(kind) is None else kind
-
-
-def _option(item: inspect.Parameter, text: str, flags: Flags) -> _Option:
-    default, hint = flags.defaults.get(item.name, item.default), item.annotation
-    if get_origin(hint) is not Annotated and item.name in _SHARED:
-        hint = _SHARED[item.name]
-    if get_origin(hint) is Annotated:
-        return _Option(_parameter(item.name, default, hint), _unchanged)
-    hint = _plain(hint)
-    name = flags.names.get(item.name, _flag(item.name))
-    if hint is bool and default:
-        name = f"{name}/--no-{name.removeprefix('--')}"
-    if get_origin(hint) not in (tuple, Sequence, Mapping):
-        short: Any = f"{default:.3g}" if isinstance(default, float) and len(repr(default)) > 8 else True
-        option = typer.Option(name, help=text, show_default=short)
-        return _Option(_parameter(item.name, default, Annotated[hint, option]), _unchanged)
-    read, metavar = _reader(name, hint, item.name in flags.repeated)
-    if item.name in flags.repeated:
-        text = f"{text.rstrip('.')}; can be repeated."
-    values = default or ()
-    example: Any = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values) or False
-    option = typer.Option(name, help=text, metavar=metavar, show_default=example)
-    return _Option(
-        _parameter(item.name, None, Annotated[list[str] | None, option]),
-        lambda texts: read(texts) if texts else default,
-    )
-
-
 def _flag(name: str) -> str:
     return "--" + name.strip("_").replace("_", "-")
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
@@ -326,29 +533,165 @@ def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _reader(name: str, hint: Any, repeated: bool) -> tuple[Callable[[list[str]], Any], str | None]:
-    """What makes a tuple or mapping of the texts of an option, and how the help writes such a text."""
-    if get_origin(hint) is Mapping:
-        return functools.partial(named_values, name), "NAME=VALUE"
+def _kinds(hint: Any) -> list[Any]:
+    """The types that a value may have, None last and text before it, because text can be anything."""
+    kinds = list(get_args(hint)) if get_origin(hint) in (Union, types.UnionType) else [hint]
+    return sorted(kinds, key=lambda kind: (kind is type(None), kind is str))
+
+
+def _is_several(kinds: Sequence[Any]) -> bool:
+    return any(get_origin(kind) in (tuple, list, Sequence, Mapping) for kind in kinds)
+
+
+def _metavar(option: str, kinds: Sequence[Any], repeated: bool) -> str:
+    """How the help writes the text of an option."""
     if repeated:
-        return tuple, name.strip("-").upper()
-    kind = get_args(hint)[0]
+        return option.strip("-").upper()
+    several = next((kind for kind in kinds if get_origin(kind) in (tuple, list, Sequence)), None)
+    if several is not None:
+        return "A,B,..." if get_args(several)[0] is str else "1,2,..."
+    if get_origin(kinds[0]) is Mapping:
+        return "NAME=VALUE"
+    return {int: "INTEGER", float: "FLOAT", Path: "PATH"}.get(kinds[0], "TEXT")
+
+
+def _default_text(setting: _Setting) -> str:
+    """A default as the help shows it; empty for None and nothing."""
+    value = setting.default
+    if value is EMPTY or value is None or value is False or value == "" or value == () or value == {}:
+        return ""
+    if setting.name == "budget" and value >= 60:
+        return f"{value / 60:g}m"
+    if isinstance(value, (tuple, list)):
+        return ",".join(f"{item:g}" if isinstance(item, float) else str(item) for item in value)
+    return f"{value:.3g}" if isinstance(value, float) and len(repr(value)) > 8 else str(value)
+
+
+def parse_texts(option: str, hint: Any, texts: Sequence[str], *, repeated: bool = False) -> Any:
+    """The value of a type that people wrote as one text, or as several by repeating the option.
+
+    Several values have commas between them, or are texts of their own if ``repeated``; "none" is no value.
+
+    Example:
+        >>> parse_texts("--sizes", tuple[int, ...], ["500, 2000"]), parse_texts("--rate", float | None, ["none"])
+        ((500, 2000), None)
+        >>> parse_texts("--set balanced", bool, ["yes"])
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: --set balanced must be true or false; got 'yes'
+    """
+    kinds = _kinds(hint)
+    if type(None) in kinds and [text.strip().lower() for text in texts] == ["none"]:
+        return None
+    for kind in kinds:
+        if get_origin(kind) is Mapping:
+            return parse_assignments(option, texts)
+        if get_origin(kind) in (tuple, list, Sequence):
+            words = texts if repeated else [word.strip() for text in texts for word in text.split(",")]
+            element = get_args(kind)[0]
+            if words == ["none"] or (element is str and not repeated):
+                words = [word for word in words if word not in ("", "none")]
+            try:
+                return tuple(_parse_text(element, word) for word in words)
+            except ValueError:
+                if str not in kinds:
+                    raise InputError(
+                        f"must be {_described(hint)}; got {','.join(texts)!r}", argument=option
+                    ) from None
+    if len(texts) > 1:
+        raise InputError(f"must be given once; got {' and '.join(texts)}", argument=option)
+    for kind in kinds:
+        try:
+            return _parse_text(kind, texts[0])
+        except ValueError:
+            continue
+    raise InputError(f"must be {_described(hint)}; got {texts[0]!r}", argument=option)
+
+
+def _parse_text(kind: Any, text: str) -> Any:
+    """A text as a value of one type; ValueError if it is none."""
+    if kind is bool:
+        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else int("")
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise ValueError(text)
+        return text
+    if kind in (int, float):
+        return kind(text)
+    if kind is type(None):
+        raise ValueError(text)
     if kind is str:
-        return words, "A,B,..."
-    parse = floats if kind is float else whole_numbers
-    return lambda texts: parse(name, ",".join(texts)), "1,2,..."
+        return text
+    if kind is Path or get_origin(kind) is os.PathLike:
+        return Path(text)
+    return parse_json(text)
+
+
+def _described(hint: Any) -> str:
+    """What a text should be, in an error message."""
+    words = []
+    for kind in _kinds(hint):
+        if get_origin(kind) in (tuple, list, Sequence):
+            whole = get_args(kind)[0] is int
+            words.append("whole numbers, such as 500,2000" if whole else "numbers, such as 0.2,1,3")
+        elif get_origin(kind) is Literal:
+            words.append(f"one of {', '.join(map(str, get_args(kind)))}")
+        else:
+            names = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
+            words.append(names.get(kind, "text"))
+    return " or ".join(words)
+
+
+def parse_json(text: str) -> Any:
+    """JSON where a text is JSON, else the text.
+
+    Example:
+        >>> parse_json("7"), parse_json("small")
+        (7, 'small')
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parse_assignment(option: str, text: str, example: str) -> tuple[str, str]:
+    """A text NAME=VALUE as name and value.
+
+    Example:
+        >>> parse_assignment("--frequency", "top=0.73", "NAME=0.73")
+        ('top', '0.73')
+    """
+    name, _, value = text.partition("=")
+    if not name.strip() or not value:
+        raise InputError(f"must be like {example}; got {text!r}", argument=option)
+    return name.strip(), value
+
+
+def parse_assignments(option: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Several texts NAME=VALUE; values are JSON where they can be, else text.
+
+    Example:
+        >>> parse_assignments("--option", ["width=7", "stem=small"])
+        {'width': 7, 'stem': 'small'}
+    """
+    return {
+        name: parse_json(value) for name, value in (parse_assignment(option, text, "width=64") for text in texts)
+    }
 
 
 def attribute_help(kind: Any) -> dict[str, str]:
     """The help of each option: what a docstring says of the fields of a dataclass or the arguments of a function.
 
     Example:
-        >>> attribute_help(Flags)["only"]
-        'These fields; all if empty.'
+        >>> attribute_help(Flags)["without"]
+        'Neither options nor settings, because the command itself sets them.'
     """
-    sections = re.split(r"(?m)^(?:Attributes|Args):\n", inspect.cleandoc(kind.__doc__ or ""))
-    entries = re.findall(r"(?m)^ {4}(\w+): (.+(?:\n {8}.+)*)", "".join(sections[1:]))
-    return {name: _sentence(text, {name for name, _ in entries}) for name, text in entries}
+    entries: dict[str, str] = {}
+    for item in reversed(inspect.getmro(kind)) if isinstance(kind, type) else [kind]:
+        sections = re.split(r"(?m)^(?:Attributes|Args):\n", inspect.cleandoc(item.__doc__ or ""))
+        entries |= re.findall(r"(?m)^ {4}(\w+): (.+(?:\n {8}.+)*)", "".join(sections[1:]))
+    return {name: _sentence(text, entries) for name, text in entries.items()}
 
 
 def _sentence(text: str, fields: Collection[str]) -> str:
@@ -362,31 +705,3 @@ def _sentence(text: str, fields: Collection[str]) -> str:
         r":\w+:`[~.]?([^`]*)`|``([^`]*)``|\"([^\"]*)\"", lambda match: "".join(filter(None, match.groups())), joined
     )
     return plain if joined[0] in '`"λ' else plain[:1].upper() + plain[1:]
-
-
-def words(texts: Sequence[str]) -> tuple[str, ...]:
-    """Names with commas between them, of an option that may be repeated; "none" for no name.
-
-    Example:
-        >>> words(["tree, gaussian", "votes"]), words(["none"])
-        (('tree', 'gaussian', 'votes'), ())
-    """
-    names = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
-    return () if names == ("none",) else names
-
-
-def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
-    """Read NAME=VALUE settings; values are JSON where they can be, else text.
-
-    Example:
-        >>> named_values("--option", ["width=7", "stem=small"])
-        {'width': 7, 'stem': 'small'}
-    """
-    results: dict[str, Any] = {}
-    for item in items or ():
-        name, value = name_and_value(option, item, "width=64")
-        try:
-            results[name] = json.loads(value)
-        except ValueError:
-            results[name] = value
-    return results

@@ -109,7 +109,7 @@ def fit(
 def pairs(
     scores: Sources,
     options: Annotated[
-        dict[str, Any], Flags(of=testbed.pairs, without=("new", "resamples"), names={"test_set": "--set"})
+        dict[str, Any], Flags(of=testbed.pairs, without=("new", "resamples"), names={"test_set": "--test-set"})
     ],
     reading: Reading,
 ) -> Report:

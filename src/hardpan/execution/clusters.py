@@ -181,7 +181,7 @@ def _join_ray(ray: Any, stack: ExitStack, job: Job) -> None:
     if not job.address and not ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback:
         raise InputError(
             f"'ray' without an address: Ray {ray.__version__} listens beyond loopback here; "
-            "use --backend processes, or start a cluster with `ray start --head` and pass its address",
+            "use the back end processes, or start a cluster with `ray start --head` and pass its address",
             argument="backend",
         )
 
