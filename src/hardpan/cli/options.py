@@ -33,6 +33,7 @@ R = TypeVar("R")
 EMPTY = inspect.Parameter.empty
 SETTING = "a field that is no option, only a setting"
 _SET, _CONFIG = "set_", "config_"  # the parameters of --set and --config
+_SEVERAL = (tuple, list, Sequence)
 _OUTPUT = ("out", "json")  # say where a result goes, and are no settings
 
 
@@ -283,16 +284,16 @@ class _Setting:
         """What Typer makes an option of: a text, several texts, or a switch."""
         if self.native is not None:
             return self.native
-        kinds, name, text, metavar = _kinds(self.hint), self.option, self.help, None
+        kind, name, text, metavar = _kinds(self.hint)[0], self.option, self.help, None
         default: Any = _default_text(self) or None
         shown: Any = True
-        if kinds[0] is bool:
+        if kind is bool:
             hint: Any = bool
             default = self.default
             name += f"/--no-{name.removeprefix('--')}" if default is True else ""
         else:
-            hint = list[str] if self.repeated or _is_several(kinds) else str
-            metavar = _metavar(name, kinds, self.repeated)
+            hint = list[str] if get_origin(kind) in (*_SEVERAL, Mapping) else str
+            metavar = _metavar(name, kind, self.repeated)
             text = f"{text.rstrip('.')}; can be repeated." if self.repeated else text
             if hint is not str:
                 default, shown = None, default or False
@@ -534,25 +535,28 @@ def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
 
 
 def _kinds(hint: Any) -> list[Any]:
-    """The types that a value may have, None last and text before it, because text can be anything."""
-    kinds = list(get_args(hint)) if get_origin(hint) in (Union, types.UnionType) else [hint]
-    return sorted(kinds, key=lambda kind: (kind is type(None), kind is str))
+    """The type that a text is read as, and None if it may be; of several types a path or the text itself.
+
+    Example:
+        >>> _kinds(str | os.PathLike[str] | None), _kinds(str | Sequence[str]), _kinds(float)
+        ([<class 'pathlib.Path'>, <class 'NoneType'>], [<class 'str'>], [<class 'float'>])
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    others = [kind for kind in kinds if kind is not type(None)]
+    if any(kind is Path or get_origin(kind) is os.PathLike for kind in others):
+        others = [Path]
+    return (others if len(others) == 1 else [str]) + [type(None)] * (type(None) in kinds)
 
 
-def _is_several(kinds: Sequence[Any]) -> bool:
-    return any(get_origin(kind) in (tuple, list, Sequence, Mapping) for kind in kinds)
-
-
-def _metavar(option: str, kinds: Sequence[Any], repeated: bool) -> str:
+def _metavar(option: str, kind: Any, repeated: bool) -> str:
     """How the help writes the text of an option."""
     if repeated:
         return option.strip("-").upper()
-    several = next((kind for kind in kinds if get_origin(kind) in (tuple, list, Sequence)), None)
-    if several is not None:
-        return "A,B,..." if get_args(several)[0] is str else "1,2,..."
-    if get_origin(kinds[0]) is Mapping:
+    if get_origin(kind) in _SEVERAL:
+        return "A,B,..." if get_args(kind)[0] is str else "1,2,..."
+    if get_origin(kind) is Mapping:
         return "NAME=VALUE"
-    return {int: "INTEGER", float: "FLOAT", Path: "PATH"}.get(kinds[0], "TEXT")
+    return {int: "INTEGER", float: "FLOAT", Path: "PATH"}.get(kind, "TEXT")
 
 
 def _default_text(setting: _Setting) -> str:
@@ -580,66 +584,47 @@ def parse_texts(option: str, hint: Any, texts: Sequence[str], *, repeated: bool 
             ...
         hardpan.errors.InputError: --set balanced must be true or false; got 'yes'
     """
-    kinds = _kinds(hint)
-    if type(None) in kinds and [text.strip().lower() for text in texts] == ["none"]:
+    kind, *none = _kinds(hint)
+    if none and [text.strip().lower() for text in texts] == ["none"]:
         return None
-    for kind in kinds:
-        if get_origin(kind) is Mapping:
-            return parse_assignments(option, texts)
-        if get_origin(kind) in (tuple, list, Sequence):
+    if get_origin(kind) is Mapping:
+        return parse_assignments(option, texts)
+    try:
+        if get_origin(kind) in _SEVERAL:
             words = texts if repeated else [word.strip() for text in texts for word in text.split(",")]
             element = get_args(kind)[0]
             if words == ["none"] or (element is str and not repeated):
                 words = [word for word in words if word not in ("", "none")]
-            try:
-                return tuple(_parse_text(element, word) for word in words)
-            except ValueError:
-                if str not in kinds:
-                    raise InputError(
-                        f"must be {_described(hint)}; got {','.join(texts)!r}", argument=option
-                    ) from None
-    if len(texts) > 1:
-        raise InputError(f"must be given once; got {' and '.join(texts)}", argument=option)
-    for kind in kinds:
-        try:
-            return _parse_text(kind, texts[0])
-        except ValueError:
-            continue
-    raise InputError(f"must be {_described(hint)}; got {texts[0]!r}", argument=option)
+            return tuple(_parse_text(element, word) for word in words)
+        if len(texts) > 1:
+            raise InputError(f"must be given once; got {' and '.join(texts)}", argument=option)
+        return _parse_text(kind, texts[0])
+    except KeyError:
+        expected = _described(kind) + (" or none" if none else "")
+        raise InputError(f"must be {expected}; got {','.join(texts)!r}", argument=option) from None
 
 
 def _parse_text(kind: Any, text: str) -> Any:
-    """A text as a value of one type; ValueError if it is none."""
+    """A text as a value of one type; KeyError if it is none."""
     if kind is bool:
-        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else int("")
+        return {"true": True, "false": False}[text.lower()]
     if get_origin(kind) is Literal:
-        if text not in get_args(kind):
-            raise ValueError(text)
-        return text
+        return {str(value): value for value in get_args(kind)}[text]
     if kind in (int, float):
-        return kind(text)
-    if kind is type(None):
-        raise ValueError(text)
-    if kind is str:
-        return text
-    if kind is Path or get_origin(kind) is os.PathLike:
-        return Path(text)
-    return parse_json(text)
+        try:
+            return kind(text)
+        except ValueError:
+            raise KeyError(text) from None
+    return kind(text) if kind in (str, Path) else parse_json(text)
 
 
-def _described(hint: Any) -> str:
+def _described(kind: Any) -> str:
     """What a text should be, in an error message."""
-    words = []
-    for kind in _kinds(hint):
-        if get_origin(kind) in (tuple, list, Sequence):
-            whole = get_args(kind)[0] is int
-            words.append("whole numbers, such as 500,2000" if whole else "numbers, such as 0.2,1,3")
-        elif get_origin(kind) is Literal:
-            words.append(f"one of {', '.join(map(str, get_args(kind)))}")
-        else:
-            names = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
-            words.append(names.get(kind, "text"))
-    return " or ".join(words)
+    if get_origin(kind) in _SEVERAL:
+        return "whole numbers, such as 500,2000" if get_args(kind)[0] is int else "numbers, such as 0.2,1,3"
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
 
 
 def parse_json(text: str) -> Any:
