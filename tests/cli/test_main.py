@@ -70,7 +70,7 @@ def test_every_command_gives_an_example_of_itself(name):
             ("audit", "absent.npz"),
             "hardpan: dataset 'absent.npz': ",
         ),
-        (("floor", "bench", "--markdown", "x" * 300), "hardpan: xxx"),
+        (("browse", "x" * 300), "hardpan: xxx"),
     ],
 )
 def test_bad_usage_is_one_sentence_and_exit_2(capsys, arguments, sentence):

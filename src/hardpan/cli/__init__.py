@@ -46,7 +46,10 @@ COMMANDS = {
 }
 
 # Groups, and commands that have become arguments of another one: what to use instead.
-REMOVED: dict[str, str] = {}
+REMOVED = {
+    "floor estimate": "hardpan floor DATA",
+    "floor bench": "make bench TOPIC=floor in a checkout",
+}
 
 # Commands that resume when the same command line is run again; some only with --out.
 RESUMABLE: tuple[str, ...] = (
