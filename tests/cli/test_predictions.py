@@ -41,11 +41,11 @@ def test_the_whole_way(files, hardpan):
     said = hardpan("import", files / "probs.npy", *beside, "--out", run).out
     assert "50 examples × 4 classes, 3 seeds (0–2), 2 epochs (0, 1)" in said
     assert "probabilities (detected" in said
-    information = json.loads(hardpan("info", run, "--json").out)
+    information = json.loads(hardpan("check", run, "--json").out)
     assert information["seeds"] == [0, 1, 2]
     assert information["class_names"] == ["cat", "dog", "emu", "fox"]
-    assert "3 seeds (0–2)" in hardpan("info", run).out
-    assert json.loads(hardpan("verify", run, "--json").out)["ok"]
+    assert "0, 1, 2" in hardpan("check", run).out
+    assert json.loads(hardpan("check", run, "--json").out)["ok"]
     hardpan("export", run, files / "out.parquet", "--seeds", "1", "--epochs", "0,1")
     hardpan("import", files / "out.parquet", "--out", files / "other", "--seeds", "9")
     merged = hardpan("merge", run, files / "other", "--out", files / "all", "--json")
@@ -59,12 +59,12 @@ def test_damage_is_named_and_gives_exit_code_2(files, hardpan):
     hardpan("import", files / "probs.npy", "--out", files / "run")
     shard = files / "run/probabilities/2/1/c/0/0"
     shard.write_bytes(shard.read_bytes()[:50])
-    done = hardpan("verify", files / "run", code=2)
+    done = hardpan("check", files / "run", code=2)
     assert "truncated" in done.out
     assert "probabilities/2/1/c/0/0" in done.out
     assert "NOT verified" in done.out
-    hardpan("verify", files / "run", "--drop", code=2)
-    assert "verified" in hardpan("verify", files / "run").out
+    hardpan("check", files / "run", "--drop", code=2)
+    assert "verified" in hardpan("check", files / "run").out
 
 
 def test_logits_said_and_rows_refused(files, hardpan):
@@ -79,8 +79,7 @@ def test_logits_said_and_rows_refused(files, hardpan):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("info", "nowhere"), "nowhere"),
-        (("verify", "nowhere"), "nowhere"),
+        (("check", "nowhere"), "nowhere"),
         (("import", "none.npy", "--out", "x"), "none.npy"),
         (("import", "none.txt", "--out", "x"), "none.txt"),
         (("merge", "nowhere", "--out", "x"), "two or more"),
@@ -125,7 +124,7 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path, hardpan, monkeypatch, a
 
 
 def test_every_command_has_help_with_an_example(hardpan):
-    for command in ("import", "verify", "info", "merge", "export"):
+    for command in ("import", "check", "merge", "export"):
         assert "Example: hardpan predictions " + command in hardpan(command, "--help").out
 
 
@@ -138,7 +137,7 @@ def test_a_subset_is_exported_and_described(files, hardpan):
     assert np.array_equal(Predictions.open(files / "hard.npz").to_array(), probabilities(3, 2, N, C)[:, :, [7, 40]])
     hardpan("export", f"{run}@{manifest}", files / "same.npz")
     assert (files / "same.npz").read_bytes() == (files / "hard.npz").read_bytes()
-    assert json.loads(hardpan("info", f"{run}@{manifest}", "--json").out)["examples"] == 2
+    assert json.loads(hardpan("check", f"{run}@{manifest}", "--json").out)["examples"] == 2
     refused = hardpan("export", run, files / "no.npz", "--subset", files / "labels.npy", code=2)
     assert "labels.npy" in refused.err
     assert not (files / "no.npz").exists()
@@ -161,7 +160,7 @@ def test_epochs_that_not_all_seeds_have_are_named_when_left_out(tmp_path, hardpa
 def test_strange_files_beside_the_predictions_are_named(files, hardpan):
     hardpan("import", files / "probs.npy", "--out", files / "run")
     (files / "run/notes.txt").write_text("mine")
-    done = hardpan("verify", files / "run", code=2)
+    done = hardpan("check", files / "run", code=2)
     assert "foreign" in done.out
     assert "notes.txt" in done.out
     assert "1 problem" in done.out

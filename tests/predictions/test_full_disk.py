@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
     import numpy as np, os, sys
-    from hardpan.predictions import Predictions, export, verify
+    from hardpan.predictions import Predictions, check, export
     from hardpan.errors import InputError
     from hardpan.predictions.checks import softmax
     from hardpan.predictions.recorder import Recorder
@@ -32,7 +32,7 @@ SCRIPT = """
     assert found.epochs == tuple(done), (found.epochs, done)
     for epoch in done:
         assert np.array_equal(found.read(0, epoch), given[epoch])
-    assert verify("disk/run").ok
+    assert check("disk/run").ok
     try:
         export(found, "disk/out.npy")
     except InputError as error:
@@ -71,7 +71,7 @@ def test_a_full_file_system(tmp_path):
 LIMITED = """
     import resource, signal
     import numpy as np
-    from hardpan.predictions import Predictions, export, verify
+    from hardpan.predictions import Predictions, check, export
     from hardpan.errors import InputError
     from hardpan.predictions.checks import softmax
 
@@ -84,7 +84,7 @@ LIMITED = """
     except InputError as error:
         print(error)
     assert Predictions.open("run").seeds == ()
-    assert verify("run").ok
+    assert check("run").ok
 """
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardpan.errors import InputError
-from hardpan.predictions import Predictions, verify
+from hardpan.predictions import Predictions, check
 from hardpan.predictions import merge as merge_stores
 from hardpan.predictions.checks import softmax
 from hardpan.predictions.recorder import Recorder
@@ -66,7 +66,7 @@ def check(path):
                 assert np.array_equal(found.read(seed, epoch), predicted(seed, epoch))
             else:
                 assert f"{seed} {epoch}" not in told
-    assert verify(path).ok
+    assert check(path).ok
     shards = list(path.glob("probabilities/*/*/c/*/0"))
     assert len(shards) <= SEEDS * EPOCHS * found.header.blocks
 

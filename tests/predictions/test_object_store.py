@@ -15,7 +15,7 @@ from zarr.core.sync import sync
 
 from hardpan import confusion
 from hardpan.errors import InputError
-from hardpan.predictions import Predictions, merge, verify
+from hardpan.predictions import Predictions, check, merge
 from hardpan.predictions.checks import softmax
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore")]
@@ -106,7 +106,7 @@ def record(place):
 def test_recorded_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
     place = f"{bucket}/run"
     assert record(place)[-1] == "end"
-    assert verify(place).ok
+    assert check(place).ok
     local = Predictions.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=20)
     for seed in range(SEEDS):
         for epoch in range(EPOCHS):
@@ -119,7 +119,7 @@ def test_recorded_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
     merge([place, f"{bucket}/other"], f"{bucket}/all", common=True)
     assert Predictions.open(f"{bucket}/all").seeds == (0, 1, 7)
     damage(place)
-    problems = verify(place).problems
+    problems = check(place).problems
     assert [item.file for item in problems] == ["probabilities/1/2/c/1/0"]
 
 
@@ -130,14 +130,14 @@ def test_what_another_process_wrote_since_is_seen(bucket):
     mine.write(0, 0, predicted(0, 0)[:20])
     watching = Predictions.open(place)
     assert watching.seeds == ()
-    assert verify(place).ok
+    assert check(place).ok
     assert record(place)[-1] == "end"
     watching.refresh()
     assert watching.seeds == (0, 1)
     for seed in range(SEEDS):
         for epoch in range(EPOCHS):
             assert np.array_equal(watching.read(seed, epoch), predicted(seed, epoch))
-    assert verify(place).ok
+    assert check(place).ok
 
 
 def test_killed_at_any_moment_nothing_committed_is_lost(bucket):
@@ -149,7 +149,7 @@ def test_killed_at_any_moment_nothing_committed_is_lost(bucket):
         running.kill()
         running.communicate()
         kills += running.returncode != 0
-        assert verify(place).ok
+        assert check(place).ok
     assert record(place)[-1] == "end"
     found = Predictions.open(place)
     assert kills > 0
@@ -176,7 +176,7 @@ def test_a_writer_who_comes_second_is_refused_and_leaves_the_first_ones_shard(bu
         late.write(0, 0, predicted(1, 1)[:20])
     early.write(0, 0, predicted(0, 0))
     assert np.array_equal(Predictions.open(path).read(0, 0), predicted(0, 0))
-    assert verify(path).ok
+    assert check(path).ok
 
 
 def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):

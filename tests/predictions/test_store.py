@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.predictions.made import labels, logits, names, probabilities
 
 from hardpan.errors import InputError
-from hardpan.predictions import Predictions, describe, export, merge, verify
+from hardpan.predictions import Predictions, check, export, merge
 from hardpan.predictions.recorder import Recorder
 from hardpan.predictions.store import is_store
 
@@ -168,8 +168,8 @@ def test_remote_stores_are_merged_verified_and_exported(tmp_path):
         with Recorder(f"{where}/{seed}", ids=names(N), n_classes=C, labels=labels(N, C)) as recorder:
             recorder.record(logits(N, C, seed=seed), seed=seed, epoch=0)
     merge([f"{where}/0", f"{where}/1"], f"{where}/all")
-    assert verify(f"{where}/all").ok
-    assert describe(f"{where}/all").bytes_stored > 0
+    assert check(f"{where}/all").ok
+    assert check(f"{where}/all").bytes > 0
     export(Predictions.open(f"{where}/all"), tmp_path / "all.npz")
     assert np.array_equal(
         Predictions.open(tmp_path / "all.npz").to_array(), Predictions.open(f"{where}/all").to_array()
@@ -294,7 +294,7 @@ def test_of_two_writers_of_one_epoch_one_is_refused(tmp_path):
         with ThreadPoolExecutor(2) as pool:
             accepted = list(pool.map(write, range(2)))
         assert sum(accepted) <= 1
-        assert verify(tmp_path / "run").ok
+        assert check(tmp_path / "run").ok
         if any(accepted):
             assert np.array_equal(Predictions.open(tmp_path / "run").read(0, epoch), given[accepted.index(True)])
 
@@ -343,7 +343,7 @@ def test_on_an_object_store_a_writer_who_comes_second_leaves_the_first_ones_shar
         assert not opened.committed(0, 0)
         early.refresh()
         assert not early.committed(0, 0)
-    assert verify(path).ok
+    assert check(path).ok
 
 
 def test_swapped_shards_are_refused_when_they_are_read(somewhere):
@@ -357,7 +357,7 @@ def test_swapped_shards_are_refused_when_they_are_read(somewhere):
     opened = Predictions.open(somewhere)
     assert len(opened.read(0, 0, 0, 10)) == 10
     for epoch in (0, 1):
-        with pytest.raises(InputError, match="verify"):
+        with pytest.raises(InputError, match="predictions check"):
             opened.read(0, epoch)
 
 
@@ -368,7 +368,7 @@ def test_a_damaged_marker_is_refused_when_its_shard_is_read(somewhere, content):
     made.storage.put("probabilities/0/0/commit/1.json", content)
     opened = Predictions.open(somewhere)
     assert len(opened.read(0, 0, 0, 10)) == 10
-    with pytest.raises(InputError, match="verify"):
+    with pytest.raises(InputError, match="predictions check"):
         opened.read(0, 0)
 
 
@@ -382,5 +382,5 @@ def test_a_store_whose_markers_have_no_checksum_is_compared_by_hash(somewhere):
         made.storage.put_json(key, marker)
     assert np.array_equal(Predictions.open(somewhere).read(0, 1), made.read(0, 1))
     made.storage.put("probabilities/0/1/c/1/0", made.storage.get("probabilities/0/0/c/1/0"))
-    with pytest.raises(InputError, match="verify"):
+    with pytest.raises(InputError, match="predictions check"):
         Predictions.open(somewhere).read(0, 1)

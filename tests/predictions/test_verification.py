@@ -7,7 +7,7 @@ from tests.predictions.made import labels, names, probabilities
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.predictions import Predictions, describe, verify
+from hardpan.predictions import Predictions, check
 
 N, C = 90, 4
 
@@ -22,14 +22,14 @@ def path(tmp_path):
 
 
 def only_problem(path):
-    found = verify(path)
+    found = check(path)
     assert not found.ok
     assert len(found.problems) == 1
     return found.problems[0]
 
 
 def test_a_whole_store_is_verified(path):
-    found = verify(path)
+    found = check(path)
     assert found.ok
     assert found.shards == 12
     assert found.bytes == sum(file.stat().st_size for file in (path / "probabilities").rglob("c/*/0"))
@@ -54,10 +54,10 @@ def test_every_flipped_bit_is_seen(path):
         shard.write_bytes(data)
         problem = only_problem(path)
         assert (problem.what, problem.file) == ("altered", "probabilities/0/1/c/1/0")
-        with pytest.raises(InputError, match="predictions verify"):
+        with pytest.raises(InputError, match="predictions check"):
             Predictions.open(path).read(0, 1)
     shard.write_bytes(whole)
-    assert verify(path).ok
+    assert check(path).ok
 
 
 def test_a_shard_of_another_epoch_or_store_is_foreign(path, tmp_path):
@@ -84,7 +84,7 @@ def test_what_went_away_is_never_read_as_zeros(path):
     (path / "probabilities/1/0/c/2/0").unlink()
     held = Predictions.open(path)
     for start, stop in ((0, N), (60, 90), (75, 76), (29, 61)):
-        with pytest.raises(InputError, match="hardpan predictions verify"):
+        with pytest.raises(InputError, match="hardpan predictions check"):
             held.read(1, 0, start, stop)
     assert np.array_equal(held.read(1, 0, 0, 60), probabilities(N, C, seed=10)[:60])
     assert held.read(1, 0, 75, 75).shape == (0, C)
@@ -100,12 +100,12 @@ def test_a_damaged_array_description_is_noticed(path):
     content = json.loads(description.read_text())
     content["data_type"] = "int16"
     description.write_text(json.dumps(content))
-    found = verify(path)
+    found = check(path)
     assert {problem.what for problem in found.problems} == {"unreadable"}
     assert {problem.file for problem in found.problems} == {"probabilities/0/0"}
-    verify(path, drop=True)
+    check(path, drop=True)
     Predictions.open(path).write(0, 0, probabilities(N, C))
-    assert verify(path).ok
+    assert check(path).ok
 
 
 @pytest.mark.parametrize("name", ["ids", "labels"])
@@ -122,32 +122,33 @@ def test_files_that_do_not_belong_are_foreign_and_leftovers_are_not(path):
     (path / "probabilities/0/0/commit/2.json").unlink()
     problem = only_problem(path)
     assert (problem.what, problem.file) == ("foreign", "probabilities/0/0/c/2/kept")
-    assert verify(path).leftovers == ("probabilities/0/0/c/0/0.123.partial", "probabilities/0/0/c/2/0")
+    assert check(path).leftovers == ("probabilities/0/0/c/0/0.123.partial", "probabilities/0/0/c/2/0")
 
 
 def test_damaged_shards_can_be_taken_back_and_recorded_again(path):
     shard = path / "probabilities/0/1/c/1/0"
     shard.write_bytes(b"nothing")
-    assert not verify(path, drop=True).ok
+    assert not check(path, drop=True).ok
     found = Predictions.open(path)
     assert not found.committed(0, 1)
     assert found.committed(0, 0)
     found.write(0, 1, probabilities(N, C, seed=1))
-    assert verify(path).ok
+    assert check(path).ok
     assert np.array_equal(Predictions.open(path).read(0, 1), probabilities(N, C, seed=1))
 
 
 def test_the_summary_says_what_is_there(path):
     (path / "probabilities/1/1/commit/2.json").unlink()
-    found = describe(path)
+    found = check(path)
     assert (found.examples, found.classes) == (N, C)
     assert (found.seeds, found.epochs) == ((0, 1), (0,))
     assert found.epochs_of == {"0": (0, 1)}
-    assert found.partial == ("seed 1 epoch 1: 2 of 3 shards",)
+    assert found.partial == ("seed 1 epoch 1: 2 shards",)
     assert found.labelled
     assert found.bytes_of_numbers == 3 * N * C * 2
-    paths = [file for file in (path / "probabilities").rglob("*") if file.is_file()]
-    assert found.bytes_stored == sum(file.stat().st_size for file in paths)
+    markers = (path / "probabilities").rglob("commit/*.json")
+    shards = [file.parent.parent / "c" / file.stem / "0" for file in markers]
+    assert found.bytes == sum(file.stat().st_size for file in shards)
 
 
 def test_no_flipped_bit_anywhere_gives_other_numbers(path):
@@ -162,7 +163,7 @@ def test_no_flipped_bit_anywhere_gives_other_numbers(path):
         data[rng.integers(len(data))] ^= 1 << rng.integers(8)
         file.write_bytes(data)
         try:
-            verified = verify(path).ok
+            verified = check(path).ok
             held = Predictions.open(path)
             found, beside = held.to_array(), (held.ids.tolist(), held.labels.tolist())
         except InputError as error:
@@ -173,14 +174,14 @@ def test_no_flipped_bit_anywhere_gives_other_numbers(path):
                 assert np.array_equal(found, truth[: len(found), : found.shape[1]]), file
                 assert beside == (names(N).tolist(), labels(N, C).tolist())
         file.write_bytes(whole)
-    assert verify(path).ok
+    assert check(path).ok
 
 
 def test_strange_files_are_named_wherever_they_lie(path):
     for name in ("notes.txt", "ids/c/copy", "labels/old.npy", "models/a.pt", "models/b.pt"):
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(b"")
-    found = verify(path)
+    found = check(path)
     assert {item.what for item in found.problems} == {"foreign"}
     assert [item.file for item in found.problems] == ["models", "notes.txt", "ids/c/copy", "labels/old.npy"]
 
@@ -190,7 +191,7 @@ def test_what_stopped_writers_left_beside_the_predictions_does_no_harm(path):
     (path / "split").mkdir()
     for name in left:
         (path / name).write_bytes(b"")
-    found = verify(path)
+    found = check(path)
     assert found.ok
     assert sorted(found.leftovers) == left
 
@@ -199,7 +200,7 @@ def test_strange_files_are_named_behind_an_address(path):
     fsspec = pytest.importorskip("fsspec")
     address = "memory://verified/run"
     fsspec.filesystem("memory").put(str(path), "/verified/run", recursive=True)
-    assert verify(address).ok
+    assert check(address).ok
     for name in ("notes.txt", "models/a.pt", "ids/c/copy"):
         fsspec.filesystem("memory").pipe(f"/verified/run/{name}", b"mine")
-    assert [item.file for item in verify(address).problems] == ["models", "notes.txt", "ids/c/copy"]
+    assert [item.file for item in check(address).problems] == ["models", "notes.txt", "ids/c/copy"]

@@ -1,4 +1,4 @@
-"""``hardpan predictions``: stores of predictions: import, verify, merge, export."""
+"""``hardpan predictions``: stores of predictions: import, check, merge, export."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import typer
 
 from hardpan.cli.common import progress_on_stderr
 from hardpan.cli.options import Flags, printing
-from hardpan.predictions import Predictions, verification
+from hardpan.predictions import Predictions
 from hardpan.predictions.exporting import export as export_file
 from hardpan.predictions.importing import import_file
-from hardpan.predictions.merging import merge as merge_stores
+from hardpan.predictions.importing import merge as merge_stores
+from hardpan.predictions.verification import check as check_store
 from hardpan.report.base import Report
 
-app = typer.Typer(help="Stores of predictions: import, inspect, verify, merge, export.", no_args_is_help=True)
+app = typer.Typer(help="Stores of predictions: import, check, merge, export.", no_args_is_help=True)
 
-Store = Annotated[str, typer.Argument(metavar="STORE", help="A store: a folder or an fsspec address.")]
 Source = Annotated[
     str, typer.Argument(metavar="PREDICTIONS", help="A store or a file; STORE@hard.json for a subset.")
 ]
@@ -47,23 +47,13 @@ def import_(
 
 @app.command()
 @printing
-def verify(store: Store, options: Annotated[dict[str, Any], Flags(of=verification.verify)]) -> Report:
-    """Compare every shard of a store with its hash; exit code 2 if one is missing or was changed.
+def check(store: Source, options: Annotated[dict[str, Any], Flags(of=check_store)]) -> Report:
+    """Show what a store contains, and compare every shard with its hash; exit code 2 if one was changed.
 
-    Example: [bold]hardpan predictions verify run[/bold]
+    Example: [bold]hardpan predictions check run[/bold]
     """
     with progress_on_stderr() as progress:
-        return verification.verify(store, **options, progress=progress)
-
-
-@app.command()
-@printing
-def info(predictions: Source) -> Report:
-    """Show what a store contains: examples, classes, seeds and epochs, configuration.
-
-    Example: [bold]hardpan predictions info run[/bold]
-    """
-    return verification.describe(predictions)
+        return check_store(store, **options, progress=progress)
 
 
 @app.command()

@@ -16,9 +16,9 @@ from hardpan.errors import FULL_DISK, InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import as_path, replacing
+from hardpan.predictions.importing import ImportSummary
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.predictions import Predictions
-from hardpan.predictions.results import ImportSummary
 from hardpan.tables import safe_cell
 
 

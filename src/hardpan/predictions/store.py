@@ -240,7 +240,7 @@ class Store(Predictions):
         except Exception as error:  # Zarr raises anything on invalid metadata
             raise InputError(
                 f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason(error)}); "
-                f"run: hardpan predictions verify {self.where}"
+                f"run: hardpan predictions check {self.where}"
             ) from error
         # Zarr reads zeros where a shard is missing, and no row of probabilities is all zeros.
         for first in range(start - start % self.block, stop, self.block):
@@ -269,7 +269,7 @@ class Store(Predictions):
     def _damaged(self, seed: int, epoch: int, reason: str) -> NoReturn:
         raise InputError(
             f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason}); "
-            f"run: hardpan predictions verify {self.where}"
+            f"run: hardpan predictions check {self.where}"
         )
 
     def _whole(self) -> list[tuple[int, int]]:

@@ -1,20 +1,26 @@
-"""Verify that every committed shard is the one that was committed; describe what a store contains."""
+"""What a store contains, and whether every committed shard is the one that was committed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hardpan.arguments import are_probabilities
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
+from hardpan.files import record
+from hardpan.formatting import counted
 from hardpan.predictions import layout
 from hardpan.predictions.opening import open_any
-from hardpan.predictions.results import Problem, StoreInfo, Verification
-from hardpan.predictions.store import Store, open_store
+from hardpan.predictions.store import Store
+from hardpan.report.base import Report
 
 _WORKERS = 4
 _AT_ONCE = 64
@@ -22,38 +28,161 @@ _NO_PART = "does not belong to a store"
 _KNOWN = ("zarr.json", f"{layout.ROOT}/zarr.json")
 
 
-def verify(path: str | os.PathLike[str], *, drop: bool = False, progress: Progress | None = None) -> Verification:
-    """Read every committed shard of a store and compare it with its marker.
+@record(kind="Problem")
+class DamagedFile:
+    """Something in a store that is not as it was committed.
+
+    Attributes:
+        what: "missing", "truncated", "altered", "foreign" or "unreadable".
+        file: its name within the store.
+        message: what is wrong with it.
+        seed: the seed it belongs to, if it is a shard.
+        epoch: the epoch, likewise.
+        block: the block, likewise.
+    """
+
+    what: str
+    file: str
+    message: str
+    seed: int | None = None
+    epoch: int | None = None
+    block: int | None = None
+
+
+@record(kind="Verification")
+class StoreCheck(Report):
+    """What predictions contain, and whether every shard of a store is the one that was committed.
+
+    Attributes:
+        store: path or name.
+        ok: nothing is wrong.
+        shards: number of committed shards.
+        bytes: their size on disk.
+        problems: what is wrong.
+        leftovers: files of interrupted writers; they are harmless.
+        dropped: whether the damaged shards were uncommitted: the same training or import records them again.
+        examples: number of examples.
+        classes: number of classes.
+        seeds: those with at least one complete epoch.
+        epochs: those that every seed has.
+        epochs_of: epochs of each seed, where they differ (seed as text).
+        partial: seeds and epochs of which only some blocks are committed.
+        dtype: type of the numbers.
+        block: rows per shard.
+        labelled: whether labels are known.
+        split: number of examples by split, if known.
+        class_names: the names; empty if unknown.
+        made_with: the configuration that made the predictions.
+        versions: of the software that wrote them.
+        bytes_of_numbers: size of the numbers without compression.
+        models: a name for each seed, if they are different models.
+        held_out: whether it was stated that the models have not seen these examples.
+    """
+
+    HEADLINE: ClassVar[str] = "{store}: {verdict}, {examples:counted example} × {classes} classes"
+
+    store: str
+    ok: bool
+    shards: int
+    bytes: int
+    problems: tuple[DamagedFile, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    dropped: bool = False
+    examples: int = 0
+    classes: int = 0
+    seeds: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+    epochs_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    partial: tuple[str, ...] = ()
+    dtype: str = ""
+    block: int = 0
+    labelled: bool = False
+    split: Mapping[str, int] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    made_with: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    bytes_of_numbers: int = 0
+    models: tuple[str, ...] = ()
+    held_out: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Whether the shards were verified."""
+        if not self.ok:
+            return f"NOT verified ({counted(len(self.problems), 'problem')})"
+        return f"verified ({counted(self.shards, 'shard')})" if self.shards else "opened"
+
+
+def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progress | None = None) -> StoreCheck:
+    """What predictions contain; of a store, every committed shard is read and compared with its marker.
 
     A shard is refused when it is missing, shorter than it was (truncated), has other bits (altered), or is a whole
     shard but not the one that was committed here (foreign); files that do not belong into a store are foreign, too.
 
     Args:
-        path: the store.
+        path: a store, or a file of predictions, of which only the contents are listed.
         drop: remove damaged shards, so that the same training or import records them again.
         progress: called with a step and the fraction done.
     """
-    store = open_store(path)
+    # A column that was changed is a problem to report, and not one of opening: it is read last.
+    predictions = open_any(path, name="path")
+    store = predictions if isinstance(predictions, Store) else None
+    problems, leftovers, sizes = ([], [], []) if store is None else _verified(store, progress or no_progress)
+    if store is not None and drop:
+        _drop(store, problems)
+    damaged = {problem.file for problem in problems}
+    split = None if "split" in damaged else predictions.split
+    seeds, epochs = predictions.seeds, predictions.epochs
+    names, counts = np.unique([] if split is None else split, return_counts=True)
+    rows = sum(len(predictions.epochs_of(seed)) for seed in seeds) * len(predictions)
+    partial = {} if store is None else store.partial()
+    return StoreCheck(
+        store=predictions.where,
+        ok=not problems,
+        shards=len(sizes),
+        bytes=sum(sizes),
+        problems=tuple(problems),
+        leftovers=tuple(leftovers),
+        dropped=drop,
+        examples=len(predictions),
+        classes=predictions.n_classes,
+        seeds=seeds,
+        epochs=epochs,
+        epochs_of={str(seed): own for seed in seeds if (own := predictions.epochs_of(seed)) != epochs},
+        partial=tuple(f"seed {seed} epoch {epoch}: {n} shards" for (seed, epoch), n in partial.items()),
+        dtype=str(predictions.dtype),
+        block=predictions.block,
+        labelled="labels" not in damaged and predictions.labels is not None,
+        split=dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        class_names=predictions.class_names,
+        made_with=predictions.config,
+        versions=predictions.versions,
+        bytes_of_numbers=rows * predictions.n_classes * predictions.dtype.itemsize,
+        models=predictions.models if predictions.named else (),
+        held_out=predictions.held_out,
+    )
+
+
+def _verified(store: Store, progress: Progress) -> tuple[list[DamagedFile], list[str], list[int]]:
+    """What is wrong with a store, files of interrupted writers, and the sizes of its committed shards."""
     keys = store.storage.keys(layout.ROOT + "/")
-    problems, leftovers = _columns(store), list[str]()
-    markers = [result for key in keys if (result := layout.parse_marker(key))]
-    for leftover, strange in (_other_files(store, keys, set(markers)), _beside(store)):
+    problems, leftovers, sizes = _damaged_columns(store), list[str](), list[int]()
+    markers = [shard for key in keys if (shard := layout.parse_marker(key))]
+    for leftover, foreign in (_other_files(store, keys, set(markers)), _files_beside(store)):
         leftovers += leftover
-        problems += strange
-    read = 0
+        problems += foreign
     with ThreadPoolExecutor(_WORKERS) as workers:
         for start in range(0, len(markers), _AT_ONCE):
-            if progress is not None:
-                progress(f"verifying shard {start + 1} of {len(markers)}", start / len(markers))
-            for problem, size in workers.map(lambda at: _check(store, *at), markers[start : start + _AT_ONCE]):
-                read += size
+            progress(f"verifying shard {start + 1} of {len(markers)}", start / len(markers))
+            for problem, size in workers.map(
+                lambda at: _checked_shard(store, *at), markers[start : start + _AT_ONCE]
+            ):
+                sizes.append(size)
                 problems += [problem] if problem is not None else []
-    if drop:
-        _drop(store, problems)
-    return Verification(store.where, not problems, len(markers), read, tuple(problems), tuple(leftovers), drop)
+    return problems, leftovers, sizes
 
 
-def _drop(store: Store, problems: list[Problem]) -> None:
+def _drop(store: Store, problems: list[DamagedFile]) -> None:
     for problem in problems:
         if problem.seed is not None and problem.epoch is not None and problem.block is not None:
             store.uncommit(problem.seed, problem.epoch, problem.block)
@@ -61,56 +190,19 @@ def _drop(store: Store, problems: list[Problem]) -> None:
                 store.storage.remove(f"{problem.file}/zarr.json")  # the next writer describes the array again
 
 
-def describe(path: str | os.PathLike[str]) -> StoreInfo:
-    """What a store or file of predictions contains, without reading a store's predictions."""
-    predictions = open_any(path, name="path")
-    seeds, epochs = predictions.seeds, predictions.epochs
-    differing = {str(seed): predictions.epochs_of(seed) for seed in seeds if predictions.epochs_of(seed) != epochs}
-    partial: tuple[str, ...] = ()
-    size = None
-    if isinstance(predictions, Store):
-        blocks = predictions.header.blocks
-        partial = tuple(
-            f"seed {s} epoch {e}: {n} of {blocks} shards" for (s, e), n in predictions.partial().items()
-        )
-        size = predictions.stored_bytes()
-    names, counts = np.unique([] if predictions.split is None else predictions.split, return_counts=True)
-    rows = sum(len(predictions.epochs_of(seed)) for seed in seeds) * len(predictions)
-    return StoreInfo(
-        store=predictions.where,
-        examples=len(predictions),
-        classes=predictions.n_classes,
-        seeds=seeds,
-        epochs=epochs,
-        epochs_of=differing,
-        partial=partial,
-        dtype=str(predictions.dtype),
-        block=predictions.block,
-        labelled=predictions.labels is not None,
-        split=dict(zip(names.tolist(), counts.tolist(), strict=True)),
-        class_names=predictions.class_names,
-        config=predictions.config,
-        versions=predictions.versions,
-        bytes_stored=size,
-        bytes_of_numbers=rows * predictions.n_classes * predictions.dtype.itemsize,
-        models=predictions.models if predictions.named else (),
-        held_out=predictions.held_out,
-    )
-
-
-def _columns(store: Store) -> list[Problem]:
+def _damaged_columns(store: Store) -> list[DamagedFile]:
     problems = []
     for name in layout.COLUMNS:
         try:
             getattr(store, name)
         except InputError as error:
-            problems.append(Problem("altered", name, str(error)))
+            problems.append(DamagedFile("altered", name, str(error)))
     return problems
 
 
 def _other_files(
     store: Store, keys: list[str], markers: set[tuple[int, int, int]]
-) -> tuple[list[str], list[Problem]]:
+) -> tuple[list[str], list[DamagedFile]]:
     """Files that are neither markers nor committed shards: what killed writers left, and what does not belong."""
     leftovers, problems = [], []
     for key in keys:
@@ -119,16 +211,16 @@ def _other_files(
             if shard not in markers and shard[2] < store.header.blocks:
                 leftovers.append(key)
             elif shard not in markers:
-                problems.append(Problem("foreign", key, f"there are only {store.header.blocks} blocks"))
+                problems.append(DamagedFile("foreign", key, f"there are only {store.header.blocks} blocks"))
         elif layout.parse_marker(key) is None and key not in _KNOWN:
             if key.endswith(".partial"):
                 leftovers.append(key)
             elif not layout.is_metadata(key):
-                problems.append(Problem("foreign", key, _NO_PART))
+                problems.append(DamagedFile("foreign", key, _NO_PART))
     return leftovers, problems
 
 
-def _beside(store: Store) -> tuple[list[str], list[Problem]]:
+def _files_beside(store: Store) -> tuple[list[str], list[DamagedFile]]:
     """The same for files beside the predictions, and in the columns; a strange folder counts as one."""
     leftovers, problems = [], []
     names = store.storage.top_names()
@@ -141,15 +233,15 @@ def _beside(store: Store) -> tuple[list[str], list[Problem]]:
         if key.endswith(".partial") or (column is not None and column not in store.header.hashes):
             leftovers.append(key)  # of a store of other columns, whose making was stopped before its header
         elif column is None:
-            problems.append(Problem("foreign", key, _NO_PART))
+            problems.append(DamagedFile("foreign", key, _NO_PART))
     return leftovers, problems
 
 
-def _check(store: Store, seed: int, epoch: int, block: int) -> tuple[Problem | None, int]:
+def _checked_shard(store: Store, seed: int, epoch: int, block: int) -> tuple[DamagedFile | None, int]:
     key = layout.shard_key(seed, epoch, block)
 
-    def problem(what: str, message: str, file: str = key) -> tuple[Problem, int]:
-        return Problem(what, file, message, seed, epoch, block), 0
+    def problem(what: str, message: str, file: str = key) -> tuple[DamagedFile, int]:
+        return DamagedFile(what, file, message, seed, epoch, block), 0
 
     where = layout.marker_key(seed, epoch, block)
     marker = store.storage.get_json(where)
