@@ -39,8 +39,8 @@ def test_the_whole_way(files, hardpan):
     run = files / "run"
     beside = ("--labels", files / "labels.npy", "--ids", files / "ids.txt", "--class-names", files / "classes.csv")
     said = hardpan("import", files / "probs.npy", *beside, "--out", run).out
-    assert "50 examples × 4 classes, 3 seeds (0–2), 2 epochs (0, 1)" in said
-    assert "probabilities (detected" in said
+    assert "50 examples × 4 classes, seeds 0, 1, 2, epochs 0, 1" in said
+    assert "probabilities" in said
     information = json.loads(hardpan("check", run, "--json").out)
     assert information["seeds"] == [0, 1, 2]
     assert information["class_names"] == ["cat", "dog", "emu", "fox"]
@@ -151,7 +151,7 @@ def test_epochs_that_not_all_seeds_have_are_named_when_left_out(tmp_path, hardpa
     done = hardpan("export", tmp_path / "run", tmp_path / "a.npz", "--json")
     assert json.loads(done.out)["left_out"] == [2, 3, 4]
     assert json.loads(done.out)["epochs"] == [0, 1]
-    assert "3 epochs (2–4)" in hardpan("export", tmp_path / "run", tmp_path / "b.npz").out
+    assert "2, 3, 4" in hardpan("export", tmp_path / "run", tmp_path / "b.npz").out
     for number, chosen in enumerate((("--seeds", "0"), ("--epochs", "0"))):
         done = hardpan("export", tmp_path / "run", tmp_path / f"{number}.npz", *chosen, "--json")
         assert json.loads(done.out)["left_out"] == []

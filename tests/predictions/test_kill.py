@@ -52,7 +52,7 @@ def start(work, path):
     return pid
 
 
-def check(path):
+def assert_whole(path):
     """Every epoch that was told to be done is there; every epoch that is there is equal; no file is too many."""
     told = (path.parent / "told").read_text().splitlines()
     try:
@@ -88,7 +88,7 @@ def kill_again_and_again(folder, work):
             assert code in (0, -signal.SIGKILL)
             kills += code != 0
             whole = whole or time.monotonic() - begun
-            check(path)
+            assert_whole(path)
         found = Predictions.open(path)
         assert (found.seeds, found.epochs) == (tuple(range(SEEDS)), tuple(range(EPOCHS)))
         assert len(list(path.glob("probabilities/*/*/commit/*.json"))) == SEEDS * EPOCHS * found.header.blocks
