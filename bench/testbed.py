@@ -63,7 +63,7 @@ def prepare_predictions(models: int, original: int, new: int, classes: int) -> d
 def compare_predictions(given: dict[str, Any]) -> dict[str, float]:
     from hardpan import testbed
     from hardpan.outcomes import matrices
-    from hardpan.outcomes.sources import Options
+    from hardpan.outcomes.cells import Options
 
     sets = {
         name: matrices.guesses_of(given["models"], given[f"{name}_predictions"], given[f"{name}_labels"], name)

@@ -66,22 +66,22 @@ ROLES = {
     "time": Role("timestamp datetime created_at", weak="date"),
     "split": Role(),
     "model": Role(
-        "model_name model_id system submission llm", weak="participant agent method classifier algorithm"
+        "model_name model_id system submission", weak="participant llm agent method classifier algorithm"
     ),
     "item": Role(
-        "item_id question_id example_id doc_id sample_id instance_id problem_id prompt_id qid id",
-        weak="task_id uid example question image filename index row",
+        "item_id question_id example_id doc_id sample_id instance_id problem_id prompt_id task_id qid uid id",
+        weak="example question image filename",
     ),
     "task": Role("set test_set dataset", weak="split"),
     "score": Role(
-        "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success",
-        weak="outcome result value",
+        "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success outcome",
+        weak="result value",
     ),
     "run": Role("repeat epoch trial seed attempt"),
     "seed": Role("run"),
     "epoch": Role(),
-    "answer": Role("prediction predictions pred response extracted_answer y_pred", weak="output"),
-    "key": Role("target targets label labels gold correct_answer y_true", weak="reference"),
+    "answer": Role("prediction predictions pred response extracted_answer y_pred output"),
+    "key": Role("target targets label labels gold correct_answer y_true reference"),
     "annotator": Role("annotator_id rater rater_id worker worker_id"),
     "model_a": Role("model_1 system_a"),
     "model_b": Role("model_2 system_b"),
@@ -261,6 +261,7 @@ def read_table(
     *,
     text: bool | Collection[str] | Callable[[str], bool] = (),
     empty: bool = False,
+    unnamed: str = "",
     name: str = "table",
 ) -> pyarrow.Table:
     """Columns of a file, a frame, a mapping of columns or a list of rows, as an Arrow table.
@@ -270,6 +271,8 @@ def read_table(
         text: columns of a CSV file that stay as they are written (``007``), or a function that picks them by name;
             True for all.
         empty: accept a table without rows.
+        unnamed: what to call the columns of a CSV file whose first row has numbers, such as "item-" for item-0,
+            item-1, ...; if empty, such a file is refused.
         name: the argument that a user passed it as, for messages.
 
     Example:
@@ -281,7 +284,7 @@ def read_table(
     where = str(source) if isinstance(source, (str, Path)) else name
     try:
         if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
-            table = _read_file(existing_file(source), text)
+            table = _read_file(existing_file(source), text, unnamed)
         elif isinstance(source, Mapping):
             table = _from_columns(source, where)
         elif isinstance(source, (list, tuple)):
@@ -302,22 +305,30 @@ def read_table(
 
 
 def read_columns(
-    source: Any, *, text: bool = False, required: Sequence[str] = (), empty: bool = False, name: str = "table"
+    source: Any,
+    *,
+    text: bool = False,
+    required: Sequence[str] = (),
+    empty: bool = False,
+    unnamed: str = "",
+    name: str = "table",
 ) -> dict[str, list[Any]]:
     """The same as lists by name; a missing cell is None.
 
     Args:
         source: as for :func:`read_table`.
-        text: every cell as the text that a CSV file has, without spaces around it; missing cells are "".
+        text: every cell as the text that a CSV file has, without spaces around it and with a decimal point instead
+            of a decimal comma; missing cells are "", and rows of them are left out.
         required: columns that must be there and have a value in every row.
         empty: accept a table without rows.
+        unnamed: as for :func:`read_table`.
         name: as for :func:`read_table`.
 
     Example:
         >>> read_columns({"id": [7, 8], "class": ["cat", None]}, text=True)
         {'id': ['7', '8'], 'class': ['cat', '']}
     """
-    table = read_table(source, text=text, empty=empty, name=name)
+    table = read_table(source, text=text, empty=empty, unnamed=unnamed, name=name)
     where = str(source) if isinstance(source, (str, Path)) else name
     columns: dict[str, list[Any]] = {}
     for column in table.column_names:
@@ -325,6 +336,8 @@ def read_columns(
         if text:
             values = ["" if value is None else str(value).strip() for value in values]
         columns[column.strip() if text else column] = values
+    if text and (full := [any(row) for row in zip(*columns.values(), strict=True)]) and not all(full):
+        columns = {column: list(itertools.compress(values, full)) for column, values in columns.items()}
     for column in required:
         if column not in columns:
             raise InputError(f"{where}: column {column!r} is missing (the table has {few(columns)})")
@@ -378,10 +391,11 @@ def _numbers_rows(column: Any) -> bool:
     return bool(types.is_integer(column.type)) and compute.count_distinct(column).as_py() == len(column)
 
 
-def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool]) -> pyarrow.Table:
+def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool], unnamed: str) -> pyarrow.Table:
     suffix = suffix_of(path)
     if suffix in (".csv", ".tsv", ".txt"):
-        return _read_csv(path, text if callable(text) else lambda name: text is True or name in (text or ()))
+        is_text = text if callable(text) else lambda name: text is True or name in (text or ())
+        return _read_csv(path, is_text, unnamed, all_text=text is True)
     if suffix == ".json":
         return _from_columns(_columns_of_json(read_json(path), str(path)), str(path))
     if suffix in (".jsonl", ".ndjson"):
@@ -393,14 +407,17 @@ def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool])
     raise InputError(f"{path}: unsupported format; supported tables: {', '.join(SUFFIXES)}")
 
 
-def _read_csv(path: Path, is_text: Callable[[str], bool]) -> pyarrow.Table:
+def _read_csv(path: Path, is_text: Callable[[str], bool], unnamed: str, all_text: bool) -> pyarrow.Table:
     import pyarrow
+    from pyarrow import compute
     from pyarrow import csv as arrow_csv
 
     content, delimiter, header = _header(path)
     names = header[1:] if header and header[0] == "" else header
-    if names and all(map(is_number, names)) and names != [str(number) for number in range(len(names))]:
+    has_names = not all(map(is_number, names)) or names == [str(number) for number in range(len(names))]
+    if not has_names and not unnamed:
         raise _no_header(path, header)
+    header = header if has_names else [f"{unnamed}{position}" for position in range(len(header))]
     if len(header) == 1:
         first, second = [*content.split("\n", 2), ""][:2]
         words = len(first.split())
@@ -413,7 +430,10 @@ def _read_csv(path: Path, is_text: Callable[[str], bool]) -> pyarrow.Table:
     try:
         table = arrow_csv.read_csv(
             io.BytesIO(raw),
-            read_options=arrow_csv.ReadOptions(block_size=min(max(len(raw) + 1, 1 << 20), (1 << 31) - 1)),
+            read_options=arrow_csv.ReadOptions(
+                block_size=min(max(len(raw) + 1, 1 << 20), (1 << 31) - 1),
+                column_names=None if has_names else header,
+            ),
             parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
                 null_values=_NULLS,
@@ -430,6 +450,9 @@ def _read_csv(path: Path, is_text: Callable[[str], bool]) -> pyarrow.Table:
     if table.column_names[-1] == "" and table.num_columns > 1 and table.column(-1).null_count == table.num_rows:
         table = table.drop_columns([""]) if table.column_names.count("") == 1 else table  # a comma ends every line
     _check_header(path, table)
+    if all_text and decimal == ",":
+        points = [compute.replace_substring_regex(c, r"^\s*(-?\d+),(\d+%?)\s*$", r"\1.\2") for c in table.columns]
+        table = pyarrow.table(points, names=table.column_names)
     return table
 
 

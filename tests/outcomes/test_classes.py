@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hardpan import testbed
 from hardpan.errors import InputError
 from hardpan.outcomes import matrices
-from hardpan.outcomes.cells import Cells
-from hardpan.outcomes.sources import Options
+from hardpan.outcomes.cells import Cells, Options
 from hardpan.testbed.sets import TwoSets
 
 CLASSES = 10

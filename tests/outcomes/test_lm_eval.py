@@ -171,15 +171,15 @@ def test_a_metric_above_one_is_refused_or_divided(tmp_path: Path) -> None:
 
 def test_the_prompt_is_the_question_of_a_document_without_one(tmp_path: Path) -> None:
     rows = [{**choice_row(doc, [-1.0, -2.0], 0), "doc": {"tags": ["a", 1]}} for doc in range(2)]
-    outcomes = Outcomes.open(write_lm_eval(tmp_path / "m", "quiz", rows), groups="tags")
+    outcomes = Outcomes.open(write_lm_eval(tmp_path / "m", "quiz", rows), group="tags")
     assert outcomes.questions == ("question 0", "question 1")
     assert outcomes.groups["tags"].tolist() == ["a, 1"] * 2
 
 
 def test_group_columns_can_be_asked_for(folder: Path) -> None:
-    assert set(Outcomes.open(folder, groups="question").groups) >= {"task", "question", "subject"}
+    assert set(Outcomes.open(folder, group="question").groups) >= {"task", "question", "subject"}
     with pytest.raises(InputError, match="groups"):
-        Outcomes.open(folder, groups="author")
+        Outcomes.open(folder, group="author")
 
 
 def test_progress_reaches_the_end(folder: Path) -> None:

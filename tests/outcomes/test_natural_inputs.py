@@ -316,7 +316,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "no items": (text("s.csv", lines([{"model": r["model"], "score": r["score"]} for r in LONG])), {}, "by_order"),
     "no scores": (text("s.csv", "model,comment\na,good\nb,bad\n"), {}, "score"),
     "an unknown metric": (text("s.csv", lines(LONG)), {"metric": "f1"}, "metric"),
-    "an unknown group": (text("s.csv", lines(LONG)), {"groups": "topic"}, "groups"),
+    "an unknown group": (text("s.csv", lines(LONG)), {"group": "topic"}, "group"),
     "unknown rows": (text("s.csv", WIDE), {"rows": "columns"}, "rows"),
     "unknown treatment": (text("s.csv", WIDE), {"unparsed": "skip"}, "unparsed"),
     "a negative highest score": (text("s.csv", WIDE), {"max_score": -1}, "max_score"),
@@ -380,9 +380,9 @@ def test_answers_beside_keys_are_scored_and_numbered_groups_are_no_models(tmp_pa
     assert (outcomes.scores.tolist(), outcomes.groups["task"].tolist()) == ([[1, 0, 0]], ["x", "x", "y"])
     assert np.isnan(Outcomes.open(path, unparsed="missing").scores[0, 1])
     path.write_text("item,year,difficulty,gpt\nq1,2020,0.3,1\nq2,2021,0.9,0\n")
-    with pytest.raises(InputError, match="groups='year'"):
+    with pytest.raises(InputError, match="group='year'"):
         Outcomes.open(path)
-    assert Outcomes.open(path, groups="year").models == ("gpt",)
+    assert Outcomes.open(path, group="year").models == ("gpt",)
 
 
 def test_letters_of_answers_are_no_scores(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
-"""Scores one at a time, from any number of files, into one table of models × items."""
+"""What the readers of scores share: options, log files, and the cells that collect scores one at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hardpan.arguments import one_of
 from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
-from hardpan.safe_files import few
+from hardpan.safe_files import few, read_json, read_json_lines
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
 MOST_ANSWER_BYTES = 1 << 30  # of the table of answers, 4 bytes per letter
@@ -31,6 +32,99 @@ _WORDS |= dict.fromkeys(
     ("false", "no", "incorrect", "wrong", "fail", "failed", "unresolved", "failure", "i", "✗"), 0.0
 )
 BLANK = frozenset(("", "nan", "na", "n/a", "none", "null", "<na>", "-"))
+
+
+GROUPS = (
+    *("subject", "category", "subcategory", "topic", "domain", "type", "level", "difficulty", "subset", "language"),
+    *("passage", "passage_id", "article", "article_id", "story_id", "tags", "date", "release_date"),
+)
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of :meth:`hardpan.Outcomes.open`; ``columns`` are those of a table by role, with the group."""
+
+    filter: str | None = None
+    metric: str | None = None
+    scorer: str | None = None
+    group: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    rows: str | None = None
+    by_order: bool = False
+    check_classes: bool = True
+    n_classes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log with its lines, read one at a time.
+
+    Attributes:
+        path: of the file.
+        advance: called with the number of bytes that were read.
+        one_value: whether the file is one JSON value, not lines of them.
+        data: that value, where recognising the format had to parse it and it is small enough to keep.
+    """
+
+    path: Path
+    advance: Callable[[int], None]
+    one_value: bool = False
+    data: Any = None
+
+    def value(self) -> Any:
+        """The value of a JSON file."""
+        self.advance(self.path.stat().st_size)
+        return read_json(self.path) if self.data is None else self.data
+
+    def rows(self) -> Iterator[Any]:
+        """The objects of a JSON Lines file, or of a JSON file with a list."""
+        if not self.one_value:
+            yield from read_json_lines(self.path, self.advance)
+            return
+        data = self.value()
+        yield from data if isinstance(data, list) else [data]
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """A reader of the logs of an evaluation harness.
+
+    Attributes:
+        name: what the logs are called.
+        read_logs: reads logs into the cells.
+        is_log: whether a JSON value, or the first line of a JSON Lines file, is such a log.
+        is_aggregate: whether a JSON value has results of the harness without items.
+        is_archive: whether a zip file with these members is such a log.
+        is_folder: whether a folder is such a log.
+    """
+
+    name: str
+    read_logs: Callable[[Sequence[LogFile], Cells, Options], None]
+    is_log: Callable[[Any], bool] = _never
+    is_aggregate: Callable[[Any], bool] = _never
+    is_archive: Callable[[Sequence[str]], bool] = _never
+    is_folder: Callable[[Path], bool] = _never
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, and nothing instead of anything else: logs may hold any type anywhere."""
+    return value if isinstance(value, list) else []
+
+
+def as_mapping(value: Any) -> dict[str, Any]:
+    """An object as it is, and an empty one instead of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def group_columns(record: Any, group: str | None) -> dict[str, Any]:
+    """The group labels in a document or in metadata: the usual names, and the one that was requested."""
+    names = GROUPS if group is None else (*GROUPS, group)
+    return {name: record[name] for name in names if isinstance(record, Mapping) and name in record}
 
 
 def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
@@ -58,7 +152,7 @@ def label_text(value: Any) -> str:
     return ""
 
 
-def number(value: Any) -> float | None:
+def score_of(value: Any) -> float | None:
     """A score as a number: numbers, booleans, and words such as "correct"; None where it is neither."""
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         return float(value) if math.isfinite(value) else None

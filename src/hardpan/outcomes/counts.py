@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import number
+from hardpan.outcomes.cells import score_of
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.safe_files import few
+from hardpan.tables import find_columns, role_names
 
 Columns = Mapping[str, Sequence[Any]]
 Totals = int | Sequence[int] | Mapping[str, int] | None
@@ -32,13 +33,14 @@ _TOTAL = (
     *("n_samples", "n_items", "num_items", "size"),
 )
 _ACCURACY = ("top1", "top5", "accuracy", "acc")
-_SET = ("set", "test_set", "dataset", "split")
+COUNT_WORDS = (*_CORRECT, *_TOTAL, *_ACCURACY, "metric", "img_size", "group", "date", "parameters", "param_count")
 _MODEL_COLUMNS = {"group": "group", "date": "date", "parameters": "parameters", "param_count": "parameters"}
 
 
-def is_counts(columns: Columns, items: Sequence[str] = ()) -> bool:
+def is_counts(columns: Columns) -> bool:
     """Whether a table holds one row per model with counts or accuracies of whole test sets."""
-    if "model" not in columns or any(name in columns for name in items):
+    items = {word for words in (*role_names("item"), ("index", "row")) for word in words}
+    if "model" not in columns or items & set(columns):
         return False
     if _prefixes(columns):
         return True
@@ -46,7 +48,7 @@ def is_counts(columns: Columns, items: Sequence[str] = ()) -> bool:
     return counted or any(name in columns for name in _ACCURACY)
 
 
-def read(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Totals, source: str) -> Outcomes:
+def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Totals, source: str) -> Outcomes:
     """Outcomes with one item per test set.
 
     Args:
@@ -68,7 +70,7 @@ def read(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Tota
             rows = sets.setdefault(name, {})
             for model, correct, size in zip(models, right, total, strict=True):
                 if correct == correct:
-                    _put(rows, model, (correct, size), stem)
+                    _add_row(rows, model, (correct, size), stem)
         for column, label in _MODEL_COLUMNS.items():
             for model, value in zip(models, columns.get(column, ()), strict=False):
                 if str(value).strip():
@@ -76,13 +78,13 @@ def read(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Tota
     return _assembled(sets, described, totals, notes, source)
 
 
-def _put(rows: dict[str, tuple[float, int]], model: str, value: tuple[float, int], where: str) -> None:
+def _add_row(rows: dict[str, tuple[float, int]], model: str, value: tuple[float, int], where: str) -> None:
     if rows.setdefault(model, value) != value:
         raise InputError(f"{where}: model {model} has two different rows for one test set; name each model once")
 
 
 def _repeated(columns: Columns) -> set[str]:
-    if "img_size" not in columns or any(name in columns for name in _SET):
+    if "img_size" not in columns or find_columns(list(columns), ("task",)):
         return set()
     names = [str(name) for name in columns["model"]]
     return {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
@@ -152,10 +154,10 @@ def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, 
     if metric is not None and not correct and metric_name(metric) in map(metric_name, columns):
         accuracy = next(name for name in columns if metric_name(name) == metric_name(metric))
     right, sizes = _pair(columns, correct, accuracy, total, stem, n)
-    by_set = next((name for name in _SET if name in columns), "")
+    by_set = find_columns(list(columns), ("task",), where=stem)
     if not by_set:
         return {stem: (right, sizes)}
-    names = [str(name) for name in columns[by_set]]
+    names = [str(name) for name in columns[by_set["task"]]]
     # One row per model and set: rows of other sets are left as gaps.
     return {
         name: (
@@ -171,15 +173,15 @@ def _pair(
 ) -> tuple[list[float], list[int]]:
     sizes = [0] * n
     if total in columns:
-        sizes = [int(value) for value in _numbers(columns[total], total, where, whole=True)]
+        sizes = [int(value) for value in _column_numbers(columns[total], total, where, whole=True)]
         if min(sizes) < 1:
             raise InputError(f"{where}: column {total!r} must be at least 1; got {min(sizes)}")
     if correct in columns:
-        right = _numbers(columns[correct], correct, where, whole=True)
+        right = _column_numbers(columns[correct], correct, where, whole=True)
         if not any(sizes):
             return right, [-1] * n  # the size comes from totals
     else:
-        values = _numbers(columns[accuracy], accuracy, where)
+        values = _column_numbers(columns[accuracy], accuracy, where)
         scale = 100.0 if max(value for value in values if value == value) > 1.0 else 1.0
         if max(values) > 100.0:
             raise InputError(f"{where}: column {accuracy!r} must be accuracies; got {max(values):g}")
@@ -202,10 +204,10 @@ class _Accuracy(float):
         return made
 
 
-def _numbers(cells: Sequence[Any], name: str, where: str, whole: bool = False) -> list[float]:
+def _column_numbers(cells: Sequence[Any], name: str, where: str, whole: bool = False) -> list[float]:
     values = []
     for row, cell in enumerate(cells, start=1):
-        value = number(cell.replace(",", "") if isinstance(cell, str) else cell)
+        value = score_of(cell.replace(",", "") if isinstance(cell, str) else cell)
         if value is None and str(cell).strip().lower() in ("", "none", "nan"):
             value = float("nan")
         if value is None or value < 0 or (whole and value == value and value != int(value)):
@@ -226,7 +228,7 @@ def _assembled(
     scores = np.full((len(models), len(sets)), np.nan)
     sizes = np.zeros((len(models), len(sets)), dtype=np.int64)
     for column, (name, rows) in enumerate(sets.items()):
-        fallback = _size(totals, column, name, len(sets))
+        fallback = _set_size(totals, column, name, len(sets))
         off = 0
         for row, model in enumerate(models):
             value, size = rows.get(model, (np.nan, 0))
@@ -264,7 +266,7 @@ def _assembled(
     )
 
 
-def _size(totals: Totals, column: int, name: str, count: int) -> int:
+def _set_size(totals: Totals, column: int, name: str, count: int) -> int:
     value: Any = KNOWN_SIZES.get(name, 0)
     if isinstance(totals, Mapping):
         value = totals.get(name, value)

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import Cells, number
-from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns
+from hardpan.outcomes.cells import Cells, Harness, LogFile, Options, as_mapping, group_columns, score_of
 from hardpan.safe_files import few
 
 
@@ -22,7 +21,7 @@ def is_aggregate(data: Any) -> bool:
     return isinstance(data, Mapping) and "evaluation_results" in data and "schema_version" in data
 
 
-def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+def read_instances(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read instance files into the cells; a second run of a model on an item, or an epoch, is a repeat.
 
     A sample that several metrics score has one row for each: the first is read, or that of ``options.metric``.
@@ -54,15 +53,15 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             if results.setdefault((item, run), result) != result:
                 skipped += 1
                 continue
-            cells.describe(item, {"task": task, **group_columns(metadata, options.groups)})
+            cells.describe(item, {"task": task, **group_columns(metadata, options.group)})
             cells.ask(item, as_mapping(row.get("input")).get("raw"))
             answer, key = _answer(row), _key(row)
             if key:
                 cells.set_key(item, key)
             evaluation = row["evaluation"]
-            value = number(evaluation.get("score"))
+            value = score_of(evaluation.get("score"))
             if value is None:
-                value = number(evaluation.get("is_correct"))
+                value = score_of(evaluation.get("is_correct"))
             cells.add(model, item, value, run=run, answer=answer, where=where)
         if not any(names.values()):
             raise InputError(f"{log.path}: metric must be one of {few(list(names))}; got {options.metric!r}")
@@ -86,3 +85,6 @@ def _key(row: Mapping[str, Any]) -> str:
     if isinstance(reference, list):
         reference = reference[0] if len(reference) == 1 else None
     return reference if isinstance(reference, str) else ""
+
+
+HARNESS = Harness("Every Eval Ever files", read_instances, is_instance, is_aggregate=is_aggregate)

@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import Cells, number, stated
-from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
+from hardpan.outcomes.cells import (
+    Cells,
+    Harness,
+    LogFile,
+    Options,
+    as_list,
+    as_mapping,
+    group_columns,
+    score_of,
+    stated,
+)
 from hardpan.safe_files import few, read_json
 
 MARKER = "per_instance_stats.json"
@@ -24,7 +33,7 @@ def is_run(folder: Path) -> bool:
     return (folder / MARKER).is_file() and (folder / "run_spec.json").is_file()
 
 
-def read(runs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+def read_runs(runs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read run folders into the cells; each path is that of a folder."""
     metrics: dict[str, str] = {}
     perturbed = 0
@@ -56,7 +65,7 @@ def _read_run(
     model = cells.model_of_log(model_name, run.path.resolve().parent, task)
     scenario = spec.get("scenario_spec")
     arguments = scenario.get("args") if isinstance(scenario, Mapping) else None
-    columns = group_columns(arguments if isinstance(arguments, Mapping) else {}, options.groups)
+    columns = group_columns(arguments, options.group)
     answers = _answers(run.path)
     plain = [row for row in rows if isinstance(row, Mapping) and not row.get("perturbation")]
     metric = _metric(plain, spec, options.metric, str(run.path))
@@ -93,7 +102,7 @@ def _values(row: Mapping[str, Any]) -> dict[str, float]:
     for stat in as_list(row.get("stats")):
         name = stat.get("name") if isinstance(stat, Mapping) else None
         if isinstance(name, Mapping) and not name.get("perturbation"):
-            value = number(stat.get("mean", stat.get("sum")))
+            value = score_of(stat.get("mean", stat.get("sum")))
             if value is not None:
                 values[str(name.get("name"))] = value
     return values
@@ -166,3 +175,6 @@ def _key(state: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
         [letter for letter, text in mapping.items() if text == right[0]] if isinstance(mapping, Mapping) else []
     )
     return str(letters[0]) if len(letters) == 1 else right[0]
+
+
+HARNESS = Harness("HELM runs", read_runs, is_folder=is_run)

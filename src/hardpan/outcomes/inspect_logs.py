@@ -15,8 +15,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import Cells, number, stated
-from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
+from hardpan.outcomes.cells import (
+    Cells,
+    Harness,
+    LogFile,
+    Options,
+    as_list,
+    as_mapping,
+    group_columns,
+    score_of,
+    stated,
+)
 from hardpan.safe_files import LARGEST_JSON, few, parse_json, reason
 
 ZSTANDARD = 93
@@ -37,7 +46,7 @@ def is_archive(names: Sequence[str]) -> bool:
     return "header.json" in names or "_journal/start.json" in names
 
 
-def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
     scorers: dict[str, tuple[str, str]] = {}
     unfinished, empty, failed = [], [], list[tuple[int, int, int]]()
@@ -88,9 +97,7 @@ def _read_log(
             scorer = next(usual, None) or str(next(iter(scores)))
         name = sample["id"]
         item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
-        metadata = sample.get("metadata")
-        columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
-        cells.describe(item, {"task": task, **columns})
+        cells.describe(item, {"task": task, **group_columns(sample.get("metadata"), options.group)})
         cells.ask(item, _question(sample.get("input")))
         target = sample.get("target")
         if isinstance(target, list) and len(target) == 1:
@@ -111,7 +118,7 @@ def _read_log(
         cells.add(
             model,
             item,
-            _LETTERS[value] if isinstance(value, str) and value in _LETTERS else number(value),
+            _LETTERS[value] if isinstance(value, str) and value in _LETTERS else score_of(value),
             run=run,
             answer=answer if isinstance(answer, str) else "",
             where=str(log.path),
@@ -256,3 +263,6 @@ def _unpacked(content: bytes, size: int) -> bytes:
     if len(unpacked) != size:
         raise ValueError(f"holds {len(unpacked):,} bytes or more, and declares {size:,}")
     return unpacked
+
+
+HARNESS = Harness("Inspect logs", read_logs, is_log, is_archive=is_archive)

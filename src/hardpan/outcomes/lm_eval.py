@@ -16,8 +16,18 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.formatting import counted
-from hardpan.outcomes.cells import Cells, number, shorten, stated
-from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
+from hardpan.outcomes.cells import (
+    Cells,
+    Harness,
+    LogFile,
+    Options,
+    as_list,
+    as_mapping,
+    group_columns,
+    score_of,
+    shorten,
+    stated,
+)
 from hardpan.safe_files import few, read_json
 from hardpan.tables import stem_of
 
@@ -47,7 +57,7 @@ def is_results(data: Any) -> bool:
     return "configs" in data or ("versions" in data and "config" in data)  # the second: before version 0.4
 
 
-def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read samples files into the cells, and state what was chosen."""
     folders = _Folders()
     summary = _Summary()
@@ -139,7 +149,7 @@ class _Summary:
     def compare(self, run: _Run, count: int, mean: float) -> None:
         metric = run.metric
         reported = _of_task(run.results.get("results"), run.task)
-        value = number(reported.get(f"{metric},{run.filter}", reported.get(metric)))
+        value = score_of(reported.get(f"{metric},{run.filter}", reported.get(metric)))
         if value is None:
             return
         size = _of_task(run.results.get("n-samples"), run.task).get("effective")
@@ -271,7 +281,7 @@ def _score(value: Any) -> float | None:
     """A metric's value as a number; several answers right or wrong, as of instructions, count by their mean."""
     if isinstance(value, list) and value and all(entry in (0, 1) for entry in value):
         return sum(value) / len(value)
-    return number(value)
+    return score_of(value)
 
 
 def _metric_names(row: Mapping[str, Any]) -> list[str]:
@@ -295,7 +305,7 @@ def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highes
             raise InputError(f"{where}: metric must be one of {few(names)}; got {asked!r}")
     # A task with one metric has no choice to make: --metric is meant for the tasks that have several.
     for name in sorted(names, key=lambda name: name != usual):
-        value, text = number(row[name]), isinstance(row[name], str)
+        value, text = score_of(row[name]), isinstance(row[name], str)
         if value is not None and 0.0 <= value <= highest and (not text or row[name] in ("True", "False")):
             return name
     if empty:  # an answer without a score says nothing about the metric
@@ -326,9 +336,7 @@ def _item(
         item = cells.item((task, digest, number_of), label)
     if item < count:
         return item
-    doc = row.get("doc")
-    columns = group_columns(doc if isinstance(doc, Mapping) else {}, options.groups)
-    cells.describe(item, {"task": task, "doc_id": number_of, **columns})
+    cells.describe(item, {"task": task, "doc_id": number_of, **group_columns(row.get("doc"), options.group)})
     cells.ask(item, _question(row))
     return item
 
@@ -455,3 +463,6 @@ def _right_choice(
     if right is not None and 0 <= right < count and not (score == 0.0 and right == choice):
         return right, False
     return (1 - choice, True) if count == 2 and score == 0.0 else None
+
+
+HARNESS = Harness("lm-evaluation-harness logs", read_logs, is_sample, is_aggregate=is_results)

@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import safe_files
 from hardpan.errors import InputError
 from hardpan.outcomes import classes
-from hardpan.outcomes.cells import MOST_TEXT_BYTES, Cells, distinct, label_text
+from hardpan.outcomes.cells import GROUPS, MOST_TEXT_BYTES, Cells, Options, distinct, label_text
 from hardpan.outcomes.counts import metric_name
 from hardpan.outcomes.outcomes import Outcomes, are_probabilities
-from hardpan.outcomes.sources import GROUPS, Options
-from hardpan.outcomes.tables import ITEM
+from hardpan.outcomes.tables import item_column
 from hardpan.safe_files import few
+from hardpan.tables import find_columns
 
 ONLY_SET = ""
 SCORES = ("scores?", "right", "correct", "outcomes", "matrix", "responses")
@@ -34,9 +34,6 @@ IDS = ("ids?", "items?", "item_ids", "question_ids")
 MODELS = ("models", "model_names", "model")
 _GROUP = re.compile(r"groups?(?:_(?P<name>.+))?")
 _GUESS_COLUMN = re.compile(r"(?:predictions?|pred|top)_?(\d*)", re.IGNORECASE)
-_SET_NAMES = ("set", "test_set", "split", "dataset")
-_LABEL_NAMES = ("label", "labels", "target", "targets", "y_true")
-_ID_NAMES = ("id", "example", "image", "index", "filename", *ITEM)
 TOP_GUESSES = 5
 # Guesses of classes that no label names, as a proportion, before another numbering is suspected: a single set may
 # miss classes by chance.
@@ -325,32 +322,52 @@ def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
 
 def has_predictions(columns: Mapping[str, Any]) -> bool:
     """Whether a table holds predicted classes beside labels."""
-    return next((name for name in _LABEL_NAMES if name in columns), None) is not None and not any(
-        name in columns for name in ("score", "correct", "is_correct", "right")
-    )
+    return has_labels(columns) and not {"score", "correct", "is_correct", "right"} & set(columns)
 
 
-def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str) -> Sets:
+def has_labels(columns: Mapping[str, Any]) -> bool:
+    """Whether a column of a table is called like labels."""
+    return bool({"label", "labels", "target", "targets", "y_true"} & set(columns))
+
+
+def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str, options: Options) -> Sets:
     """Predictions from a long table (model, prediction) or a wide one (one column per model), with labels."""
-    label = next(name for name in _LABEL_NAMES if name in columns)
-    split = next((name for name in _SET_NAMES if name in columns), None)
-    said = _guess_columns(columns)
+    given = {role: name for role, name in options.columns.items() if role != "score"}
+    only_given = ("answer", "run", "group")
+    roles = find_columns(list(columns), ("key", "task", "item", "model"), given, only_given=only_given, where=where)
+    label, split = roles["key"], roles.get("task")
+    ids = item_column(list(columns), roles)
+    said = (
+        [roles["answer"]]
+        if "answer" in roles
+        else _guess_columns(columns, {*roles.values(), ids}, "model" in roles)
+    )
     names = _texts(columns[split]) if split else np.full(len(columns[label]), ONLY_SET)
     sets: Sets = {}
     for name in dict.fromkeys(names.tolist()):
         rows = np.flatnonzero(names == name)
         subset = {key: [values[row] for row in rows.tolist()] for key, values in columns.items() if key != split}
         location = f"{where} ({name})" if name else where
-        sets[name] = _long(subset, said, label, location, stem) if said else _wide(subset, label, location)
+        if said:
+            models = _texts(subset[roles["model"]]) if "model" in roles else np.full(len(rows), stem)
+            sets[name] = _long(subset, models, said, label, ids, location)
+        else:
+            other = {label, ids, *(roles[role] for role in ("group", "run") if role in roles)}
+            sets[name] = _wide(subset, label, ids, other, location)
     return sets
 
 
-def _long(part: Mapping[str, Sequence[Any]], columns: Sequence[str], label: str, where: str, stem: str) -> Guesses:
-    models = _texts(part["model"]) if "model" in part else np.full(len(part[label]), stem)
+def _long(
+    part: Mapping[str, Sequence[Any]],
+    models: NDArray[np.str_],
+    columns: Sequence[str],
+    label: str,
+    key: str | None,
+    where: str,
+) -> Guesses:
     said = [_stacked(part[name], where) for name in columns]
     values = said[0] if len(said) == 1 else np.stack(said, axis=1)
-    labels, key = np.asarray(part[label]), next((name for name in _ID_NAMES if name in part), None)
-    ids = _texts(part[key]) if key else None
+    labels, ids = np.asarray(part[label]), None if key is None else _texts(part[key])
     pieces: list[Guesses] = []
     for name in dict.fromkeys(models.tolist()):
         rows = np.flatnonzero(models == name)
@@ -369,19 +386,19 @@ def _long(part: Mapping[str, Sequence[Any]], columns: Sequence[str], label: str,
     return replace(pieces[0], models=tuple(piece.models[0] for piece in pieces), values=joined)
 
 
-def _wide(part: Mapping[str, Sequence[Any]], label: str, where: str) -> Guesses:
-    models = [name for name in part if name != label and name not in (*_ID_NAMES, *GROUPS)]
+def _wide(
+    part: Mapping[str, Sequence[Any]], label: str, key: str | None, other: set[str | None], where: str
+) -> Guesses:
+    models = [name for name in part if name not in other and name not in GROUPS]
     if not models:
         raise InputError(f"{where}: labels without predictions; expected a column 'prediction' or one per model")
-    key = next((name for name in _ID_NAMES if name in part), None)
     values = np.stack([_stacked(part[name], where) for name in models])
     return guesses_of(models, values, np.asarray(part[label]), where, None if key is None else _texts(part[key]))
 
 
-def _guess_columns(columns: Mapping[str, Any]) -> list[str]:
+def _guess_columns(columns: Mapping[str, Any], other: set[str | None], has_models: bool) -> list[str]:
     results = {name: match.group(1) for name in columns if (match := _GUESS_COLUMN.fullmatch(name))}
-    reserved = (*_SET_NAMES, *_LABEL_NAMES, *_ID_NAMES, "model", "group")
-    if "model" not in columns and len(results) < len([name for name in columns if name not in reserved]):
+    if not has_models and len(results) < len([name for name in columns if name not in (*other, "group")]):
         return []  # a wide table may hold a model called "top5"; a long one has nothing else but guesses
     return sorted(results, key=lambda name: int(results[name] or 0))
 

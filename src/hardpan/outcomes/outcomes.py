@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.errors import InputError
 from hardpan.files import clean_names, clean_text
 from hardpan.safe_files import few
+from hardpan.tables import given_roles
 
 GROUP = "group"  # the name of the group column where only one sequence of labels is given
 
@@ -101,7 +102,8 @@ class Outcomes:
         metric: str | None = None,
         scorer: str | None = None,
         unparsed: str = "wrong",
-        groups: str | Sequence[str] | None = None,
+        group: str | None = None,
+        columns: Mapping[str, str] | None = None,
         max_score: float | None = None,
         rows: str | None = None,
         by_order: bool = False,
@@ -124,8 +126,10 @@ class Outcomes:
             metric: metric to read; default: the first with values from 0 to 1.
             scorer: scorer of Inspect logs; default: the first.
             unparsed: count answers that could not be parsed, or that have no score, as "wrong" or "missing".
-            groups: column with groups of items, such as a passage: of a table, or a field of a log's documents or
-                metadata; in Python also several.
+            group: column with groups of items, such as a passage: of a table, or a field of a log's documents or
+                metadata; it comes first in ``groups``.
+            columns: of a table, columns by role where their names do not say it: model, item, task, score, run,
+                answer, key, group.
             max_score: the highest possible score, by which scores are divided.
             rows: what the rows of a wide table are, "models" or "items"; default: by its names.
             by_order: join items by position if files have no item ids.
@@ -139,14 +143,16 @@ class Outcomes:
             >>> Outcomes.open(rows).scores.tolist()
             [[1.0], [0.0]]
         """
-        from hardpan.outcomes import reading, sources  # the readers build Outcomes: imported when first used
+        from hardpan.outcomes.cells import Options  # the readers build Outcomes: imported when first used
+        from hardpan.outcomes.reading import read_outcomes
 
-        names = (groups,) if isinstance(groups, str) else tuple(groups or ())
-        for name, value in (("filter", filter), ("metric", metric), ("scorer", scorer)):
+        for name, value in (("filter", filter), ("metric", metric), ("scorer", scorer), ("group", group)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"must be text; got {value!r}", argument=name)
-        options = sources.Options(filter, metric, scorer, names, rows, by_order, check_classes, n_classes)
-        return reading.read(
+        given = given_roles(columns, group=group)
+        group = given.get("group")
+        options = Options(filter, metric, scorer, group, given, rows, by_order, check_classes, n_classes)
+        return read_outcomes(
             source, options, unparsed=unparsed, max_score=max_score, totals=totals, progress=progress
         )
 

@@ -16,31 +16,19 @@ from hardpan.arguments import one_of
 from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
-from hardpan.outcomes.cells import Cells
+from hardpan.outcomes.cells import Cells, Harness, LogFile, Options, Progress
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.outcomes.sources import LogFile, Options, Progress
 from hardpan.safe_files import DAMAGED, LONGEST_LINE, few, is_gzip, parse_json, read_json, reason
-from hardpan.tables import is_frame, stem_of, suffix_of
+from hardpan.tables import is_frame, named_column, stem_of, suffix_of
 
 MOST_FILES = 200_000
 MOST_KEPT = 32 << 20
-LOGS = {
-    "lm_eval": lm_eval.read,
-    "inspect": inspect_logs.read,
-    "helm": helm.read,
-    "every_eval_ever": every_eval_ever.read,
-}
-NAMES = {
-    "lm_eval": "lm-evaluation-harness logs",
-    "inspect": "Inspect logs",
-    "helm": "HELM runs",
-    "every_eval_ever": "Every Eval Ever files",
-}
+HARNESSES = (lm_eval.HARNESS, every_eval_ever.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".npy", ".npz", ".eval")
 PathLike = str | os.PathLike[str]
 
 
-def read(
+def read_outcomes(
     source: Any,
     options: Options,
     *,
@@ -63,14 +51,13 @@ def read(
     if isinstance(source, (str, os.PathLike)) or _are_paths(source):
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         return _read_paths([Path(path) for path in paths], cells, options, totals, progress)
-    columns = tables.columns_of(source, "source") if _is_table(source) else None
-    if columns is None:
+    if not _is_table(source):
         raise InputError(
             "must be a path, a list of paths, an array, or a table (frame, rows, columns); "
             f"got {type(source).__name__}",
             argument="source",
         )
-    return _read_tables([("table", columns)], cells, options, totals, "table")
+    return _read_tables([("table", tables.score_columns(source, "source"))], cells, options, totals, "table")
 
 
 def _is_matrix(source: Any) -> bool:
@@ -104,12 +91,16 @@ def _is_table(source: Any) -> bool:
 class _Files:
     """Files by format."""
 
-    logs: dict[str, list[LogFile]] = field(default_factory=dict)
+    logs: dict[Harness, list[LogFile]] = field(default_factory=dict)
     tables: list[tuple[Path, Any]] = field(default_factory=list)
     arrays: list[Path] = field(default_factory=list)
     aggregates: list[Path] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
     bytes_kept: int = 0
+
+    def add_log(self, harness: Harness, log: LogFile) -> None:
+        """Note a log of a harness."""
+        self.logs.setdefault(harness, []).append(log)
 
     def keep(self, path: Path, data: Any) -> Any:
         """A parsed file, or None if the files that are kept would need too much memory: it is read again then."""
@@ -139,10 +130,12 @@ def _read_paths(
     for file, named in files:
         _recognise(file, named, formats, advance)
     if formats.logs:
-        for kind, logs in formats.logs.items():
-            LOGS[kind](logs, cells, options)
+        if set(options.columns) - {"group"}:
+            raise InputError("are those of a table; logs have no columns: leave it out", argument="columns")
+        for harness, logs in formats.logs.items():
+            harness.read_logs(logs, cells, options)
         _note_sources(formats, cells)
-        return _asked_first(cells.outcomes(source), options)
+        return _group_first(cells.outcomes(source), options.group)
     if not formats.tables and not formats.arrays:
         if formats.aggregates:
             raise InputError(
@@ -152,12 +145,15 @@ def _read_paths(
         if formats.empty:
             raise InputError(f"{formats.empty[0]}: the file is empty; write it again")
         raise InputError(f"{source}: no file with scores; supported: {', '.join(SUFFIXES)}, and HELM run folders")
+    # What was parsed to recognise it comes first.
     named_tables = [
-        (str(path), tables.columns_of(data, str(path)) if not matrices.is_nested(data) else data)
+        (str(path), data if matrices.is_nested(data) else tables.score_columns(data, str(path)))
         for path, data in formats.tables
         if data is not None
     ]
-    named_tables += [(str(path), tables.read_columns(path)) for path, data in formats.tables if data is None]
+    named_tables += [
+        (str(path), tables.score_columns(path, str(path))) for path, data in formats.tables if data is None
+    ]
     for path in formats.arrays:
         arrays = matrices.load(path)
         if list(arrays) == [""]:
@@ -172,9 +168,12 @@ def _read_paths(
 def _read_tables(
     named: Sequence[tuple[str, Any]], cells: Cells, options: Options, totals: counts.Totals, source: str
 ) -> Outcomes:
-    counted = [not matrices.is_nested(columns) and _holds_counts(columns) for _, columns in named]
+    counted = [
+        not matrices.is_nested(columns) and counts.is_counts(columns) and not matrices.has_labels(columns)
+        for _, columns in named
+    ]
     if named and all(counted) and not len(cells):
-        return counts.read(
+        return counts.read_counts(
             [(stem_of(Path(where)), columns) for where, columns in named], options.metric, totals, source
         )
     for (where, columns), is_counts in zip(named, counted, strict=True):
@@ -184,26 +183,22 @@ def _read_tables(
         if matrices.is_nested(columns):
             matrices.add(matrices.sets_of_json(columns, where, stem), cells, options, where)
         elif matrices.has_predictions(columns):
-            matrices.add(matrices.sets_of_columns(columns, where, stem), cells, options, where)
+            matrices.add(matrices.sets_of_columns(columns, where, stem, options), cells, options, where)
         else:
-            tables.read(columns, where, stem, cells, options)
-    return _asked_first(cells.outcomes(source), options)
+            tables.read_scores(columns, where, stem, cells, options)
+    return _group_first(cells.outcomes(source), options.group)
 
 
-def _holds_counts(columns: Mapping[str, Any]) -> bool:
-    return counts.is_counts(columns, tables.ITEM) and not any(name in columns for name in matrices._LABEL_NAMES)
-
-
-def _asked_first(result: Outcomes, options: Options) -> Outcomes:
-    """The group columns that were asked for come first: they are the ones to cluster by."""
-    for name in options.groups:
-        if name not in result.groups:
-            raise InputError(f"groups has {name!r}, which no log has; the columns are {few(list(result.groups))}")
-    return replace(result, groups={name: result.groups[name] for name in (*options.groups, *result.groups)})
+def _group_first(outcomes: Outcomes, group: str | None) -> Outcomes:
+    """The group column that was asked for comes first: it is the one to cluster by."""
+    if group is None:
+        return outcomes
+    name = named_column(list(outcomes.groups), group, "group", "what was read")
+    return replace(outcomes, groups={name: outcomes.groups[name]} | dict(outcomes.groups))
 
 
 def _note_sources(formats: _Files, cells: Cells) -> None:
-    read = ", ".join(f"{NAMES[kind]} ({len(logs):,})" for kind, logs in formats.logs.items())
+    read = ", ".join(f"{harness.name} ({len(logs):,})" for harness, logs in formats.logs.items())
     cells.notes.insert(0, f"Read: {read}.")
     if skipped := len(formats.tables) + len(formats.arrays):
         cells.notes.append(f"Not read beside the logs: {counted(skipped, 'table or array', 'tables or arrays')}.")
@@ -229,7 +224,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     for where, folders, names in os.walk(folder):
         root = Path(where)
         folders[:] = sorted(name for name in folders if not name.startswith(".") or "__" in name)
-        if helm.is_run(root):
+        if any(harness.is_folder(root) for harness in HARNESSES):
             folders[:] = []
             yield root
             continue
@@ -244,7 +239,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
     """Sort a file by what it holds; in a folder, other files are passed over."""
     if path.is_dir():
-        formats.logs.setdefault("helm", []).append(LogFile(path, advance))
+        formats.add_log(next(harness for harness in HARNESSES if harness.is_folder(path)), LogFile(path, advance))
         return
     try:
         packed = is_gzip(path)
@@ -294,8 +289,8 @@ def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callab
             names = stored.namelist()
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise InputError(f"{path}: cannot be read as a zip archive ({error})") from error
-    if inspect_logs.is_archive(names):
-        formats.logs.setdefault("inspect", []).append(LogFile(path, advance))
+    if harness := next((harness for harness in HARNESSES if harness.is_archive(names)), None):
+        formats.add_log(harness, LogFile(path, advance))
     elif any(name.endswith(".npy") for name in names):
         formats.arrays.append(path)
     elif named:
@@ -319,28 +314,22 @@ def _recognise_json(
     if not lines:
         whole = read_json(path)
         row = whole[0] if isinstance(whole, list) and whole else whole
-    kinds = {
-        "lm_eval": lm_eval.is_sample,
-        "every_eval_ever": every_eval_ever.is_instance,
-        "inspect": inspect_logs.is_log,
-    }
-    for kind, check in kinds.items():
-        if check(row):
-            formats.logs.setdefault(kind, []).append(LogFile(path, advance, not lines, formats.keep(path, whole)))
+    for harness in HARNESSES:
+        if harness.is_log(row):
+            formats.add_log(harness, LogFile(path, advance, not lines, formats.keep(path, whole)))
             return
-    if lm_eval.is_results(row) or every_eval_ever.is_aggregate(row):
-        formats.aggregates.append(path)
-        return
-    if path.parent.joinpath(helm.MARKER).is_file() and named:
-        formats.logs.setdefault("helm", []).append(LogFile(path.parent, advance))
-        return
+        if harness.is_aggregate(row):
+            formats.aggregates.append(path)
+            return
+        if named and harness.is_folder(path.parent):
+            formats.add_log(harness, LogFile(path.parent, advance))
+            return
     rows = isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or _like_columns(whole))
     if rows:
         formats.tables.append((path, whole))
     elif named:
-        raise InputError(
-            f"{path}: this JSON holds no scores that are known here; supported: {', '.join(NAMES.values())}"
-        )
+        known = ", ".join(harness.name for harness in HARNESSES)
+        raise InputError(f"{path}: this JSON holds no scores that are known here; supported: {known}")
 
 
 def _like_columns(data: Any) -> bool:

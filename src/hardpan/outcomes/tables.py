@@ -8,176 +8,91 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import BLANK, Cells, number
-from hardpan.outcomes.sources import GROUPS, Options
-from hardpan.safe_files import few, read_json, read_json_lines
-from hardpan.tables import csv_rows, suffix_of
-from hardpan.tables import read_columns as table_columns
+from hardpan.outcomes.cells import BLANK, GROUPS, Cells, Options, score_of
+from hardpan.outcomes.counts import COUNT_WORDS
+from hardpan.safe_files import few
+from hardpan.tables import find_columns, plain_name, read_columns, role_names, suffix_of
 
-Columns = dict[str, Sequence[Any]]
-MODEL = (
-    *("model", "model_name", "model_id", "system", "submission", "participant", "llm", "agent", "method"),
-    *("classifier", "algorithm"),
-)
-ITEM = (
-    *(
-        "item",
-        "item_id",
-        "question_id",
-        "example_id",
-        "doc_id",
-        "sample_id",
-        "instance_id",
-        "problem_id",
-        "prompt_id",
-    ),
-    *("task_id", "id", "example", "qid", "uid", "question", "image", "filename", "index", "row"),
-)
-SCORE = (
-    *("score", "correct", "is_correct", "right", "exact_match", "acc", "acc_norm", "accuracy", "outcome", "passed"),
-    *("pass", "resolved", "success", "result", "value"),
-)
-ANSWER = ("answer", "prediction", "response", "pred", "output", "extracted_answer")
-KEY = ("key", "target", "label", "gold", "correct_answer", "reference", "y_true", "labels", "targets")
-RUN = ("repeat", "epoch", "run", "trial", "seed", "attempt")
-SET = ("set", "test_set", "split", "dataset")
+Columns = Mapping[str, Sequence[Any]]
+ROWS = ("models", "items")
+SCORE_ROLES = ("model", "item", "task", "score", "run", "answer", "key")
+_ROW_NUMBERS = ("index", "row")  # they name the items where no other column does
 _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
 _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
 _MODEL_LIKE = re.compile(r"(?:model|system|llm)[\s_\-#]*\w*", re.IGNORECASE)
-ROWS = ("models", "items")
+_WORDS = {*GROUPS, *COUNT_WORDS, *(word for role in SCORE_ROLES for step in role_names(role) for word in step)}
 _ERRORS = re.compile(r"(?:.*_)?(?:err|errors?|error_rate|wrong|mistakes|loss)", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"-?\d+,\d+%?")
 
 
-def read_columns(path: Path) -> Columns:
-    """The columns of a CSV, TSV, JSON, JSON Lines or Parquet file."""
-    suffix = suffix_of(path)
-    if suffix in (".parquet", ".pq"):
-        return _parquet(path)
-    if suffix in (".jsonl", ".ndjson"):
-        return columns_of(list(read_json_lines(path)), str(path))
-    if suffix == ".json":
-        return columns_of(read_json(path), str(path))
-    return _csv(path)
+def score_columns(source: Any, where: str) -> Columns:
+    """The columns of a file, a frame, rows, columns, or nested mappings {model: {item: score}}; of CSV as text.
 
-
-def columns_of(data: Any, where: str = "table") -> Columns:
-    """Columns of a frame, of rows (mappings), of columns, or of nested mappings {model: {item: score}}."""
-    if not isinstance(data, (Mapping, list, tuple)) and hasattr(data, "__arrow_c_stream__"):
+    Names that mean something here lose case, spaces and hyphens; others may be names of models, and stay.
+    """
+    if isinstance(source, Path):
+        is_csv = suffix_of(source) in (".csv", ".tsv", ".txt")
+        return _with_plain_names(read_columns(source, text=is_csv, unnamed="item-"))
+    if hasattr(source, "iloc"):
         import pyarrow
 
-        data = pyarrow.table(data) if not hasattr(data, "iloc") else pyarrow.Table.from_pandas(data)
-    if hasattr(data, "to_pydict"):
-        data = data.to_pydict()
-    elif hasattr(data, "columns") and hasattr(data, "__getitem__") and not isinstance(data, Mapping):
-        data = {str(name): list(data[name]) for name in data.columns}
-    if isinstance(data, Mapping) and data:
-        if all(isinstance(values, Mapping) for values in data.values()):
-            items = dict.fromkeys(str(item) for values in data.values() for item in values)
-            rows = [{str(key): value for key, value in values.items()} for values in data.values()]
-            return {"model": [str(name) for name in data]} | {
-                item: [row.get(item) for row in rows] for item in items
-            }
-        if all(isinstance(values, (list, tuple, np.ndarray)) for values in data.values()):
-            columns: Columns = {_known(str(name)): list(values) for name, values in data.items()}
-            sizes = {len(values) for values in columns.values()}
-            if len(sizes) == 1:
-                return _distinct_names(columns, where)
-            raise InputError(
-                f"{where}: columns must have one length; got {few([str(size) for size in sorted(sizes)])}"
-            )
-    if isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data):
-        names = dict.fromkeys(str(name) for row in data for name in row)
-        return {_known(name): [row.get(name) for row in data] for name in names}
-    raise InputError(f"{where}: expected rows or columns with names; got {type(data).__name__}")
+        try:
+            source = pyarrow.Table.from_pandas(source)  # the index may name the models or items
+        except pyarrow.ArrowException as error:
+            raise InputError(f"cannot be converted to columns ({error}); make every column one type") from error
+    elif isinstance(source, Mapping) and source and all(isinstance(row, Mapping) for row in source.values()):
+        source = [{"model": str(model), **row} for model, row in source.items()]
+    return _with_plain_names(read_columns(source, name=where))
 
 
-def _distinct_names(columns: Columns, where: str) -> Columns:
-    if not columns or not len(next(iter(columns.values()))):
-        raise InputError(f"{where}: the table has no rows")
-    return columns
+def _with_plain_names(columns: Columns) -> Columns:
+    named: dict[str, Sequence[Any]] = {}
+    for name, values in columns.items():
+        word = plain_name(name)
+        known = word in _WORDS or re.fullmatch(r".+_(?:correct|total|accuracy)", word)
+        named[word if known and word not in named else name.strip()] = values
+    return named
 
 
-_PLAIN = frozenset(
-    (
-        *(*MODEL, *ITEM, *SCORE, *ANSWER, *KEY, *RUN, *SET, "metric", "group", "date", "parameters", "param_count"),
-        *("total", "n", "top1", "top5", "img_size", "n_correct", "num_correct", "task", "subject", "category"),
-    )
-)
+def item_column(names: Sequence[str], roles: Mapping[str, str]) -> str | None:
+    """The column that names the items; a row number where no other column does."""
+    return roles.get("item") or next((name for name in names if plain_name(name) in _ROW_NUMBERS), None)
 
 
-def _known(name: str) -> str:
-    """Names that mean something here lose case and spaces; others may be names of models and stay."""
-    plain = re.sub(r"[\s-]+", "_", name.strip().lower())
-    return plain if plain in _PLAIN or re.fullmatch(r".+_(?:correct|total|accuracy)", plain) else name.strip()
-
-
-def _csv(path: Path) -> Columns:
-    rows, delimiter = csv_rows(path)
-    header = [cell.strip() for cell in rows[0]]
-    if all(number(cell) is not None or cell.lower() in BLANK for cell in header) and len(header) > 1:
-        integers = [str(position) for position in range(len(header))]
-        if header != integers and (header[0] or header[1:] != integers[:-1]):
-            rows.insert(0, [f"item-{position}" for position in range(len(header))])  # a matrix without a header
-            header = rows[0]
-    for line, row in enumerate(rows[1:], start=2):
-        if len(row) != len(header):
-            raise InputError(f"{path}: row {line} has {len(row)} cells, and the header {len(header)}")
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise InputError(f"{path}: column names must differ; {twice!r} appears {header.count(twice)} times")
-    if len(rows) < 2:
-        raise InputError(f"{path}: the table has a header and no rows")
-    if delimiter == ";":
-        rows[1:] = [
-            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c.strip()) else c for c in r] for r in rows[1:]
-        ]
-    cells = zip(*rows[1:], strict=True)
-    return {_known(name): [cell.strip() for cell in column] for name, column in zip(header, cells, strict=True)}
-
-
-def _parquet(path: Path) -> Columns:
-    return {_known(name): values for name, values in table_columns(path).items()}
-
-
-def read(columns: Columns, where: str, stem: str, cells: Cells, options: Options) -> None:
+def read_scores(columns: Columns, where: str, stem: str, cells: Cells, options: Options) -> None:
     """Read a long or wide table of scores into the cells."""
     columns = _without_row_numbers(dict(columns))
-    model, item = _first(columns, MODEL), _first(columns, ITEM)
-    score = options.metric if options.metric in columns else _first(columns, SCORE)
-    if options.metric is not None and score != options.metric:
-        raise InputError(
-            f"{where}: metric {options.metric!r} is not a column; the columns are {few(list(columns))}"
-        )
-    for name in options.groups:
-        if name not in columns:
+    given = dict(options.columns)
+    if options.metric is not None:
+        if options.metric not in columns:
             raise InputError(
-                f"{where}: groups has {name!r}, which is not a column; the columns are {few(list(columns))}"
+                f"{options.metric!r} is not a column of {where}; it has {few(list(columns))}", argument="metric"
             )
-    answer, key = _first(columns, ANSWER), _first(columns, KEY)
-    if score is None and item is not None and answer is not None and key is not None:
-        score = "score"
-        pairs = zip(map(_text, columns[answer]), map(_text, columns[key]), strict=True)
-        columns[score] = [said == right if said else "not answered" for said, right in pairs]
-        cells.notes.append(f"Scores: 1 where {answer!r} equals {key!r}.")
+        given["score"] = options.metric
+    roles = find_columns(list(columns), SCORE_ROLES, given, only_given=("group",), where=where)
+    model, item, score = roles.get("model"), item_column(list(columns), roles), roles.get("score")
+    if score is None and item is not None and "answer" in roles and "key" in roles:
+        score = roles["score"] = "score"
+        answers, keys = (map(_cell_text, columns[roles[role]]) for role in ("answer", "key"))
+        columns[score] = [
+            said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
+        ]
+        cells.notes.append(f"Scores: 1 where {roles['answer']!r} equals {roles['key']!r}.")
     wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
-    if score is None and wrong is not None and _numeric(columns[wrong]):
+    if score is None and wrong is not None and _holds_scores(columns[wrong]):
         raise InputError(
             f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'"
         )
-    alone = score is not None and len([name for name in columns if _numeric(columns[name])]) == 1
+    alone = score is not None and len([name for name in columns if _holds_scores(columns[name])]) == 1
     if score is not None and (
-        item is not None or (model is not None and _varied(columns[model])) or (model is None and alone)
+        item is not None or (model is not None and _repeats(columns[model])) or (model is None and alone)
     ):
-        _read_long(columns, model, item, score, where, stem, cells, options)
+        _read_long(columns, roles | ({} if item is None else {"item": item}), where, stem, cells, options)
     else:
-        _read_wide(columns, model, item, where, cells, options)
+        _read_wide(columns, model, item, roles.get("group"), where, cells, options)
 
 
-def _without_row_numbers(columns: Columns) -> Columns:
+def _without_row_numbers(columns: dict[str, Any]) -> dict[str, Any]:
     """Drop an unnamed index that only counts rows; an index with names becomes the column of row names."""
     for name in list(columns):
         if _INDEX.fullmatch(name) and len(columns) > 1 and name != "index":
@@ -187,26 +102,22 @@ def _without_row_numbers(columns: Columns) -> Columns:
     return columns
 
 
-def _varied(values: Sequence[Any]) -> bool:
+def _repeats(values: Sequence[Any]) -> bool:
     return len(set(map(str, values))) < len(values)
 
 
 def _read_long(
-    columns: Columns,
-    model: str | None,
-    item: str | None,
-    score: str,
-    where: str,
-    stem: str,
-    cells: Cells,
-    options: Options,
+    columns: Columns, roles: Mapping[str, str], where: str, stem: str, cells: Cells, options: Options
 ) -> None:
+    model, item, score, task, run = (roles.get(role) for role in ("model", "item", "score", "task", "run"))
+    assert score is not None
     if item is None and not options.by_order:
         raise InputError(
-            f"{where}: no column names the items (such as 'item' or 'question_id'); add one, or pass by_order=True "
-            "(--by-order) if every model has its rows in the same order"
+            f": {where} has no column that names the items (such as 'item' or 'question_id'); add one, or pass "
+            "True if every model has its rows in the same order",
+            argument="by_order",
         )
-    if model is None and item is not None and _first(columns, RUN) is None and _varied(columns[item]):
+    if model is None and item is not None and run is None and _repeats(columns[item]):
         first: dict[str, str] = {}
         again = (
             name
@@ -218,61 +129,68 @@ def _read_long(
                 f"{where}: {item} {str(name)!r} has several scores, and no column names the models; call it "
                 f"'model', or 'repeat' if they are repeats (the columns are {few(list(columns))})"
             )
-    answer, key, run = (_first(columns, names) for names in (ANSWER, KEY, RUN))
-    task = _first(columns, ("task", *SET))
-    used = {model, item, score, answer, key, run}
-    groups = _group_names(columns, item, task, used, options)
+    groups = _group_columns(columns, roles)
+    _check_scores(columns[score], score, where)
     count: dict[str, int] = {}
-    _check_numbers(columns[score], score, where)
     runs: dict[str, int] = {}
     for row, value in enumerate(columns[score]):
         name = str(columns[model][row]) if model is not None else stem
         position = count[name] = count.get(name, -1) + 1
         label = str(columns[item][row]) if item is not None else f"item-{position}"
         group = str(columns[task][row]) if task is not None else ""
-        index = cells.item((group, label), label if not group or not _is_number(label) else f"{group}/{label}")
+        number = label.lstrip("-").isdecimal()
+        index = cells.item((group, label), f"{group}/{label}" if group and number else label)
         cells.describe(index, {column: columns[column][row] for column in groups})
-        if key is not None:
-            cells.set_key(index, _text(columns[key][row]))
+        if "key" in roles:
+            cells.set_key(index, _cell_text(columns[roles["key"]][row]))
         cells.add(
             cells.model(name),
             index,
-            number(value),
+            score_of(value),
             run=runs.setdefault(str(columns[run][row]), len(runs)) if run is not None else 0,
-            answer=_text(columns[answer][row]) if answer is not None else "",
+            answer=_cell_text(columns[roles["answer"]][row]) if "answer" in roles else "",
             where=f"{where}, row {row + 1}",
-            missing=_blank(value),
+            missing=_is_blank(value),
         )
 
 
-def _group_names(
-    columns: Columns, item: str | None, task: str | None, used: set[str | None], options: Options
-) -> list[str]:
+def _group_columns(columns: Columns, roles: Mapping[str, str]) -> list[str]:
     """The columns with one value per item: tasks, subjects, dates of questions."""
-    names = []
+    item, task, group = (roles.get(role) for role in ("item", "task", "group"))
+    used = {name for role, name in roles.items() if role not in ("task", "group")}
     ids = [] if item is None else [str(value) for value in columns[item]]
-    if task is not None:
-        ids = [f"{group}/{name}" for group, name in zip(columns[task], ids, strict=True)] if ids else []
+    if task is not None and ids:
+        ids = [f"{name}/{label}" for name, label in zip(columns[task], ids, strict=True)]
+    names = []
     for name, values in columns.items():
-        if name in options.groups:
+        if name == group:
             names.append(name)
         elif name not in used and item is not None:
             known: dict[str, str] = {}
             if all(known.setdefault(key, str(value)) == str(value) for key, value in zip(ids, values, strict=True)):
                 varied = len(set(known.values()))
-                if 1 < varied < len(known) or name in GROUPS:
+                if 1 < varied < len(known) or plain_name(name) in GROUPS:
                     names.append(name)
     return names
 
 
 def _read_wide(
-    columns: Columns, model: str | None, item: str | None, where: str, cells: Cells, options: Options
+    columns: Columns,
+    model: str | None,
+    item: str | None,
+    group: str | None,
+    where: str,
+    cells: Cells,
+    options: Options,
 ) -> None:
     names = model or item or next((name for name in columns if _INDEX.fullmatch(name)), None)
-    if names is None and not _numeric(next(iter(columns.values()))):
+    if names is None and not _holds_scores(next(iter(columns.values()))):
         names = next(iter(columns))
     by_item = options.rows == "items" or (model is None and item is not None)
-    body = _wide_scores(columns, {names, *options.groups, *KEY, *RUN, *(GROUPS if by_item else ())}, where)
+    words = {*(word for role in ("key", "run") for step in role_names(role) for word in step)}
+    words |= set(GROUPS) if by_item else set()
+    other = {names, group, *(name for name in columns if plain_name(name) in words)}
+    body = _wide_scores(columns, other, where)
     count = len(next(iter(body.values())))
     labels = [str(value) for value in columns[names]] if names is not None else None
     rows = options.rows or ("models" if model is not None else "items" if item is not None else None)
@@ -296,23 +214,23 @@ def _read_wide(
         )
     index = [cells.item(("", name), name) for name in items]
     others = {name: values for name, values in columns.items() if name not in body and name != names}
-    key = _first(others, KEY)
+    key = find_columns(list(others), ("key",), where=where).get("key")
     for name, values in others.items():
         for row, value in enumerate(values):
             if rows == "models":
                 cells.describe_model(cells.model(models[row]), name, value)
             elif name == key:
-                cells.set_key(index[row], _text(value))
+                cells.set_key(index[row], _cell_text(value))
             else:
                 cells.describe(index[row], {name: value})
     for one, values in zip(models, matrix, strict=True):
         for column, value in zip(index, values, strict=True):
-            cells.add(cells.model(one), column, number(value), where=f"{where}, {one}", missing=_blank(value))
+            cells.add(cells.model(one), column, score_of(value), where=f"{where}, {one}", missing=_is_blank(value))
 
 
 def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[str, Any]:
     """The columns of scores of a wide table; ``other`` are no scores."""
-    body = {name: values for name, values in columns.items() if name not in other and _numeric(values)}
+    body = {name: values for name, values in columns.items() if name not in other and _holds_scores(values)}
     if not body:
         raise InputError(
             f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
@@ -320,7 +238,7 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
             f"{few(list(columns))}"
         )
     values = [value for name, cells in columns.items() if name not in other for value in cells]
-    if _has_answers(values) and any(_letter(value) for cells in body.values() for value in cells):
+    if _has_answers(values) and any(_is_letter(value) for cells in body.values() for value in cells):
         raise InputError(
             f"{where}: the cells are answers, not scores; give one row per model and item with columns 'model', "
             "'item', 'answer' and 'key'"
@@ -330,10 +248,11 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
 
 def _check_highest(body: Mapping[str, Any], highest: float, where: str) -> None:
     for name, values in body.items():
-        if max(number(value) or 0.0 for value in values) > highest:
+        if max(score_of(value) or 0.0 for value in values) > highest:
             raise InputError(
-                f"{where}: column {name!r} has values above {highest:g}; pass groups={name!r} (--groups {name}) if "
-                "it is not a model, or max_score (--max-score) to divide by the highest one"
+                f": column {name!r} of {where} has values above {highest:g}; pass group={name!r} (--group {name}) "
+                "if it is not a model, or max_score (--max-score) to divide by the highest one",
+                argument="group",
             )
 
 
@@ -350,42 +269,36 @@ def _mostly(pattern: re.Pattern[str], names: Sequence[str]) -> bool:
     return 2 * sum(bool(pattern.fullmatch(name)) for name in names) > len(names)
 
 
-def _first(columns: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    return next((name for name in names if name in columns), None)
-
-
-def _blank(value: Any) -> bool:
+def _is_blank(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip().lower() in BLANK
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdecimal()
+def _cell_text(value: Any) -> str:
+    return "" if _is_blank(value) else str(value)
 
 
-def _text(value: Any) -> str:
-    return "" if _blank(value) else str(value)
-
-
-def _numeric(values: Sequence[Any]) -> bool:
+def _holds_scores(values: Sequence[Any]) -> bool:
     """Whether at least half of the cells that are not blank are scores."""
-    full = [value for value in values if not _blank(value)]
+    full = [value for value in values if not _is_blank(value)]
     return (
-        bool(full) and not _has_answers(full) and 2 * sum(number(value) is not None for value in full) >= len(full)
+        bool(full)
+        and not _has_answers(full)
+        and 2 * sum(score_of(value) is not None for value in full) >= len(full)
     )
 
 
-def _letter(value: Any) -> bool:
+def _is_letter(value: Any) -> bool:
     return isinstance(value, str) and len(value) == 1 and value.isalpha()
 
 
 def _has_answers(values: Sequence[Any]) -> bool:
     """Whether some values are single letters that Inspect does not use for scores: "C" is an answer beside "A"."""
-    return any(_letter(value) and value not in "CIPN" for value in values)
+    return any(_is_letter(value) and value not in "CIPN" for value in values)
 
 
-def _check_numbers(values: Sequence[Any], name: str, where: str) -> None:
-    if not _numeric(values):
-        some = next((value for value in values if not _blank(value)), "only empty cells")
+def _check_scores(values: Sequence[Any], name: str, where: str) -> None:
+    if not _holds_scores(values):
+        some = next((value for value in values if not _is_blank(value)), "only empty cells")
         raise InputError(f"{where}: column {name!r} must hold scores (numbers, true or false); got {some!r}")
