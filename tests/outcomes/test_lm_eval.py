@@ -178,7 +178,7 @@ def test_the_prompt_is_the_question_of_a_document_without_one(tmp_path: Path) ->
 
 def test_group_columns_can_be_asked_for(folder: Path) -> None:
     assert set(Outcomes.open(folder, group="question").groups) >= {"task", "question", "subject"}
-    with pytest.raises(InputError, match="groups"):
+    with pytest.raises(InputError, match="group"):
         Outcomes.open(folder, group="author")
 
 

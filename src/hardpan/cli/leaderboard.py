@@ -34,11 +34,10 @@ app = typer.Typer(
 
 Logs = Annotated[list[Path], typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or folders of them.")]
 OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or a folder of them.")]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", metavar="COLUMN", help="Cluster standard errors by this column of item groups."),
+Reading = Annotated[
+    dict[str, Any],
+    Flags(of=Outcomes.open, without=("totals", "check_classes", "n_classes"), names={"columns": "--column"}),
 ]
-Reading = Annotated[dict[str, Any], Flags(of=Outcomes.open, without=("totals", "check_classes", "n_classes"))]
 
 
 def _open(logs: Path | list[Path], reading: Mapping[str, Any]) -> Outcomes:
@@ -77,7 +76,6 @@ def rank(
     options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, without=("group",))],
     reading: Reading,
     output: Output,
-    group: Group = None,
 ) -> None:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
@@ -85,7 +83,7 @@ def rank(
     """
 
     def analyse(outcomes: Outcomes, progress: Progress) -> Report:
-        return leaderboard.rank(outcomes, group, **options, progress=progress)
+        return leaderboard.rank(outcomes, reading.get("group"), **options, progress=progress)
 
     _emit(context, logs, reading, output, analyse)
 
@@ -106,7 +104,6 @@ def compare(
         Path | None,
         typer.Option("--card", metavar="DIR", help="Write card.md and badge.svg, for a README, to this folder."),
     ] = None,
-    group: Group = None,
 ) -> None:
     """Paired difference between two models; with --fail-if a gate for CI.
 
@@ -117,7 +114,7 @@ def compare(
     check_out(card)
 
     def analyse(outcomes: Outcomes, _: Progress) -> PairedComparison:
-        result = leaderboard.compare(outcomes, first, second, group=group, **options)
+        result = leaderboard.compare(outcomes, first, second, group=reading.get("group"), **options)
         if card is not None:
             from hardpan.leaderboard.card import write_card
 
@@ -288,7 +285,6 @@ def report(
     options: Annotated[dict[str, Any], Flags(of=leaderboard.summarize, without=("group",))],
     reading: Reading,
     output: Output,
-    group: Group = None,
 ) -> None:
     """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
 
@@ -296,7 +292,7 @@ def report(
     """
 
     def analyse(outcomes: Outcomes, progress: Progress) -> Report:
-        return leaderboard.summarize(outcomes, group=group, **options, progress=progress)
+        return leaderboard.summarize(outcomes, group=reading.get("group"), **options, progress=progress)
 
     _emit(context, logs, reading, output, analyse)
 
