@@ -40,7 +40,7 @@ def test_models_get_a_sample_and_copies_are_searched_in_all(images, monkeypatch)
     assert evidence.inputs.copied.tolist() == whole.inputs.copied.tolist() == list(range(880, 885))
     assert turned_copies(evidence).tolist() == list(range(885, 890))
     assert whole.notes == []
-    assert [(note.kind, note.details) for note in evidence.notes] == [("sampled", {"rows": 90, "of": 900})]
+    assert [(note.code, note.details) for note in evidence.notes] == [("sampled", {"rows": 90, "of": 900})]
 
 
 def test_equal_images_are_those_with_equal_pixels(images):

@@ -13,7 +13,7 @@ from hardpan.outcomes import Outcomes
 from hardpan.report.base import View
 from hardpan.report.drawing import picture
 from hardpan.report.notebook import first_screen
-from hardpan.report.sections import Problem
+from hardpan.report.sections import ProblemLine
 from hardpan.report.terminal import render
 from hardpan.report.writer import view_page
 from hardpan.tables import csv_text
@@ -58,7 +58,7 @@ def test_no_name_brings_such_a_character_into_a_page_a_table_or_a_terminal(chara
     outcomes = Outcomes.from_arrays(scores, **names, groups={f"g{character}": [character] * 4})
     texts = [*outcomes.models, *outcomes.items, *outcomes.groups, *outcomes.groups["g\ufffd"]]
     texts.append(csv_text({f"column{character}": [f"cell{character}\nline"]}))
-    view = View(character, f"One{character}.", lede=(character,), problems=(Problem("k", "high", character),))
+    view = View(character, f"One{character}.", lede=(character,), problems=(ProblemLine("k", "high", character),))
     console = Console(file=io.StringIO(), width=60)
     console.print(render(view))
     texts += [view_page(view), first_screen(view), console.file.getvalue()]

@@ -9,7 +9,7 @@ from hardpan.estimates import Estimate
 from hardpan.report.base import View
 from hardpan.report.figures import raster_chart
 from hardpan.report.galleries import gallery_chart
-from hardpan.report.sections import Problem, Provenance, Section, Table, Tile
+from hardpan.report.sections import ProblemLine, Provenance, Section, Table, Tile
 from hardpan.report.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -40,10 +40,12 @@ VIEW = View(
     name="digits",
     size="1,797 images, 10 classes",
     problems=(
-        Problem("labels", "high", "About 17 labels look wrong (10–27)", "Look before you correct.", link="#charts"),
-        Problem("copies", "medium", "3 copies", examples=GALLERY),
-        Problem("size", "low", "Models closer than 2 points cannot be ranked"),
-        Problem("fresh", "note", "Fresh data: not measured"),
+        ProblemLine(
+            "labels", "high", "About 17 labels look wrong (10–27)", "Look before you correct.", link="#charts"
+        ),
+        ProblemLine("copies", "medium", "3 copies", examples=GALLERY),
+        ProblemLine("size", "low", "Models closer than 2 points cannot be ranked"),
+        ProblemLine("fresh", "note", "Fresh data: not measured"),
     ),
     hero=(EVERY["composition"], EVERY["columns"]),
     links={"report.json": "report.json"},

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.bayes.floors.bracketing import FloorInputs
+from hardpan.bayes.floors.bracketing import Floor, FloorInputs
 from hardpan.bayes.floors.classifiers import Fitted
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.models import Model
 from hardpan.bayes.floors.votes import Annotations
+from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -23,6 +24,9 @@ from hardpan.files import record
 from hardpan.stats.intervals import check_confidence
 
 if TYPE_CHECKING:
+    from hardpan.auditing.fresh import FreshScores
+    from hardpan.auditing.hardness import Hardness
+    from hardpan.auditing.labels import Suspects
     from hardpan.auditing.networks import NetworkData
 
 FLOWS = ("bundled", "auto", "none")
@@ -109,7 +113,7 @@ class FlowView:
     """What a flow shows besides its evidence for the floor.
 
     Attributes:
-        temperatures: of the dial.
+        temperatures: at which the flow's Bayes error was computed.
         curve: Bayes errors at these temperatures.
         bits: negative log-likelihood of test examples in bits per dimension.
         gallery: samples at several temperatures: temperature, Bayes error, images.
@@ -123,16 +127,16 @@ class FlowView:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something that was not possible or went otherwise than planned; the report says it in words.
+@record
+class AuditNote:
+    """Something that was not possible or differed from the plan; the page says it in words.
 
     Attributes:
-        kind: "skipped", "sampled", "fewer-networks", "epochs", "no-flow" or "no-curve".
+        code: "skipped", "sampled", "fewer-networks", "epochs", "no-flow" or "no-curve".
         details: numbers and names by name.
     """
 
-    kind: str
+    code: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -199,6 +203,13 @@ class Evidence:
         columns: per-example results by name, for the joined table.
         notes: what was not possible, and why.
         steps: what was done, and how long it took.
+        floor: bracket and estimates of the lowest possible error.
+        flow: the flow's own curve and samples.
+        gaussian_curve: the same of the Gaussian model, where there is no flow.
+        suspects: labels that look wrong, by split.
+        probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
+        hard: confusion of every example.
+        fresh: the same models on a fresh test set.
     """
 
     dataset: Dataset
@@ -216,8 +227,15 @@ class Evidence:
     nearest: Nearest | None = None
     network_data: NetworkData | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[AuditNote] = field(default_factory=list)
     steps: list[AuditStep] = field(default_factory=list)
+    floor: Floor | None = None
+    flow: FlowView | None = None
+    gaussian_curve: Curve | None = None
+    suspects: Mapping[str, Suspects] = field(default_factory=dict)
+    probs: Mapping[str, Floats] = field(default_factory=dict)
+    hard: Hardness | None = None
+    fresh: FreshScores | None = None
 
     @property
     def parts(self) -> dict[str, Labels]:

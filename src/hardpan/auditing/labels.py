@@ -9,7 +9,6 @@ recall; the other suspects are errors of the models, as many of which are expect
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -238,9 +237,7 @@ def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
     return {split: dataclasses.replace(item, trial=evidence.trials.get(split)) for split, item in suspects.items()}
 
 
-def label_table(
-    evidence: Evidence, suspects: Mapping[str, Suspects]
-) -> tuple[dict[str, list[Any]], dict[str, NDArray[Any]]]:
+def label_table(evidence: Evidence) -> tuple[dict[str, list[Any]], dict[str, NDArray[Any]]]:
     """All suspicious labels: columns of problems/labels.csv, one row per label, and columns of the joined table."""
     dataset = evidence.dataset
     numbers = dataset.metadata.get("row")
@@ -248,7 +245,7 @@ def label_table(
     rows = []
     suggested = np.full(len(dataset), None, dtype=object)
     probability = np.full(len(dataset), np.nan)
-    for split, item in suspects.items():
+    for split, item in evidence.suspects.items():
         for row, other, value in zip(item.rows, item.suggested, item.probability, strict=True):
             number = int(numbers[row]) if numbers is not None else int(row)
             label = names[int(evidence.labels[row])]

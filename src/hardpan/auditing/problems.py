@@ -6,6 +6,8 @@ problem says to people is written in :mod:`hardpan.pages.auditing`.
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,14 +56,12 @@ SEVERITIES = ("high", "medium", "low", "note")
 
 
 @dataclass(frozen=True, eq=True)
-class Problem(Mapping[str, Any]):
-    """One problem of a benchmark; also a mapping of its fields, as report.json has it.
+class BenchmarkProblem(Mapping[str, Any]):
+    """One problem of a benchmark; also a mapping of its fields, title and advice, as report.json has it.
 
     Attributes:
         kind: one of :data:`KINDS`.
         severity: "high", "medium", "low", or "note" for what was not measured.
-        title: one line for people.
-        advice: what to do about it.
         count: how many examples are affected, with an interval, where it can be counted.
         proportion: the same as a proportion of ``of``.
         of: the split that was searched: "test", "train" or "all".
@@ -69,12 +69,11 @@ class Problem(Mapping[str, Any]):
         ids: their ids.
         breaks: whether scores on this benchmark mean nothing until it is fixed.
         details: further numbers by name.
+        noun: what an example is called: "image" or "example".
     """
 
     kind: str
     severity: str
-    title: str = ""
-    advice: str = ""
     count: Estimate | None = None
     proportion: Estimate | None = None
     of: str = "test"
@@ -82,23 +81,43 @@ class Problem(Mapping[str, Any]):
     ids: tuple[str, ...] = ()
     breaks: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
+    noun: str = "example"
 
-    def __post_init__(self) -> None:
-        for name in ("rows", "ids", "details"):  # lists of JSON become tuples again
-            object.__setattr__(self, name, _tuples(getattr(self, name)))
+    @classmethod
+    def from_json(cls, item: Mapping[str, Any]) -> BenchmarkProblem:
+        """The problem from its mapping in report.json, whose lists become tuples again."""
+        return cls(**{name: _tuples(value) for name, value in item.items() if name not in _TEXTS})
+
+    @property
+    def title(self) -> str:
+        """One line for people."""
+        return self._texts()[0]
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self._texts()[1]
+
+    def _texts(self) -> tuple[str, str]:
+        pages = importlib.import_module("hardpan.pages.auditing.problems")  # when it is first read
+        texts: tuple[str, str] = pages.title_and_advice(self)
+        return texts
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.__dataclass_fields__:
+        if name not in self.__dataclass_fields__ and name not in _TEXTS:
             raise KeyError(name)
         return getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.__dataclass_fields__)
+        return iter(("kind", "severity", *_TEXTS, *list(self.__dataclass_fields__)[2:]))
 
     def __len__(self) -> int:
-        return len(self.__dataclass_fields__)
+        return len(_TEXTS) + len(self.__dataclass_fields__)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+_TEXTS = ("title", "advice")
 
 
 def _tuples(value: Any) -> Any:
@@ -107,21 +126,19 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: Estimate | None) -> list[Problem]:
+def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkProblem]:
     """All problems, the most severe first.
 
     Args:
         evidence: after all training.
-        suspects: labels that look wrong, by split.
         error: of the best model, where there is one.
     """
-    problems: list[Problem] = []
-    for detect in DETECTORS:
-        problems += list(detect(evidence))
-    problems += list(_labels(evidence, suspects))
-    problems += list(_small_test(evidence, None if error is None else error.value))
+    problems = [item for detect in DETECTORS for item in detect(evidence)]
+    problems += _small_test(evidence, None if error is None else error.value)
+    noun = "image" if evidence.is_images else "example"
     return sorted(
-        problems, key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind))
+        (dataclasses.replace(item, noun=noun) for item in problems),
+        key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind)),
     )
 
 
@@ -142,14 +159,14 @@ def _named(evidence: Evidence, rows: Labels) -> dict[str, Any]:
     }
 
 
-def _one_class(evidence: Evidence) -> Iterator[Problem]:
+def _one_class(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     if len(np.unique(evidence.labels)) < 2:
-        yield Problem("one-class", "high", of="all", breaks=True)
+        yield BenchmarkProblem("one-class", "high", of="all", breaks=True)
     elif len(np.unique(evidence.labels[evidence.split.train])) < 2:
-        yield Problem("one-class", "high", of="train", breaks=True)
+        yield BenchmarkProblem("one-class", "high", of="train", breaks=True)
 
 
-def _copies(evidence: Evidence) -> Iterator[Problem]:
+def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs = evidence.inputs
     if inputs is None:
         return
@@ -158,7 +175,7 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
         count, proportion = _counted(evidence, len(inputs.copied), len(split.test))
         severity = "high" if proportion.value > MANY_COPIES else "medium"
         broken = proportion.value >= BROKEN_COPIES
-        yield Problem(
+        yield BenchmarkProblem(
             "test-copies",
             severity,
             count=count,
@@ -171,7 +188,7 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
         rows = np.concatenate(conflicts)
         count, proportion = _counted(evidence, len(rows), len(labels))
         severity = "high" if proportion.value > 0.01 else "medium"
-        yield Problem(
+        yield BenchmarkProblem(
             "conflicting-labels",
             severity,
             count=count,
@@ -187,12 +204,12 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
         if len(again):
             count, proportion = _counted(evidence, len(again), len(members))
             severity = "medium" if proportion.value > 0.01 else "low"
-            yield Problem(
+            yield BenchmarkProblem(
                 "duplicates", severity, count=count, proportion=proportion, of=part, **_named(evidence, again)
             )
 
 
-def _near_copies(evidence: Evidence) -> Iterator[Problem]:
+def _near_copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs, nearest = evidence.inputs, evidence.nearest
     if inputs is None or inputs.equal.by_chance or nearest is None:
         return
@@ -205,7 +222,7 @@ def _near_copies(evidence: Evidence) -> Iterator[Problem]:
         searched = len(np.union1d(nearest.rows, turned))
         count, proportion = _counted(evidence, len(rows), searched)
         severity = "medium" if proportion.value > MANY_COPIES else "low"
-        yield Problem(
+        yield BenchmarkProblem(
             "near-copies",
             severity,
             count=count,
@@ -215,8 +232,8 @@ def _near_copies(evidence: Evidence) -> Iterator[Problem]:
         )
 
 
-def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Problem]:
-    for split, item in suspects.items():
+def _labels(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+    for split, item in evidence.suspects.items():
         if len(item.rows) < FEWEST_SUSPECTS:
             continue
         count, proportion = _counted(evidence, len(item.rows), item.searched)
@@ -233,7 +250,7 @@ def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Pr
             details["precision"] = voted
         elif not item.telling:
             severity = "note"
-        yield Problem(
+        yield BenchmarkProblem(
             "labels",
             severity,
             count=count,
@@ -257,7 +274,7 @@ def _precision(evidence: Evidence, found: Suspects) -> Estimate | None:
     return stats.share(wrong, len(judged), evidence.config.confidence)
 
 
-def _classes(evidence: Evidence) -> Iterator[Problem]:
+def _classes(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     k, names = evidence.dataset.n_classes, evidence.dataset.class_names
     counts = {split: np.bincount(evidence.labels[rows], minlength=k) for split, rows in evidence.parts.items()}
     total = np.bincount(evidence.labels, minlength=k)
@@ -267,10 +284,14 @@ def _classes(evidence: Evidence) -> Iterator[Problem]:
             absent = tuple(names[c] for c in missing)
             unknown = counts["test"][missing].sum() / len(evidence.parts["test"]) if split == "train" else 0.0
             breaks = bool(unknown >= BROKEN_CLASSES)
-            yield Problem("missing-classes", severity, of=split, breaks=breaks, details={"classes": absent})
+            yield BenchmarkProblem(
+                "missing-classes", severity, of=split, breaks=breaks, details={"classes": absent}
+            )
     unused = np.flatnonzero(total == 0)
     if len(unused):
-        yield Problem("missing-classes", "low", of="all", details={"classes": tuple(names[c] for c in unused)})
+        yield BenchmarkProblem(
+            "missing-classes", "low", of="all", details={"classes": tuple(names[c] for c in unused)}
+        )
     used = total[total > 0]
     ratio = float(used.max() / used.min())
     if len(used) > 1 and ratio > IMBALANCE:
@@ -280,10 +301,10 @@ def _classes(evidence: Evidence) -> Iterator[Problem]:
         details = {"ratio": ratio, "classes": few, "largest": names[largest]}
         if len(evidence.parts["test"]):
             details["guessing"] = float((evidence.labels[evidence.parts["test"]] != largest).mean())
-        yield Problem("imbalance", severity, of="all", details=details)
+        yield BenchmarkProblem("imbalance", severity, of="all", details=details)
 
 
-def _small_test(evidence: Evidence, error: float | None) -> Iterator[Problem]:
+def _small_test(evidence: Evidence, error: float | None) -> Iterator[BenchmarkProblem]:
     """The smallest difference between two models that the test set can show (5 % level, power 80 %)."""
     n = len(evidence.split.test) if evidence.inputs is None else len(evidence.inputs.test)
     if not n or error is None:
@@ -294,10 +315,12 @@ def _small_test(evidence: Evidence, error: float | None) -> Iterator[Problem]:
         return
     needed = int(np.ceil(POWER**2 * 2 * (1 - rate) / (0.1 * rate) / 0.1))
     severity = "medium" if smallest > 0.5 * rate else "low"
-    yield Problem("small-test", severity, details={"smallest": smallest, "n": n, "error": error, "needed": needed})
+    yield BenchmarkProblem(
+        "small-test", severity, details={"smallest": smallest, "n": n, "error": error, "needed": needed}
+    )
 
 
-def _columns(evidence: Evidence) -> Iterator[Problem]:
+def _columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """What the reader of the data noticed, and whether an index predicts the label."""
     dataset = evidence.dataset
     names = {name: j for j, name in enumerate(dataset.feature_names)} or {
@@ -306,20 +329,20 @@ def _columns(evidence: Evidence) -> Iterator[Problem]:
     for item in dataset.warnings:
         details: dict[str, Any] = {"columns": item.columns, "message": item.message}
         if item.code == "constant":
-            yield Problem("constant-columns", "low", of="all", details=details)
+            yield BenchmarkProblem("constant-columns", "low", of="all", details=details)
         elif item.code == "channels_first":
-            yield Problem("channels-first", "low", of="all", details=details)
+            yield BenchmarkProblem("channels-first", "low", of="all", details=details)
         elif item.code == "index_column":
             details |= {"predicts": False, "dropped": True}
-            yield Problem("index-feature", "low", of="all", details=details)
+            yield BenchmarkProblem("index-feature", "low", of="all", details=details)
         elif item.code == "identifier":
             columns = [names[name] for name in item.columns if name in names]
             predicts = [j for j in columns if _predicts(evidence, dataset.x[:, j].astype(np.float64))]
             severity = "high" if predicts else "medium"
             details["predicts"] = bool(predicts)
-            yield Problem("index-feature", severity, of="all", breaks=bool(predicts), details=details)
+            yield BenchmarkProblem("index-feature", severity, of="all", breaks=bool(predicts), details=details)
         else:
-            yield Problem("data", "note", of="all", details=details | {"code": item.code})
+            yield BenchmarkProblem("data", "note", of="all", details=details | {"code": item.code})
 
 
 def _predicts(evidence: Evidence, column: Floats) -> bool:
@@ -336,7 +359,7 @@ def _predicts(evidence: Evidence, column: Floats) -> bool:
     return error < INDEX_GAIN * chance
 
 
-def _leaks(evidence: Evidence) -> Iterator[Problem]:
+def _leaks(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """Columns that are nearly the label: values that coincide with classes, up to a little noise."""
     dataset = evidence.dataset
     raw = dataset.x if dataset.table is None else dataset.table.values
@@ -351,7 +374,7 @@ def _leaks(evidence: Evidence) -> Iterator[Problem]:
         if np.isfinite(column).all() and _is_label(column, labels):
             columns.append(names[j] if names else str(j))
     if columns:
-        yield Problem("leak-feature", "high", of="all", details={"columns": tuple(columns)})
+        yield BenchmarkProblem("leak-feature", "high", of="all", details={"columns": tuple(columns)})
 
 
 def _is_label(column: Floats, labels: Labels) -> bool:
@@ -376,20 +399,20 @@ def _is_label(column: Floats, labels: Labels) -> bool:
     return bool(spread <= LEAK_SPREAD * gaps.min() / 2)
 
 
-def _permuted(evidence: Evidence) -> Iterator[Problem]:
+def _permuted(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     for model in evidence.models:
         if model.permutation is not None:
             moved = sum(i != j for i, j in enumerate(model.permutation))
             details = {"model": model.name, "permutation": model.permutation, "moved": moved}
-            yield Problem("permuted-classes", "high", details=details)
+            yield BenchmarkProblem("permuted-classes", "high", details=details)
 
 
-def _fresh(evidence: Evidence) -> Iterator[Problem]:
+def _fresh(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     if not evidence.config.testbed and not evidence.config.new_test:
-        yield Problem("fresh", "note")
+        yield BenchmarkProblem("fresh", "note")
 
 
-DETECTORS: tuple[Callable[[Evidence], Iterator[Problem]], ...] = (
+DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
     _one_class,
     _copies,
     _near_copies,
@@ -398,4 +421,5 @@ DETECTORS: tuple[Callable[[Evidence], Iterator[Problem]], ...] = (
     _leaks,
     _permuted,
     _fresh,
+    _labels,
 )

@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -22,22 +22,23 @@ import pyarrow as pa
 from hardpan import arguments, bayes, files, stats
 from hardpan.arguments import seconds
 from hardpan.auditing import examples, fresh, hardness, labels, problems, training
-from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
+from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence, Nearest
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
 from hardpan.auditing.near_copies import nearest_training
-from hardpan.auditing.problems import Problem
+from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.bracketing import (
     MOST_CLASSES,
     MOST_COVARIANCE_ROWS,
     Floor,
     FloorConfig,
     FloorInputs,
+    floor_inputs,
     floor_of,
-    prepare,
+    split_of,
 )
 from hardpan.bayes.floors.flow import FlowEvidence
 from hardpan.bayes.floors.gaussian_fit import fit_shared
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.inputs import Labels
 from hardpan.bayes.floors.models import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
@@ -61,6 +62,8 @@ LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left 
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
 CURVE_RTOL = 1e-2
+DRAWN = ("hard", "fresh", "labels", "models", "copies", "classes", "dial")
+"""Sections whose charts and pictures need the data; report.json has them as they were drawn."""
 _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
 
 
@@ -79,18 +82,19 @@ class Audit(Report):
         learning: the learning curve.
         budget: where the best model's errors come from.
         steps: what was trained, with planned and actual seconds.
-        notes: what was not possible, and why.
+        notes: what was not possible, and why; texts in audits of earlier versions.
         size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
         features: names of the columns that were used, where they have names.
-        parts: sections on hard examples, fresh data, labels, copies and classes, in this order.
-        origin: how the audit was computed.
+        parts: of an audit that was read from a file: the sections of :data:`DRAWN`, as they were drawn.
+        origin: the command, versions and hashes.
+        evidence: the data and what was computed from them, from which the page is drawn; not in the JSON.
         examples: one row per example (:mod:`hardpan.auditing.examples`); not in the JSON.
         downloads: files that ``save`` writes beside the page; not in the JSON.
     """
 
     dataset: str
     config: AuditConfig
-    problems: tuple[Problem, ...]
+    problems: tuple[BenchmarkProblem, ...]
     floor: Floor | None
     measures: Mapping[str, Estimate] = field(default_factory=dict)
     verdicts: Mapping[str, Entry] = field(default_factory=dict)
@@ -98,25 +102,28 @@ class Audit(Report):
     learning: DataCurve | None = None
     budget: ErrorBudget | None = None
     steps: tuple[AuditStep, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[AuditNote | str, ...] = ()
     size: Mapping[str, int] = field(default_factory=dict)
     features: tuple[str, ...] = ()
-    parts: tuple[Section, ...] = ()
-    origin: Provenance = field(default_factory=Provenance)
+    parts: tuple[Section, ...] = field(default=(), compare=False)
+    origin: Provenance = field(default_factory=Provenance, compare=False)
+    evidence: Evidence | None = field(default=None, compare=False, metadata=TRANSIENT)
     examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
     downloads: Mapping[str, Any] = field(default_factory=dict, compare=False, metadata=TRANSIENT)
 
     def __post_init__(self) -> None:
-        if any(not isinstance(item, Problem) for item in self.problems):  # read back from JSON
-            object.__setattr__(self, "problems", tuple(Problem(**item) for item in self.problems))
+        if any(not isinstance(item, BenchmarkProblem) for item in self.problems):  # read back from JSON
+            object.__setattr__(self, "problems", tuple(map(BenchmarkProblem.from_json, self.problems)))
 
     def to_json(self) -> str:
-        """The result as JSON text, its headline first."""
-        data = files.to_json(self)
+        """The result as JSON text, its headline first; with the sections that need the data, as they are drawn."""
+        view = self.view()
+        parts = tuple(section for section in view.sections if section.key in DRAWN)
+        data = files.to_json(dataclasses.replace(self, parts=parts, origin=view.provenance or self.origin))
         header = {name: data.pop(name) for name in ("kind", "schema", "hardpan")}
         return files.dumps({**header, "headline": self.headline, "problems": data.pop("problems"), **data})
 
-    def failing(self, kinds: Any) -> tuple[Problem, ...]:
+    def failing(self, kinds: Any) -> tuple[BenchmarkProblem, ...]:
         """Problems of these kinds ("any": of all), apart from notes: the gate of ``--fail-on``."""
         gated = set(kinds)
         return tuple(p for p in self.problems if p.severity != "note" and (p.kind in gated or "any" in gated))
@@ -211,19 +218,20 @@ def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     labels = arguments.labels(f"{name}: labels", dataset.require_labels(), len(dataset.x))
     if len(dataset) < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {len(dataset)} examples; an audit needs at least {FEWEST_EXAMPLES}")
-    split = dataset.splits(config.seed)
+    equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
+    split = split_of(dataset, equal, config.seed)
     one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2
-    if not len(split.test) and not equal_inputs(dataset.x).by_chance and not one_class:
+    if not len(split.test) and not one_class:
         raise InputError(f"{name}: no test examples; nearly all examples are copies of one another")
+    evidence = Evidence(dataset, labels, split, config)
     if one_class or dataset.n_classes < 2:
-        return Evidence(dataset, labels, split, config)
-    inputs = prepare(dataset, config.seed)
-    evidence = Evidence(dataset, labels, inputs.split, config, inputs)
+        return evidence
+    evidence.inputs = floor_inputs(dataset, labels, equal, split)
     most = int(MOST_NUMBERS / dataset.x[0].size)
     most = min(MOST_IMAGES, most) if evidence.is_images else most
     if len(dataset) > most:
-        evidence.inputs = _sampled(inputs, most, config.seed)
-        evidence.notes.append(Note("sampled", {"rows": most, "of": len(dataset)}))
+        evidence.inputs = _sampled(evidence.inputs, most, config.seed)
+        evidence.notes.append(AuditNote("sampled", {"rows": most, "of": len(dataset)}))
     return evidence
 
 
@@ -248,69 +256,80 @@ def _run(
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> Audit:
-    from hardpan.pages.auditing import overview, sections
-    from hardpan.pages.auditing.problems import described
-
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
-    flow, view = training.train(evidence, work, tell, on_plan)
-    floor, suspects = None, {}
-    probs: dict[str, Floats] = {}
+    flow, evidence.flow = training.train(evidence, work, tell, on_plan)
     if inputs is not None:
-        floor = _floor(evidence, flow, between(tell, 0.75, 0.85))
+        evidence.floor = _floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
         _near_columns(evidence, evidence.nearest)
-        suspects = labels.find_suspects(evidence)
-        probs = evidence.test_probs() if len(inputs.test) else {}
+        evidence.suspects = labels.find_suspects(evidence)
+        evidence.probs = evidence.test_probs() if len(inputs.test) else {}
     tell("scoring the examples", 0.88)
-    hard = hardness.find(evidence) if evidence.models else None
-    drop = fresh.find(evidence) if (config.testbed or config.new_test) and inputs is not None else None
-    measures = _measures(evidence, floor, view, hard, drop)
-    listed = tuple(
-        described(item, evidence) for item in problems.find_problems(evidence, suspects, measures.get("best_error"))
-    )
-    wrong = any(item.kind == "labels" and item.of == "test" and item.severity != "note" for item in listed)
-    doubted = suspects["test"].rows if wrong else np.zeros(0, dtype=np.int64)
-    label_csv, label_columns = labels.label_table(evidence, suspects)
-    if hard is not None:
-        evidence.columns |= hard.columns
-    if any(len(item.rows) for item in suspects.values()):
+    evidence.hard = hardness.find(evidence) if evidence.models else None
+    if (config.testbed or config.new_test) and inputs is not None:
+        evidence.fresh = fresh.find(evidence)
+    measures = _measures(evidence)
+    listed = tuple(problems.find_problems(evidence, measures.get("best_error")))
+    label_csv, label_columns = labels.label_table(evidence)
+    if evidence.hard is not None:
+        evidence.columns |= evidence.hard.columns
+    if any(len(item.rows) for item in evidence.suspects.values()):
         evidence.columns |= label_columns
     if inputs is not None:
-        _correct_columns(evidence, probs, inputs.test)
-    curves, dial = _curves(evidence, view)
-    parts = sections.audit_sections(evidence, floor, hard, drop, suspects, listed, probs, view, dial)
+        _correct_columns(evidence, inputs.test)
+    curves = _curves(evidence)
+    answers = _answers(evidence)
+    learning = _learning(evidence, answers)
     table = examples.join(dataset, evidence.parts, evidence.columns)
     downloads: dict[str, Any] = {**examples.files(table, dataset), "problems/labels.csv": csv_text(label_csv)}
-    if hard is not None:
-        downloads[HARD_SUBSET] = files.dumps(files.to_json(hard.subset)) + "\n"
-    answers = _answers(evidence, floor, probs)
-    learning = _learning(evidence, answers)
+    if evidence.hard is not None:
+        downloads[HARD_SUBSET] = files.dumps(files.to_json(evidence.hard.subset)) + "\n"
     return Audit(
         dataset=dataset.name,
         config=config,
         problems=listed,
-        floor=floor,
+        floor=evidence.floor,
         measures=measures,
-        verdicts=_verdicts(floor),
+        verdicts=_verdicts(evidence.floor),
         curves=curves,
         learning=learning,
-        budget=_error_budget(evidence, floor, answers, doubted),
+        budget=_error_budget(evidence, answers, listed),
         steps=tuple(evidence.steps),
-        notes=tuple(overview.note_words(note) for note in evidence.notes),
+        notes=tuple(evidence.notes),
         size={
             "examples": len(dataset),
             "classes": dataset.n_classes,
             **{split: len(members) for split, members in evidence.parts.items()},
         },
         features=dataset.feature_names,
-        parts=parts,
-        origin=overview.provenance(
-            evidence, _command(source, config), floor, hard, drop, "" if view is None else view.sha256
+        origin=Provenance(
+            command=_command(source, config),
+            seed=config.seed,
+            versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
+            hashes=_hashes(evidence),
         ),
+        evidence=evidence,
         examples=table,
         downloads=downloads,
     )
+
+
+def _hashes(evidence: Evidence) -> dict[str, str]:
+    """Sha256 of everything that was read."""
+    floor, fresh_scores, flow = evidence.floor, evidence.fresh, evidence.flow
+    hashes = {
+        "Examples, sha256": files.array_hash(evidence.dataset.x),
+        "Labels, sha256": files.array_hash(evidence.labels),
+        **(floor.hashes if floor is not None else {}),
+    }
+    if flow is not None and flow.sha256:
+        hashes["Flow, sha256"] = flow.sha256
+    if fresh_scores is not None and fresh_scores.comparison is not None:
+        hashes |= {f"{name}, sha256": value for name, value in fresh_scores.comparison.hashes.items()}
+    elif fresh_scores is not None:
+        hashes["Fresh examples, sha256"] = fresh_scores.sha256
+    return hashes
 
 
 def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:
@@ -338,20 +357,14 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Flo
     )
 
 
-def _measures(
-    evidence: Evidence,
-    floor: Floor | None,
-    view: FlowView | None,
-    hard: hardness.Hardness | None,
-    drop: fresh.FreshScores | None,
-) -> dict[str, Estimate]:
-    measures = _floor_measures(floor) if floor is not None else {}
-    if view is not None and view.bits is not None:
-        measures["bits"] = view.bits
-    if hard is not None:
-        measures |= hard.measures
-    if drop is not None:
-        measures["drop"] = drop.drop
+def _measures(evidence: Evidence) -> dict[str, Estimate]:
+    measures = _floor_measures(evidence.floor) if evidence.floor is not None else {}
+    if evidence.flow is not None and evidence.flow.bits is not None:
+        measures["bits"] = evidence.flow.bits
+    if evidence.hard is not None:
+        measures |= evidence.hard.measures
+    if evidence.fresh is not None:
+        measures["drop"] = evidence.fresh.drop
     if evidence.inputs is not None:
         n_copies, n_test = len(evidence.inputs.copied), len(evidence.split.test)
         measures["duplicated"] = stats.share(n_copies, n_test, evidence.config.confidence)
@@ -391,9 +404,9 @@ def _verdicts(floor: Floor | None) -> dict[str, Entry]:
     return entries
 
 
-def _correct_columns(evidence: Evidence, probs: Mapping[str, Floats], test: Labels) -> None:
+def _correct_columns(evidence: Evidence, test: Labels) -> None:
     """Which test examples every classifier gets right, so that two of them can be compared example by example."""
-    for name, values in probs.items():
+    for name, values in evidence.probs.items():
         right = np.full(len(evidence.dataset), None, dtype=object)
         right[test] = values.argmax(axis=1) == evidence.labels[test]
         evidence.columns.setdefault(f"correct: {name}", right)
@@ -415,9 +428,10 @@ def _near_columns(evidence: Evidence, found: Nearest) -> None:
         evidence.columns["selection_frequency"] = frequency
 
 
-def _answers(evidence: Evidence, floor: Floor | None, probs: Mapping[str, Floats]) -> dict[str, Labels]:
+def _answers(evidence: Evidence) -> dict[str, Labels]:
     """Classes of the test rows by model, the best of the floor among them where its decisions are known."""
-    answers = {name: p.argmax(axis=1) for name, p in probs.items()}
+    floor = evidence.floor
+    answers = {name: p.argmax(axis=1) for name, p in evidence.probs.items()}
     best = "" if floor is None or floor.best is None else floor.best.name
     if answers and best not in answers and evidence.inputs is not None and best in evidence.inputs.decisions:
         answers[best] = evidence.inputs.decisions[best]()
@@ -433,18 +447,17 @@ def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | 
     best = max([*(classes == truth for classes in answers.values()), correct[max(correct)]], key=np.count_nonzero)
     curve = learning_curve(evidence.curve_model, correct, best, confidence=config.confidence, seed=config.seed)
     if curve is None:
-        evidence.notes.append(Note("no-curve", {"model": evidence.curve_model}))
+        evidence.notes.append(AuditNote("no-curve", {"model": evidence.curve_model}))
     return curve
 
 
 def _error_budget(
-    evidence: Evidence, floor: Floor | None, answers: Mapping[str, Labels], doubted: Labels
+    evidence: Evidence, answers: Mapping[str, Labels], listed: Sequence[BenchmarkProblem]
 ) -> ErrorBudget | None:
-    """The error budget of the floor's best model; None where its decisions on all test rows are not known.
-
-    ``doubted`` are test rows whose labels look wrong.
-    """
-    inputs = evidence.inputs
+    """The error budget of the floor's best model; None where its decisions on all test rows are not known."""
+    inputs, floor = evidence.inputs, evidence.floor
+    wrong = any(item.kind == "labels" and item.of == "test" and item.severity != "note" for item in listed)
+    doubted = evidence.suspects["test"].rows if wrong else np.zeros(0, dtype=np.int64)
     if inputs is None or floor is None or floor.best is None or floor.best.name not in answers:
         return None
     voters = list(answers.values())
@@ -469,17 +482,20 @@ def _error_budget(
     )
 
 
-def _curves(evidence: Evidence, view: FlowView | None) -> tuple[dict[str, tuple[tuple[float, float], ...]], Any]:
+def _curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
     """Bayes error against temperature: of the flow, or of the Gaussian model where it is quick."""
-    if view is not None:
-        pairs = tuple((t, e.value) for t, e in zip(view.temperatures, view.curve, strict=True))
-        return {"flow": pairs}, None
+    if evidence.flow is not None:
+        return {
+            "flow": tuple(
+                (t, e.value) for t, e in zip(evidence.flow.temperatures, evidence.flow.curve, strict=True)
+            )
+        }
     inputs, config = evidence.inputs, evidence.config
     if inputs is None:
-        return {}, None
+        return {}
     x, y = inputs.table.scaled[inputs.split.train], evidence.labels[inputs.split.train]
     if len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS:
-        return {}, None
+        return {}
     try:
         model = fit_shared(x, y)
         curve = bayes.gaussian_curve(
@@ -491,9 +507,9 @@ def _curves(evidence: Evidence, view: FlowView | None) -> tuple[dict[str, tuple[
             seed=config.seed,
         )
     except InputError:  # the floor's own table says why there is no Gaussian model
-        return {}, None
-    pairs = tuple((t, e.value) for t, e in zip(curve.temperatures, curve.estimates, strict=True))
-    return {"Gaussian model": pairs}, curve
+        return {}
+    evidence.gaussian_curve = curve
+    return {"Gaussian model": tuple((t, e.value) for t, e in zip(curve.temperatures, curve.estimates, strict=True))}
 
 
 def _command(source: str, config: AuditConfig) -> str:

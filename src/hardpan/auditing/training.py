@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.auditing.evidence import USABLE, AuditStep, Evidence, FlowView, Note
+from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
 from hardpan.auditing.labels import flip_rate, planted_labels, suspect_labels, trial_of
 from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, machine_is_busy
@@ -118,7 +118,7 @@ def _train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progres
         assert inputs is not None
         if name in OPTIONAL and _late(evidence, budget):
             evidence.steps.append(AuditStep(name, budget.planned[name], skipped="no-time"))
-            evidence.notes.append(Note("skipped", {"step": name, "why": "no-time"}))
+            evidence.notes.append(AuditNote("skipped", {"step": name, "why": "no-time"}))
             continue
         seconds = budget.allot(name)
         progress(f"{name} (up to {seconds:.0f} s)", number / len(names))
@@ -157,7 +157,7 @@ def train(
         on_plan(steps)
     evidence.steps = [step for step in steps if step.skipped]
     evidence.notes += [
-        Note("skipped", {"step": step.name, "why": step.skipped})
+        AuditNote("skipped", {"step": step.name, "why": step.skipped})
         for step in evidence.steps
         if step.skipped == "no-torch"
     ]
@@ -166,7 +166,7 @@ def train(
     flow = _train_all(evidence, budget, work, between(tell, 0.02, 0.7))
     passed = passed or _passed_flow(evidence)
     if passed is not None and evidence.config.flow == "bundled" and _late(evidence, budget):
-        evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
+        evidence.notes.append(AuditNote("skipped", {"step": "bundled flow", "why": "no-time"}))
         passed = None
     if passed is not None:
         flow = _evaluate_flow(evidence, *passed, between(tell, 0.7, 0.75))
@@ -244,7 +244,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
     for number in range(config.seeds):
         path = work / f"network-{number}"
         if trained and time.monotonic() > end and not config.ensemble_epochs:
-            evidence.notes.append(Note("fewer-networks", {"trained": len(trained), "planned": config.seeds}))
+            evidence.notes.append(AuditNote("fewer-networks", {"trained": len(trained), "planned": config.seeds}))
             break
         one = networks.load_state(path)
         if one is None or one.probs.shape[1] != len(rows):
@@ -271,7 +271,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
     evidence.models = (*evidence.models, model)
     epochs = [one.epochs for one in trained]
     if not config.ensemble_epochs and max(epochs) < networks.MOST_EPOCHS - 1:
-        evidence.notes.append(Note("epochs", {"low": min(epochs), "high": max(epochs)}))
+        evidence.notes.append(AuditNote("epochs", {"low": min(epochs), "high": max(epochs)}))
 
 
 def _trained_network(
@@ -438,7 +438,7 @@ def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Pro
             seed=config.seed,
         )
     except InputError as error:
-        evidence.notes.append(Note("no-flow", {"reason": str(error)}))
+        evidence.notes.append(AuditNote("no-flow", {"reason": str(error)}))
         return None
 
 
@@ -502,7 +502,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     if len(dataset) <= most:
         return flow, dataset.name, None
     if most < FEWEST_FLOW_ROWS:
-        evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
+        evidence.notes.append(AuditNote("skipped", {"step": "bundled flow", "why": "no-time"}))
         return None
     return flow, dataset.name, most
 

@@ -55,7 +55,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemLine:
     """One problem of a benchmark, as the first screen and the terminal list it, worst first.
 
     Attributes:
@@ -185,7 +185,7 @@ class View:
     columns: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     size: str = ""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ProblemLine, ...] = ()
     hero: tuple[Chart, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     terminal: tuple[Section, ...] | None = None

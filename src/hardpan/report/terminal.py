@@ -24,8 +24,8 @@ def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
     """Headline, problems and numbers in about ten lines, then the sections that the view has for a terminal.
 
     Example:
-        >>> from hardpan.report.sections import Problem, Tile
-        >>> problems = (Problem("labels", "high", "About 17 labels look wrong (10–27)"),)
+        >>> from hardpan.report.sections import ProblemLine, Tile
+        >>> problems = (ProblemLine("labels", "high", "About 17 labels look wrong (10–27)"),)
         >>> tiles = (Tile("Best error", "0.6 %"), Tile("Fresh data"))
         >>> Console(width=60).print(render(View("Audit", "At most 2.5 %.", tiles=tiles, problems=problems)))
         At most 2.5 %.

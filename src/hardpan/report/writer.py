@@ -26,7 +26,7 @@ from hardpan.report.base import View
 from hardpan.report.charts import grids
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
-from hardpan.report.sections import Chart, Problem, Provenance, Section, Table, Tile
+from hardpan.report.sections import Chart, ProblemLine, Provenance, Section, Table, Tile
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
@@ -138,7 +138,7 @@ def _without_repeats(view: View) -> View:
     return dataclasses.replace(view, sections=tuple(sections), hero=hero if hero and few else view.hero)
 
 
-def _height(problems: Sequence[Problem]) -> int:
+def _height(problems: Sequence[ProblemLine]) -> int:
     """Rows that problems take: those with pictures two."""
     return sum(2 if problem.examples else 1 for problem in problems)
 
@@ -207,7 +207,7 @@ def _with_versions(provenance: Provenance | None) -> Provenance | None:
     return dataclasses.replace(provenance, versions=versions_of())
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem(problem: ProblemLine) -> dict[str, Any]:
     gallery = problem.examples and grids.tiles(problem.examples)
     return {"problem": problem, "gallery": gallery, "words": SEVERITY_WORDS[problem.severity]}
 

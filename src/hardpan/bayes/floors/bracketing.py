@@ -226,11 +226,16 @@ def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
     if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
     labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
-    raw = dataset.x if dataset.table is None else dataset.table.values
-    equal = equal_inputs(raw)
+    equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
     split = split_of(dataset, equal, seed)
     if not len(split.test) or len(np.unique(labels[split.train])) < 2:
         raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
+    return floor_inputs(dataset, labels, equal, split)
+
+
+def floor_inputs(dataset: Dataset, labels: Labels, equal: EqualInputs, split: Split) -> FloorInputs:
+    """What the floor is computed from, of checked labels and a split with test examples."""
+    raw = dataset.x if dataset.table is None else dataset.table.values
     categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
     scaled = standardised(dataset.x, split.train)
     table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)

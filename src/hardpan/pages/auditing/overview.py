@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
-from hardpan import files, formatting
+from hardpan import formatting
 from hardpan.auditing import examples
 from hardpan.auditing.comparison import too_few
-from hardpan.auditing.evidence import AuditStep, Evidence, Note
-from hardpan.auditing.fresh import FreshScores
-from hardpan.auditing.hardness import Hardness
+from hardpan.auditing.evidence import AuditNote, AuditStep
 from hardpan.auditing.improvement import DataCurve, ErrorBudget
 from hardpan.auditing.running import Audit
-from hardpan.bayes.floors.bracketing import Floor
 from hardpan.pages import floors
 from hardpan.pages import testbed as testbed_page
-from hardpan.pages.auditing.problems import shown_problems
-from hardpan.pages.auditing.sections import FRESH_METHOD
+from hardpan.pages.auditing.problems import problem_lines
+from hardpan.pages.auditing.sections import FRESH_METHOD, audit_sections
 from hardpan.pages.confusion import CITATIONS as HARD_CITATIONS
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.report.base import View
@@ -38,8 +36,9 @@ def audit_view(audit: Audit) -> View:
     size = audit.size
     learning = [_learning_section(audit.learning)] if audit.learning is not None else []
     floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
-    first = [section for section in audit.parts if section.key in ("hard", "fresh", "labels", "models")]
-    last = [section for section in audit.parts if section not in first]
+    parts = audit.parts if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
+    first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
+    last = [section for section in parts if section not in first]
     run = _run_section(audit)
     return View(
         title=f"Audit of {audit.dataset}",
@@ -47,12 +46,12 @@ def audit_view(audit: Audit) -> View:
         sections=(*first, *learning, *floor, *last, *([run] if run is not None else [])),
         lede=_lede(audit),
         tiles=tiles(audit),
-        provenance=audit.origin,
+        provenance=_provenance(audit),
         columns={} if audit.examples is None else examples.columns(audit.examples),
         name=audit.dataset,
         size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
-        problems=shown_problems(audit),
-        hero=tuple(_hero(audit)),
+        problems=problem_lines(audit.problems, parts),
+        hero=tuple(_hero(audit, parts)),
         links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
         terminal=(),
         downloads=audit.downloads,
@@ -111,7 +110,7 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
     return tuple(results)
 
 
-def _hero(audit: Audit) -> list[Chart]:
+def _hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
     if any(item.breaks for item in audit.problems):
         return []
     charts = []
@@ -125,7 +124,7 @@ def _hero(audit: Audit) -> list[Chart]:
     if len(charts) < 2:
         charts += [
             dataclasses.replace(chart, title="The most confusing examples", rows=chart.rows[:IN_HERO])
-            for section in audit.parts
+            for section in parts
             if section.key == "hard"
             for chart in section.charts
             if chart.drawing == "gallery"
@@ -210,33 +209,34 @@ def _run_section(audit: Audit) -> Section | None:
     elif done > audit.config.budget:
         said += " A step that has begun is finished, so a slow or busy machine exceeds a small budget."
     table = Table("Steps", ("step", "planned, s", "taken"), rows)
-    return Section("What was trained", (said, *audit.notes), folded=(table,), key="run", short="Run")
+    notes = (note if isinstance(note, str) else _note_words(note) for note in audit.notes)
+    return Section("What was trained", (said, *notes), folded=(table,), key="run", short="Run")
 
 
 def _taken(step: AuditStep) -> str:
     return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{step.seconds:.1f} s"
 
 
-def note_words(note: Note) -> str:
+def _note_words(note: AuditNote) -> str:
     """What a note says."""
     details = note.details
-    if note.kind == "skipped":
+    if note.code == "skipped":
         return f"{details['step']}: {SKIPPED[details['why']]}."
-    if note.kind == "fewer-networks":
+    if note.code == "fewer-networks":
         counts = f"{details['trained']} of {details['planned']}"
         return f"{counts} networks were trained: the time of this step was used up."
-    if note.kind == "epochs":
+    if note.code == "epochs":
         ends = [f"{details[name]:.1f}" for name in ("low", "high")]
         return (
             f"Networks stopped after {' to '.join(dict.fromkeys(ends))} epochs (time limit or early stopping); a "
             "rerun on another machine gives slightly different numbers."
         )
-    if note.kind == "sampled":
+    if note.code == "sampled":
         return (
             f"Models, near-copies and estimates use {details['rows']:,} of the {details['of']:,} examples, drawn "
             "from each split at random; exact and turned copies are searched in all."
         )
-    if note.kind == "no-curve":
+    if note.code == "no-curve":
         return (
             f"No learning curve: {details['model']} would not reach the best model with twice the data, so it does "
             "not say what more data bring; a larger --budget may help."
@@ -244,40 +244,20 @@ def note_words(note: Note) -> str:
     return f"No flow of this dataset: {details['reason']}."
 
 
-def provenance(
-    evidence: Evidence,
-    command: str,
-    floor: Floor | None,
-    hard: Hardness | None,
-    fresh: FreshScores | None,
-    flow_sha256: str,
-) -> Provenance:
-    """How the audit was computed."""
+def _provenance(audit: Audit) -> Provenance:
+    """How the audit was computed; an audit that was read from a file has the words already."""
+    evidence = audit.evidence
+    if evidence is None:
+        return audit.origin
     method, citations = list(floors.METHOD), list(floors.CITATIONS)
-    hashes = {
-        "Examples, sha256": files.array_hash(evidence.dataset.x),
-        "Labels, sha256": files.array_hash(evidence.labels),
-        **(floor.hashes if floor is not None else {}),
-    }
-    if flow_sha256:
-        hashes["Flow, sha256"] = flow_sha256
-    if hard is not None:
+    if evidence.hard is not None:
         method, citations = [*method, *HARD_METHOD], [*citations, *HARD_CITATIONS]
-    if fresh is not None and fresh.comparison is not None:
-        made = testbed_page.provenance(fresh.comparison)
-        method, citations = [*method, *made.method], [*citations, *made.citations]
-        hashes |= made.hashes
-    elif fresh is not None:
+    if evidence.fresh is not None and evidence.fresh.comparison is not None:
+        comparison = testbed_page.provenance(evidence.fresh.comparison)
+        method, citations = [*method, *comparison.method], [*citations, *comparison.citations]
+    elif evidence.fresh is not None:
         method += FRESH_METHOD
-        hashes["Fresh examples, sha256"] = fresh.sha256
-    return Provenance(
-        method=tuple(method),
-        citations=tuple(dict.fromkeys(citations)),
-        command=command,
-        seed=evidence.config.seed,
-        versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
-        hashes=hashes,
-    )
+    return dataclasses.replace(audit.origin, method=tuple(method), citations=tuple(dict.fromkeys(citations)))
 
 
 def limit_in_points(value: float) -> str:

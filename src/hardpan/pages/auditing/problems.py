@@ -8,13 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardpan import formatting
-from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.labels import TELLING
-from hardpan.auditing.problems import Problem
-from hardpan.auditing.running import Audit
+from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.pages import floors
-from hardpan.report import sections as shown
-from hardpan.report.sections import Chart
+from hardpan.report.sections import Chart, ProblemLine, Section
 
 THUMBNAILS = 8  # under a problem on the first screen
 _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
@@ -45,21 +42,20 @@ _TEXTS = {
 }
 
 
-def described(problem: Problem, evidence: Evidence) -> Problem:
-    """The problem with its title and advice."""
+def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
+    """What a problem is, in one line, and what to do about it."""
     where = _SPLITS[problem.of]
     if problem.kind in _TEXTS:
         columns = formatting.listed(few(problem.details.get("columns", ())))
         fields = {**problem.details, "where": where, "columns": columns}
         title, advice = (text.format_map(fields) for text in _TEXTS[problem.kind])
-    elif problem.kind in _WORDS:
-        title, advice = _WORDS[problem.kind](problem, where, "image" if evidence.is_images else "example")
-    else:
-        title, advice = floors.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
-    return dataclasses.replace(problem, title=title, advice=advice)
+        return title, advice
+    if problem.kind in _WORDS:
+        return _WORDS[problem.kind](problem, where, problem.noun)
+    return floors.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
 
 
-def _copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     verb = "is a copy" if _count(problem) == 1 else "are copies"
     return (
         f"{formatting.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
@@ -68,7 +64,7 @@ def _copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     )
 
 
-def _near_copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _near_copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details = problem.details
     verb = "is nearly a copy" if _count(problem) == 1 else "are nearly copies"
     turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
@@ -79,7 +75,7 @@ def _near_copy_words(problem: Problem, where: str, noun: str) -> tuple[str, str]
     )
 
 
-def _conflict_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _conflict_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     groups, rows = problem.details["groups"], formatting.counted(_count(problem), "row")
     return (
         f"{formatting.counted(groups, 'input')} {'has' if groups == 1 else 'have'} copies with different labels",
@@ -87,7 +83,7 @@ def _conflict_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     )
 
 
-def _duplicate_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _duplicate_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     effect = {
         "test": "Intervals from all test rows are too narrow; those here use each input once",
         "train": "Models give such rows more weight",
@@ -99,7 +95,7 @@ def _duplicate_words(problem: Problem, where: str, noun: str) -> tuple[str, str]
     )
 
 
-def _class_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _class_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     n, classes = len(problem.details["classes"]), formatting.listed(few(problem.details["classes"]))
     words = formatting.counted(n, "class", "classes")
     if problem.of == "all":
@@ -111,7 +107,7 @@ def _class_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     return f"{words} {'is' if n == 1 else 'are'} missing from {where}", f"{classes}. {effect}."
 
 
-def _imbalance_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _imbalance_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details, small = problem.details, problem.details["classes"]
     more = f" Fewer than 5 test examples: {formatting.listed(few(small))}." if small else ""
     always = ""
@@ -123,7 +119,7 @@ def _imbalance_words(problem: Problem, where: str, noun: str) -> tuple[str, str]
     )
 
 
-def _small_test_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _small_test_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details = problem.details
     closer = f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked"
     return (
@@ -133,7 +129,7 @@ def _small_test_words(problem: Problem, where: str, noun: str) -> tuple[str, str
     )
 
 
-def _index_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _index_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     columns = formatting.listed(few(problem.details["columns"]))
     if problem.details.get("dropped"):
         return (
@@ -146,19 +142,19 @@ def _index_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     return f"A row number or identifier is among the features: {columns}", advice
 
 
-def _channel_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _channel_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     return "The images are stored with channels first", f"{str(problem.details['message']).rstrip('.')}."
 
 
-def _count(problem: Problem) -> int:
+def _count(problem: BenchmarkProblem) -> int:
     return 0 if problem.count is None else round(problem.count.value)
 
 
-def _proportion(problem: Problem) -> str:
+def _proportion(problem: BenchmarkProblem) -> str:
     return "" if problem.proportion is None else formatting.estimate(problem.proportion)
 
 
-def _label_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
+def _label_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     assert problem.count is not None
     count = round(problem.count.value)
     if problem.severity == "note":
@@ -189,7 +185,7 @@ def _label_words(problem: Problem, where: str, noun: str) -> tuple[str, str]:
     return f"{formatting.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})", advice.strip()
 
 
-def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
+def _label_doubts(problem: BenchmarkProblem, count: int, where: str) -> tuple[str, str]:
     """Doubts about labels that the models' own errors may explain."""
     details = problem.details
     false = details.get("expected_false")
@@ -237,47 +233,42 @@ def few(names: Sequence[str], most: int = 6) -> list[str]:
     return [*listed, f"{len(names) - most} more"] if len(names) > most else listed
 
 
-def shown_problems(audit: Audit) -> tuple[shown.Problem, ...]:
-    """The problems for the first screen and the terminal."""
-    links = {
-        "labels": ("problems/labels.csv", "labels.csv"),
-        "test-copies": ("#copies", "see them"),
-        "near-copies": ("#copies", "see them"),
-        "conflicting-labels": ("#copies", "see them"),
-        "duplicates": ("#copies", "see them"),
-        "missing-classes": ("#classes", "see them"),
-        "imbalance": ("#classes", "see them"),
-    }
-    results = []
-    for item in audit.problems:
-        link, text = links.get(item.kind, ("", ""))
-        results.append(
-            shown.Problem(
-                item.kind,
-                item.severity,
-                item.title,
-                item.advice,
-                item.count,
-                link,
-                text or "see them",
-                _thumbnails(audit, item),
-            )
+LINKS = {
+    "labels": ("problems/labels.csv", "labels.csv"),
+    "test-copies": ("#copies", "see them"),
+    "near-copies": ("#copies", "see them"),
+    "conflicting-labels": ("#copies", "see them"),
+    "duplicates": ("#copies", "see them"),
+    "missing-classes": ("#classes", "see them"),
+    "imbalance": ("#classes", "see them"),
+}
+"""Where the examples of a problem are listed, and the words of the link."""
+
+
+def problem_lines(problems: Sequence[BenchmarkProblem], sections: Sequence[Section]) -> tuple[ProblemLine, ...]:
+    """The problems for the first screen and the terminal; their pictures are those of the sections."""
+    return tuple(
+        ProblemLine(
+            item.kind,
+            item.severity,
+            *title_and_advice(item),
+            item.count,
+            *LINKS.get(item.kind, ("", "see them")),
+            _thumbnails(item, sections),
         )
-    return tuple(results)
+        for item in problems
+    )
 
 
-def _thumbnails(audit: Audit, problem: Problem) -> Chart | None:
+def _thumbnails(problem: BenchmarkProblem, sections: Sequence[Section]) -> Chart | None:
     """A few pictures of a problem: the first ones of its gallery."""
     key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(problem.kind)
-    if problem.severity == "note":
-        return None
-    for section in audit.parts:
-        if section.key == key:
-            for chart in (*section.charts, *section.folded):
-                if (
-                    isinstance(chart, Chart)
-                    and chart.drawing == "gallery"
-                    and chart.options.get("of") in (None, problem.of)
-                ):
-                    return dataclasses.replace(chart, rows=chart.rows[:THUMBNAILS])
-    return None
+    charts = [
+        chart
+        for section in sections
+        if section.key == key and problem.severity != "note"
+        for chart in (*section.charts, *section.folded)
+        if isinstance(chart, Chart) and chart.drawing == "gallery"
+        if chart.options.get("of") in (None, problem.of)
+    ]
+    return dataclasses.replace(charts[0], rows=charts[0].rows[:THUMBNAILS]) if charts else None

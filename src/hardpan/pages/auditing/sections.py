@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from hardpan import formatting, safe_files, stats
 from hardpan.auditing.evidence import USABLE, Evidence, FlowView
 from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
-from hardpan.auditing.labels import Suspects
-from hardpan.auditing.problems import Problem
+from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
@@ -41,30 +40,20 @@ FRESH_METHOD = (
 )
 
 
-def audit_sections(
-    evidence: Evidence,
-    floor: Floor | None,
-    hard: Hardness | None,
-    fresh: FreshScores | None,
-    suspects: Mapping[str, Suspects],
-    found: Sequence[Problem],
-    probs: Mapping[str, Floats],
-    flow: FlowView | None,
-    curve: Any,
-) -> tuple[Section, ...]:
+def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> tuple[Section, ...]:
     """The sections of a page in their order; those of steps that were not possible are left out."""
     parts = []
-    if hard is not None:
-        parts.append(hard_section(hard, floor))
-    if fresh is not None:
-        parts.append(fresh_section(evidence, fresh))
-    if any(len(item.rows) for item in suspects.values()):
-        parts.append(labels_section(evidence, suspects, found))
+    if evidence.hard is not None:
+        parts.append(hard_section(evidence.hard, evidence.floor))
+    if evidence.fresh is not None:
+        parts.append(fresh_section(evidence, evidence.fresh))
+    if any(len(item.rows) for item in evidence.suspects.values()):
+        parts.append(labels_section(evidence, problems))
     if evidence.inputs is not None:
-        parts.append(copies_section(evidence, found))
-    if probs:
-        parts.append(models_section(evidence, probs))
-    return (*parts, contents_section(evidence), *flow_sections(evidence, flow, curve))
+        parts.append(copies_section(evidence, problems))
+    if evidence.probs:
+        parts.append(models_section(evidence))
+    return (*parts, contents_section(evidence), *flow_sections(evidence))
 
 
 def hard_section(hard: Hardness, floor: Floor | None) -> Section:
@@ -155,9 +144,10 @@ def _other_set(comparison: Comparison, evidence: Evidence) -> tuple[str, ...]:
     )
 
 
-def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: Sequence[Problem]) -> Section:
+def labels_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> Section:
     """Labels that look wrong, with pictures where the examples are images."""
-    problems = [item for item in found if item.kind == "labels"]
+    suspects = evidence.suspects
+    problems = [item for item in problems if item.kind == "labels"]
     total = sum(len(item.rows) for item in suspects.values())
     title = problems[0].title if problems else f"{formatting.counted(total, 'label')} may be wrong"
     sentences = [
@@ -199,10 +189,10 @@ def _gallery(
     return captioned(title, dataset, some, labels, captions, suggested, of=of)
 
 
-def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
+def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> Section:
     """Copies, near-copies and conflicting labels."""
     kinds = ("test-copies", "near-copies", "conflicting-labels", "duplicates")
-    problems = [item for item in found if item.kind in kinds]
+    problems = [item for item in problems if item.kind in kinds]
     inputs = evidence.inputs
     assert inputs is not None
     sentences = [f"{item.title}. {item.advice}" for item in problems]
@@ -277,10 +267,10 @@ def _stands_out(wrong: Floats, sizes: Floats, worst: int, confidence: float) -> 
     return own.low > rest.high
 
 
-def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
+def models_section(evidence: Evidence) -> Section:
     """The best model's confusions and calibration."""
     assert evidence.inputs is not None
-    test, names = evidence.inputs.test, evidence.dataset.class_names
+    test, names, probs = evidence.inputs.test, evidence.dataset.class_names, evidence.probs
     truth = evidence.labels[test]
     best = min(probs, key=lambda name: float((probs[name].argmax(axis=1) != truth).mean()))
     answers, k = probs[best].argmax(axis=1), len(names)
@@ -437,8 +427,9 @@ def _bars(total: NDArray[np.int64]) -> tuple[list[int], str]:
     return order[:half] + order[-half:], f": the {half} largest and the {half} smallest of {len(total):,}"
 
 
-def flow_sections(evidence: Evidence, flow: FlowView | None, curve: Any) -> tuple[Section, ...]:
-    """The dial: Bayes error of the flow, or of the Gaussian model, against temperature."""
+def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
+    """Bayes error of the flow, or of the Gaussian model, against temperature."""
+    flow, curve = evidence.flow, evidence.gaussian_curve
     if flow is None:
         if curve is None:
             return ()

@@ -49,7 +49,7 @@ from hardpan.pages.leaderboard.scores import (
 from hardpan.report.base import View
 from hardpan.report.figures import raster_chart
 from hardpan.report.generic import view
-from hardpan.report.sections import Chart, Problem, Provenance, Section
+from hardpan.report.sections import Chart, ProblemLine, Provenance, Section
 from hardpan.tables import csv_text
 
 FEWEST_GROUPS = 5  # with fewer, a clustered standard error says nothing
@@ -124,32 +124,32 @@ def _(result: LeaderboardSummary) -> View:
     )
 
 
-def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
+def leaderboard_problems(result: LeaderboardSummary) -> tuple[ProblemLine, ...]:
     """What endangers the ranking, worst first."""
     ranking, fit, keys = result.ranking, result.fit, result.keys
     m = len(ranking.models)
     problems = []
     if ranking.unconnected:
         problems.append(
-            Problem("overlap", "high", "Some models share no items with the others", "They cannot be ranked.")
+            ProblemLine("overlap", "high", "Some models share no items with the others", "They cannot be ranked.")
         )
     if fit is not None and (fit.flag == "broken").any():
         count = int((fit.flag == "broken").sum())
         title = f"On {formatting.counted(count, 'item')} better models do worse"
         problems.append(
-            Problem(
+            ProblemLine(
                 "broken-items", "high", title, "Check their keys and wording.", link="#items", link_text="which"
             )
         )
     if keys is not None and keys.suspicious:
         title = f"{formatting.counted(keys.suspicious, 'answer key')} should be checked"
         detail = "More models agree on another answer than on the key."
-        problems.append(Problem("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
+        problems.append(ProblemLine("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
     if ranking.complete < m:
         title = f"{m - ranking.complete:,} of {m:,} models lack some of the items"
         detail = "Pairs are compared on the items both have; scores are adjusted."
         severity = "high" if ranking.few_shared else "medium"
-        problems.append(Problem("missing", severity, title, detail, link="ranking.csv", link_text="which"))
+        problems.append(ProblemLine("missing", severity, title, detail, link="ranking.csv", link_text="which"))
     tied = first_tier(ranking)
     if tied > 1:
         whole = tied < m and not ranking.separated_at_top
@@ -160,23 +160,27 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
             detail = (
                 f"Report ranks as sets; a lead of {points(ranking.lead.value)} points needs about {needed} items."
             )
-        problems.append(Problem("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
+        problems.append(ProblemLine("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
     if fit is not None and len(fit.cohorts) > 1:
         cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
         share = cohort.dead / max(cohort.items, 1)
         if share > 0.2 and cohort.size < m:
             title = f"{100 * share:.0f} % of the items do not separate the {cohort.size} best models"
             detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
-            problems.append(Problem("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv"))
+            problems.append(
+                ProblemLine("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv")
+            )
     known = np.isfinite(ranking.stderr_clustered) & (ranking.stderr > 0)
     if known.any() and not ranking.cluster and ranking.groups >= FEWEST_GROUPS:
         ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
         if ratio > 1.2:
             title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"
             detail = f"Matters if the {ranking.groups} groups are a sample; use --group {ranking.group_column}."
-            problems.append(Problem("clusters", "medium", title, detail, link="#ranking", link_text="why"))
+            problems.append(ProblemLine("clusters", "medium", title, detail, link="#ranking", link_text="why"))
     if fit is not None and not fit.converged:
-        problems.append(Problem("fit", "medium", "The item analysis did not converge", "Do not use its numbers."))
+        problems.append(
+            ProblemLine("fit", "medium", "The item analysis did not converge", "Do not use its numbers.")
+        )
     order = {"high": 0, "medium": 1, "low": 2, "note": 3}
     return tuple(sorted(problems, key=lambda problem: order[problem.severity]))
 
