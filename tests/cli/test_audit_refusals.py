@@ -23,7 +23,7 @@ def other_ids(folder: Path) -> tuple[str, ...]:
 
 def fresh_without_labels(folder: Path) -> tuple[str, ...]:
     np.savez(folder / "fresh.npz", x=RNG.normal(size=(20, 8, 8)))
-    return ("digits", "--new-test", str(folder / "fresh.npz"))
+    return ("digits", "--set", f"new_test={folder / 'fresh.npz'}")
 
 
 REFUSED = {
@@ -35,7 +35,7 @@ REFUSED = {
         "votes",
     ),
     "a fresh set without labels": (fresh_without_labels, "has no labels"),
-    "a testbed that is not there": (lambda folder: ("digits", "--testbed", str(folder / "no.csv")), "no.csv"),
+    "a testbed that is not there": (lambda folder: ("digits", "--set", f"testbed={folder / 'no.csv'}"), "no.csv"),
     "a flow that is not there": (lambda folder: ("digits", "--flow", str(folder / "no-flow")), "no-flow"),
 }
 

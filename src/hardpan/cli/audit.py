@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -11,24 +10,24 @@ from rich.console import Console
 from rich.text import Text
 
 from hardpan import auditing, formatting
-from hardpan.arguments import seconds
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
-from hardpan.cli.common import Budget, JsonFlag, OutFolder, check_out, progress_on_stderr
-from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
+from hardpan.cli.common import JsonFlag, OutFolder, check_out, progress_on_stderr
+from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, spread
 from hardpan.errors import InputError
 from hardpan.safe_files import few
 
 app = typer.Typer(rich_markup_mode="rich")
 
+_OPTIONS = ("predictions", "held_out", "votes", "ensemble", "flow", "budget", "seed")
+
 
 @app.command()
 @spread
 def audit(
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
-    config: Annotated[AuditConfig, Flags(without=("budget", "temperatures"), repeated=("predictions", "testbed"))],
-    budget: Budget = "3m",
+    config: Annotated[AuditConfig, Flags(only=_OPTIONS, repeated=("predictions", "testbed"))],
     fail_on: Annotated[
         str,
         typer.Option(
@@ -37,7 +36,7 @@ def audit(
             help="Exit with code 1 if there is a problem of these kinds (separated by commas), or any.",
         ),
     ] = "",
-    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
+    reading: DataFlags = DATA_FLAGS,
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
@@ -51,7 +50,6 @@ def audit(
     folder = out or Path("audits") / (Path(data).stem or "data")
     kinds = _kinds(fail_on)
     check_out(folder)
-    config = dataclasses.replace(config, budget=seconds("--budget", budget))
     with progress_on_stderr() as progress:
         report = auditing.audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_plan)
     if json:
@@ -75,7 +73,7 @@ def _kinds(text: str) -> tuple[str, ...]:
     kinds = tuple(word.strip() for word in text.split(",") if word.strip())
     for kind in kinds:
         if kind not in (*KINDS, "any"):
-            raise InputError(f"--fail-on must be kinds among {', '.join(KINDS)}, or any; got {kind!r}")
+            raise InputError(f"must be kinds among {', '.join(KINDS)}, or any; got {kind!r}", argument="fail_on")
     return kinds
 
 

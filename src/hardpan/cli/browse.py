@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -47,19 +46,9 @@ def browse(
             title=f"Examples of {folder.resolve().name}",
             hosts=(host, address.split("/")[2].rsplit(":", 1)[0]),
             folder=folder,
-            images=images or _images(folder),
+            images=images,
         )
         typer.echo(f"{len(table):,} examples at {address} (stop with Ctrl-C)")
         if show:
             webbrowser.open(address)
         serving.run(application, listener)
-
-
-def _images(folder: Path) -> Path | None:
-    """The folder that an audit read its images from, where its config names one that still exists."""
-    try:
-        data = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("data", "")
-        path = Path(data)
-        return path if data and path.is_dir() else None
-    except (OSError, ValueError, AttributeError, TypeError):
-        return None
