@@ -1,7 +1,6 @@
 """Options from Config dataclasses: names, types, defaults and help are those of the fields."""
 
 import dataclasses
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from hardpan import cli, files
-from hardpan.auditing import AuditConfig
-from hardpan.bayes import FloorConfig
 from hardpan.cli.common import CommandOptions
 from hardpan.cli.options import Flags, attribute_help, removed, spread
 from hardpan.errors import InputError
-from hardpan.flows.config import FlowConfig, SynthesizeConfig
-from hardpan.studies.crossval import CrossvalConfig
-from hardpan.studies.learning_curve import CurveConfig
-from hardpan.studies.partial import PartialConfig
-from hardpan.testbed import CompareConfig
-from hardpan.training import TrainConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,40 +233,3 @@ def test_help_is_the_docstring_without_markup():
     assert texts["number"] == "A number of two lines."
     assert texts["text"] == "plain or other (hardpan.audit)."
     assert list(texts) == [item.name for item in dataclasses.fields(Every)]
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "config", "missing"),
-    [
-        ("train", "train", TrainConfig, set()),
-        ("audit", "audit", AuditConfig, {"temperatures"}),
-        ("floor", "floor", FloorConfig, set()),
-        ("flow", "fit", FlowConfig, set()),
-        ("flow", "curve", CurveConfig, set()),
-        ("flow", "synthesize", SynthesizeConfig, set()),
-        ("experiments", "partial", PartialConfig, {"train"}),
-        ("experiments", "crossval", CrossvalConfig, {"train"}),
-        ("testbed", "compare", CompareConfig, set()),
-    ],
-)
-def test_every_setting_is_an_option_with_help(module, name, config, missing):
-    loaded = typer.main.get_command(importlib.import_module(f"hardpan.cli.{module}").app)
-    options = {item.name: item for item in getattr(loaded, "commands", {name: loaded})[name].params}
-    for item in dataclasses.fields(config):
-        if item.name not in missing:
-            assert options[item.name].help, item.name
-
-
-def every_command(command, words):
-    inner = getattr(command, "commands", {})
-    if not inner:
-        return [(" ".join(words), command)]
-    return [item for name, each in inner.items() for item in every_command(each, (*words, name))]
-
-
-@pytest.mark.parametrize("module", cli.COMMANDS)
-def test_every_option_of_every_command_has_help(module):
-    app = typer.main.get_command(importlib.import_module(f"hardpan.cli.{module}").app)
-    for words, command_ in every_command(app, (module,)):
-        for option in command_.params:
-            assert getattr(option, "help", "") or option.name == "help", f"hardpan {words}: {option.opts}"

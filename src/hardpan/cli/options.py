@@ -191,13 +191,12 @@ def spread(command: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(command)
     def run(**values: Any) -> R:
-        context = values.pop("context", None)
         try:
-            return command(**table.arguments(values, context))
+            return command(**table.arguments(values))
         except InputError as error:
             raise error.renamed(table.option_names) from error.__cause__
 
-    vars(run)["unspread"] = command
+    vars(run).update(unspread=command, table=table)
     return _signed(run, table.parameters())
 
 
@@ -378,10 +377,11 @@ class _Table:
         names = sorted(self.by_name.items())
         return [(f"{name}=", item.help) for name, item in names if name.startswith(incomplete)]
 
-    def arguments(self, values: dict[str, Any], context: Any) -> dict[str, Any]:
+    def arguments(self, values: dict[str, Any]) -> dict[str, Any]:
         """The arguments of the command, from what Typer read."""
         texts, path = values.pop(_SET, None) or (), values.pop(_CONFIG, None)
-        context = next((values[item.name] for item in self.own if item.annotation is typer.Context), context)
+        own_context = [item.name for item in self.own if item.annotation is typer.Context]
+        context = values[own_context[0]] if own_context else values.pop("context", None)
         typed = {name for name, value in values.items() if _is_typed(context, name, value)}
         changed = {} if path is None else self._saved(path)
         changed |= {item.name: item.read(values[item.name]) for item in self.fields() if item.name in typed}
