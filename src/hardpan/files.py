@@ -195,10 +195,19 @@ def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
         >>> clean_names("models", ["a" + chr(9) + "b", "c"])
         ('a b', 'c')
     """
+    if not _FOUND.search("".join(name for name in names if isinstance(name, str))):
+        return tuple(names)
     cleaned = tuple(clean_text(name) if isinstance(name, str) else name for name in names)
-    if cleaned != tuple(names) and len(set(cleaned)) < len(cleaned):
+    if len(set(cleaned)) < len(cleaned):
         raise InputError(f"must differ without control characters; got {list(names)!r:.200}", argument=what)
     return cleaned
+
+
+def clean_column(values: NDArray[Any]) -> NDArray[Any]:
+    """A column cleaned by :func:`clean_text`, with its lines; numbers as they are."""
+    if values.dtype.kind != "U" or not _FOUND.search("".join(values.tolist())):
+        return values
+    return np.array([clean_text(text, lines=True) for text in values.tolist()])
 
 
 def clean_values(value: Any) -> Any:

@@ -753,11 +753,11 @@ def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
     writer.writerow([safe_cell(name) for name in columns])
     rows = zip(*map(_plain, columns.values()), strict=True)
     writer.writerows([safe_cell(value) for value in row] for row in rows)
-    return text.getvalue()
+    return files.clean_text(text.getvalue(), lines=True)
 
 
 def safe_cell(value: Any) -> Any:
-    """A cell without control characters that no spreadsheet takes for a formula; numbers stay as they are.
+    """A cell that no spreadsheet takes for a formula; numbers stay as they are.
 
     A formula gets an apostrophe before it, and so does a formula that has some: different texts stay different.
 
@@ -765,10 +765,7 @@ def safe_cell(value: Any) -> Any:
         >>> safe_cell("=x"), safe_cell("'=x"), safe_cell("'tis"), safe_cell("-3")
         ("'=x", "''=x", "'tis", '-3')
     """
-    if not isinstance(value, str):
-        return value
-    value = files.clean_text(value, lines=True)
-    return "'" + value if _is_formula(value) else value
+    return "'" + value if isinstance(value, str) and _is_formula(value) else value
 
 
 def stored_cell(text: str) -> str:

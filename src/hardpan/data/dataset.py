@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
-from hardpan.files import array_hash, clean_names, clean_text, record
+from hardpan.files import array_hash, clean_column, clean_names, clean_text, record
 from hardpan.formatting import counted
 
 SPLITS = ("train", "validation", "test")
@@ -111,16 +111,11 @@ class Dataset:
     def __post_init__(self) -> None:
         """Clean the texts that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
         for field_name in ("class_names", "feature_names"):
-            names = getattr(self, field_name)
-            if (cleaned := clean_names(field_name, names)) != tuple(names):
-                object.__setattr__(self, field_name, cleaned)
-        columns = clean_names("metadata", tuple(self.metadata))
-        if columns != tuple(self.metadata):
-            object.__setattr__(self, "metadata", dict(zip(columns, self.metadata.values(), strict=True)))
+            object.__setattr__(self, field_name, clean_names(field_name, getattr(self, field_name)))
+        columns = zip(clean_names("metadata", tuple(self.metadata)), self.metadata.values(), strict=True)
+        object.__setattr__(self, "metadata", {name: clean_column(np.asarray(values)) for name, values in columns})
         for field_name in ("name", "source"):
-            text = getattr(self, field_name)
-            if isinstance(text, str) and clean_text(text) != text:
-                object.__setattr__(self, field_name, clean_text(text))
+            object.__setattr__(self, field_name, clean_text(str(getattr(self, field_name))))
 
     @classmethod
     def open(

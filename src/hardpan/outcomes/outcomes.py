@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.files import clean_names, clean_text
+from hardpan.files import clean_column, clean_names
 from hardpan.safe_files import few
 from hardpan.tables import given_roles
 
@@ -80,18 +80,13 @@ class Outcomes:
 
     def __post_init__(self) -> None:
         """Clean the names that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
-        if (models := clean_names("models", self.models)) != tuple(self.models):
-            object.__setattr__(self, "models", models)
-        names = self.items.tolist()
-        if (items := clean_names("items", names)) != tuple(names):
-            object.__setattr__(self, "items", np.array(items))
-        for name in ("groups", "model_groups"):
-            columns: Mapping[str, NDArray[Any]] = getattr(self, name)
-            cleaned = {
-                key: _cleaned(values)
-                for key, values in zip(clean_names(name, tuple(columns)), columns.values(), strict=True)
-            }
-            object.__setattr__(self, name, cleaned)
+        object.__setattr__(self, "models", clean_names("models", self.models))
+        object.__setattr__(self, "items", np.array(clean_names("items", self.items.tolist()), dtype=np.str_))
+        for field_name in ("groups", "model_groups"):
+            columns: Mapping[str, NDArray[Any]] = getattr(self, field_name)
+            names = clean_names(field_name, tuple(columns))
+            cleaned = dict(zip(names, map(clean_column, columns.values()), strict=True))
+            object.__setattr__(self, field_name, cleaned)
 
     @classmethod
     def open(
@@ -327,14 +322,6 @@ def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
         repeated = next(text for text in texts if texts.count(text) > 1)
         raise InputError(f"must be unique; {repeated!r} appears {texts.count(repeated)} times", argument=name)
     return texts
-
-
-def _cleaned(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype.kind != "U":
-        return values
-    texts = values.tolist()
-    cleaned = list(map(clean_text, texts))
-    return values if cleaned == texts else np.array(cleaned)
 
 
 def _iterable(name: str, values: Any) -> Iterable[Any]:
