@@ -108,10 +108,6 @@ def cells() -> list[Cell]:
         _equidistant("hdr", classes, error, 0.1 if error < 1e-6 else 0.05)
         for classes, error in ((2, 1e-8), (2, 1e-4), (3, 1e-3), (3, 0.03), (3, 0.6), (10, 0.1), (10, 0.6))
     ]
-    found += [
-        _equidistant("montecarlo", classes, error, 0.05)
-        for classes, error in ((3, 1e-3), (3, 0.03), (3, 0.3), (10, 0.1), (10, 0.6))
-    ]
     return found
 
 

@@ -30,9 +30,9 @@ def whole(means: Any) -> dict[str, Any]:
 
 
 def reduction(means: Any) -> None:
-    from hardpan.bayes.gaussians.problem import shared_problem
+    from hardpan.bayes.gaussians.shared import shared_classes
 
-    shared_problem(means, None, None)
+    shared_classes(means, None, None)
 
 
 def run() -> list[dict[str, Any]]:

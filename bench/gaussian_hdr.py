@@ -36,18 +36,18 @@ def hdr_reduced(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
-    from hardpan.bayes.gaussians.problem import SharedProblem
+    from hardpan.bayes.gaussians.shared import SharedClasses
 
     means, n_classes = given["means"], len(given["means"])
     centred = (means - means.mean(axis=0)) / given["temperature"]
     priors = np.full(n_classes, -np.log(n_classes))
-    return _solve(given, "hdr", SharedProblem(centred, priors, np.arange(n_classes), n_classes))
+    return _solve(given, "hdr", SharedClasses(centred, priors, np.arange(n_classes), n_classes))
 
 
 def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str, Any]:
     """Estimate within the time limit; memory is measured also where the limit came first."""
     from hardpan.bayes.gaussians.methods import solve
-    from hardpan.bayes.gaussians.problem import shared_problem
+    from hardpan.bayes.gaussians.shared import shared_classes
 
     def stop(*_: object) -> None:
         raise TimeoutError
@@ -56,7 +56,7 @@ def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str,
     signal.setitimer(signal.ITIMER_REAL, given["seconds"])
     try:
         if problem is None:
-            problem = shared_problem(given["means"], None, None).at(given["temperature"])
+            problem = shared_classes(given["means"], None, None).at(given["temperature"])
         e = solve(problem, method, rtol=given["rtol"], seed=0, max_draws=2**27)
     except TimeoutError:
         return {"finished": False}

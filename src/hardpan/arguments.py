@@ -234,7 +234,10 @@ def real_numbers(name: str, values: ArrayLike, n: int | None = None) -> NDArray[
         >>> real_numbers("skill", [0.5, 1], n=2)
         array([0.5, 1. ])
     """
-    array: NDArray[Any] = np.asarray(values)
+    try:
+        array: NDArray[Any] = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"must be an array of numbers; {error}", argument=name) from None
     if n is not None and array.shape != (n,):
         raise InputError(f"must have shape ({n},), one number for each example; got {array.shape}", argument=name)
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():

@@ -74,20 +74,27 @@ def test_a_covariance_for_each_class(folder: Path, capsys: pytest.CaptureFixture
     assert from_json(capsys, "gaussian", "means.npy", "--covs", "covs.npy").method in ("chernoff", "contour")
 
 
-def test_temperature_of_a_wanted_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = from_json(capsys, "temperature", "means.npy", "--bayes-error", "0.1")
-    again = bayes.gaussian(np.load("means.npy"), temperature=found.temperatures[0])
-    assert again.value == pytest.approx(0.1, rel=5e-3)
+def test_temperature_of_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    curve = from_json(capsys, "gaussian", "means.npy", "--error", "0.1")
+    assert curve.target == 0.1
+    assert curve.temperatures == (bayes.temperature_for(np.load("means.npy"), error=0.1),)
+    assert curve.estimates[0].value == pytest.approx(0.1, rel=5e-3)
+    _, out, _ = run(capsys, "gaussian", "means.npy", "--error", "0.1")
+    assert f"The Bayes error is 10.0 % at temperature {curve.temperatures[0]:.6g}." in out
+    several = from_json(capsys, "gaussian", "means.npy", "--covs", "covs.npy", "--error", "0.1")
+    assert several.temperatures == bayes.temperatures_for(np.load("means.npy"), np.load("covs.npy"), error=0.1)
 
 
-def test_detail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = from_json(capsys, "detail", "means.npy")
-    assert math.isclose(found.class_error.mean(), found.error.value, rel_tol=1e-2)
-    code, out, _ = run(capsys, "detail", "means.npy")
+def test_detail_is_a_section(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    detail = from_json(capsys, "gaussian", "means.npy", "--detail", "--temperature", "2").detail
+    expected = bayes.gaussian_detail(np.load("means.npy"), temperature=2.0)
+    np.testing.assert_array_equal(detail.confusion, expected.confusion)
+    assert math.isclose(detail.class_error.mean(), detail.error.value, rel_tol=1e-2)
+    code, out, _ = run(capsys, "gaussian", "means.npy", "--detail", "--temperature", "2")
     assert code == 0
-    for error, stderr in zip(found.class_error, found.class_error_stderr, strict=True):
+    for error, stderr in zip(detail.class_error, detail.class_error_stderr, strict=True):
         assert formatting.percent(error, 2 * stderr) in out
-    assert found.to_frame("pandas")["error"].tolist() == found.class_error.tolist()
+    assert detail.to_frame("pandas")["error"].tolist() == detail.class_error.tolist()
 
 
 @pytest.mark.parametrize(
@@ -100,12 +107,11 @@ def test_detail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["gaussian", "means.npy", "--priors", "many"], "--priors must"),
         (["gaussian", "means.npy", "--temperature", "hot"], "--temperature must"),
         (["gaussian", "means.npy", "--temperature", "-1"], "temperature must"),
-        (["gaussian", "means.npy", "--method", "magic"], "method must"),
-        (["temperature", "means.npy", "--bayes-error", "0.9"], "--bayes-error must"),
-        (
-            ["temperature", "means.npy", "--bayes-error", "0.1", "--cov", "1", "--covs", "covs.npy"],
-            "--cov and --covs must",
-        ),
+        (["gaussian", "means.npy", "--set", "method=magic"], "method must"),
+        (["gaussian", "means.npy", "--error", "0.9"], "--error must"),
+        (["gaussian", "means.npy", "--error", "0.1", "--temperature", "2"], "--error and --temperature must"),
+        (["gaussian", "means.npy", "--error", "0.1", "--cov", "1", "--covs", "covs.npy"], "--cov and --covs must"),
+        (["gaussian", "means.npy", "--covs", "covs.npy", "--detail"], "--detail needs"),
     ],
 )
 def test_bad_input_is_one_sentence(

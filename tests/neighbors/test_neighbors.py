@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 import hardpan
-from hardpan.errors import InputError
 from hardpan.neighbors import exact as nearest_module
 from hardpan.neighbors import gpu as gpu_module
 from hardpan.neighbors import ssim as ssim_module
@@ -76,7 +76,7 @@ def test_the_search_of_a_gpu_gives_the_same_bits(q, n, d, kind):
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x", "cuda:99"])
 def test_a_device_that_is_not_there_is_refused(device):
-    with pytest.raises(InputError, match=f"device.*{device}"):
+    with refused("device"):
         near_duplicates(np.eye(4), k=1, device=device)
 
 
@@ -222,7 +222,7 @@ def test_ssim_agrees_with_scikit_image():
         ({"metric": "cosine"}, "metric"),
         ({"k": 0}, "k"),
         ({"k": 6}, "k"),
-        ({"references": np.zeros((5, 9, 8), np.uint8)}, "references"),
+        ({"references": np.zeros((5, 9, 8), np.uint8)}, ("queries", "references")),
         ({"queries": np.zeros((0, 8, 8))}, "queries"),
         ({"queries": np.full((5, 8, 8), np.nan)}, "queries"),
         ({"queries": np.zeros((5, 8)), "references": np.zeros((5, 8)), "metric": "ssim"}, "metric"),
@@ -230,17 +230,17 @@ def test_ssim_agrees_with_scikit_image():
 )
 def test_bad_input_is_refused(change, argument):
     arguments = {"queries": np.zeros((5, 8, 8), np.uint8), "references": np.zeros((5, 8, 8), np.uint8), "k": 2}
-    with pytest.raises(InputError, match=rf"\b{argument}\b"):
+    with refused(argument):
         near_duplicates(**arguments | change)
 
 
 def test_bad_images_for_ssim_are_refused():
     small = np.zeros((1, 6, 6), np.uint8)
-    with pytest.raises(InputError, match="7×7"):
+    with refused("first"):
         ssim(small, small)
-    with pytest.raises(InputError, match=r"\bdata_range\b"):
+    with refused("data_range"):
         ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)))
-    with pytest.raises(InputError, match=r"\bwindow\b"):
+    with refused("window"):
         ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)), window="round")
 
 

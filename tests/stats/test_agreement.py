@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import binomtest, norm
 from sklearn.metrics import cohen_kappa_score
+from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.errors import InputError
 
 counts = st.integers(0, 400)
 
@@ -98,13 +98,13 @@ def test_kappa_takes_text() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"\(1\).*\(0\)"):
+    with refused("first"):
         stats.paired_bootstrap([0, 2], [0, 1])
-    with pytest.raises(InputError, match=r"\bfirst\b.*\bsecond\b"):
+    with refused(("first", "second")):
         stats.paired_bootstrap([0, 1], [0, 1, 1])
-    with pytest.raises(InputError, match="0 and 1"):
+    with refused("p_values"):
         stats.holm([0.5, 1.5])
-    with pytest.raises(InputError, match="only_first"):
+    with refused("only_first"):
         stats.mcnemar(-1, 2)
-    with pytest.raises(InputError, match=r"\ba\b.*\bb\b"):
+    with refused(("a", "b")):
         stats.cohen_kappa([1], [1, 2])

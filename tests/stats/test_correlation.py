@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
+from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.errors import InputError
 from hardpan.stats.correlation import dominated, pair_sums
 
 
@@ -53,7 +53,7 @@ def test_kendall_in_blocks():
 
 
 def test_rows_of_other_lengths_are_refused():
-    with pytest.raises(InputError, match=r"\ba\b.*\bb\b"):
+    with refused(("a", "b")):
         stats.kendall_tau([1, 2], [1, 2, 3])
 
 

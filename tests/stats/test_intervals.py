@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm, t
+from tests.refusals import refused
 
-from hardpan.errors import InputError
 from hardpan.stats import clopper_pearson, mean, normal, normal_quantile, share
 
 
@@ -69,11 +69,11 @@ def test_mirror_image(n: int, data: st.DataObject) -> None:
         (1, 4, 1.0, "confidence"),
         (1, 4, 95, "confidence"),
         ("a", 4, 0.95, "successes"),
-        ([1, 2, 3], [4, 5], 0.95, "successes and trials"),
+        ([1, 2, 3], [4, 5], 0.95, ("successes", "trials")),
     ],
 )
 def test_refusals(successes: object, trials: object, confidence: float, argument: str) -> None:
-    with pytest.raises(InputError, match=f"^{argument} must"):
+    with refused(argument):
         clopper_pearson(successes, trials, confidence)  # type: ignore[arg-type]
 
 
@@ -91,9 +91,9 @@ def test_a_share_of_nothing_is_not_known_and_one_of_less_is_refused() -> None:
     nothing = share(0, 0)
     assert np.isnan([nothing.value, nothing.stderr]).all()
     assert (nothing.low, nothing.high, nothing.n) == (0.0, 1.0, 0)
-    with pytest.raises(InputError, match=r"\btrials\b"):
+    with refused("trials"):
         share(1, 0)
-    with pytest.raises(InputError, match="successes"):
+    with refused("successes"):
         share(0.5, 3)
 
 
@@ -111,7 +111,7 @@ def test_a_mean_ends_where_it_is_told_and_needs_a_value() -> None:
     single = mean([0.25])
     assert single.value == 0.25
     assert np.isnan([single.low, single.stderr, single.high]).all()  # one value says nothing about its spread
-    with pytest.raises(InputError, match="number"):
+    with refused("values"):
         mean([])
 
 
@@ -125,5 +125,5 @@ def test_few_degrees_of_freedom_give_students_interval() -> None:
 def test_the_normal_quantile_is_scipys() -> None:
     for confidence in (0.5, 0.9, 0.95, 0.9999):
         assert normal_quantile(confidence) == pytest.approx(norm.ppf(0.5 + confidence / 2))
-    with pytest.raises(InputError, match=r"\bconfidence\b"):
+    with refused("confidence"):
         normal_quantile(1.0)

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import norm, rankdata
+from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.errors import InputError
 from hardpan.stats.ranking import average_ranks
 
 scores = arrays(np.float64, st.integers(2, 30), elements=st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9]))
@@ -90,14 +90,14 @@ def test_identical_units_cannot_be_told_apart() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="finite"):
+    with refused("values"):
         stats.ranks([0.1, np.nan])
     for shape in ((0,), (2, 2)):
-        with pytest.raises(InputError, match="values"):
+        with refused("values"):
             stats.ranks(np.zeros(shape))
-    with pytest.raises(InputError, match="ties"):
+    with refused("ties"):
         stats.ranks([0.1], "first")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"\bcovariance\b"):
+    with refused("covariance"):
         stats.rank_intervals([0.1, 0.2], [0.1])
 
 

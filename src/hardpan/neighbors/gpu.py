@@ -44,7 +44,7 @@ def nearest_on_gpu(
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise InputError(f"must be cpu, cuda or cuda:N; got {device!r}", argument="device")
     if kind == "cuda" and int(number or 0) >= count:
-        raise InputError(f"device {device!r}: torch has {count} GPUs here; use cpu")
+        raise InputError(f"must be cpu or one of {count} GPUs here; got {device!r}", argument="device")
     search = _Search(references, k, same, torch.device(device))
     rows = max(1, _QUERY_BYTES // (4 * queries.shape[1]))
     precision = torch.get_float32_matmul_precision()

@@ -1,4 +1,4 @@
-"""What Bayes errors of Gaussian classes say: along temperatures, in detail, and as the temperature of an error."""
+"""What Bayes errors of Gaussian classes say: along temperatures, at the temperature of an error, and by class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from hardpan import files, formatting
 from hardpan.bayes.gaussians.detail import GaussianDetail
-from hardpan.bayes.gaussians.temperature import Curve, Temperatures
+from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.report.base import View
 from hardpan.report.figures import dial
 from hardpan.report.generic import view
@@ -33,12 +33,10 @@ def _curve(curve: Curve) -> View:
         warnings=tuple(dict.fromkeys(note for e in curve.estimates for note in e.notes)),
         key="temperature",
     )
-    ends = [f"{formatting.estimate(e)} at temperature {t:g}" for t, e in pairs]
-    headline = f"No classifier can have an expected error below {ends[0]}"
     return View(
         "Bayes error of Gaussian classes",
-        headline + (f", or below {ends[-1]}." if len(ends) > 1 else "."),
-        (section,),
+        _curve_headline(curve),
+        (section, *([] if curve.detail is None else [_detail_section(curve.detail)])),
         provenance=_provenance(f"Method: {curve.method}. {METHOD}", curve.seed, curve.hashes),
         columns={
             "temperature": list(curve.temperatures),
@@ -48,44 +46,56 @@ def _curve(curve: Curve) -> View:
     )
 
 
-@view.register
-def _temperatures(result: Temperatures) -> View:
-    listed = formatting.listed([f"{value:.6g}" for value in result.temperatures])
-    noun = "temperature" if len(result.temperatures) == 1 else "temperatures"
-    headline = f"The Bayes error is {formatting.percent(result.error)} at {noun} {listed}."
-    return View("Temperature of a Bayes error", headline, columns={"temperature": list(result.temperatures)})
+def _curve_headline(curve: Curve) -> str:
+    if curve.target is not None:
+        noun = "temperature" if len(curve.temperatures) == 1 else "temperatures"
+        listed = formatting.listed([f"{value:.6g}" for value in curve.temperatures])
+        return f"The Bayes error is {formatting.percent(curve.target)} at {noun} {listed}."
+    pairs = list(zip(curve.temperatures, curve.estimates, strict=True))
+    ends = [f"{formatting.estimate(e)} at temperature {t:g}" for t, e in pairs]
+    headline = f"No classifier can have an expected error below {ends[0]}"
+    return headline + (f", or below {ends[-1]}." if len(ends) > 1 else ".")
 
 
 @view.register
 def _detail(result: GaussianDetail) -> View:
-    rows, classes = [], range(len(result.class_error))
-    for k in classes:
-        error = _percent(result.class_error[k], result.class_error_stderr[k])
-        others = np.where(np.arange(len(classes)) == k, -1.0, np.nan_to_num(result.confusion[k], nan=-1.0))
-        other = int(np.argmax(others))
-        taken = None
-        if others[other] > 0:
-            taken = f"{other} ({_percent(others[other], result.confusion_stderr[k, other])})"
-        rows.append((k, error, taken, k + 1, _percent(result.top_k[k], result.top_k_stderr[k])))
-    columns = ("class", "error", "most often confused with", "k", "top-k error")
-    section = Section(
-        "Errors by class, and top-k errors",
-        tables=(Table("", columns, tuple(rows)),),
-        key="classes",
-    )
     return View(
         "The Bayes classifier of Gaussian classes",
-        f"The Bayes error is {formatting.estimate(result.error)}; its slope in the temperature, dE/dτ, is "
-        f"{formatting.plain(result.slope)}.",
-        (section,),
+        f"The Bayes error is {formatting.estimate(result.error)}.",
+        (_detail_section(result),),
         provenance=_provenance(METHOD, result.seed),
         columns={
-            "class": list(classes),
+            "class": list(range(len(result.class_error))),
             "error": result.class_error.tolist(),
             "error_stderr": result.class_error_stderr.tolist(),
             "top_k": result.top_k.tolist(),
             "top_k_stderr": result.top_k_stderr.tolist(),
         },
+    )
+
+
+def _detail_section(detail: GaussianDetail) -> Section:
+    rows, classes = [], np.arange(len(detail.class_error))
+    for k in classes:
+        others = np.where(classes == k, -1.0, np.nan_to_num(detail.confusion[k], nan=-1.0))
+        other = int(np.argmax(others))
+        confused = None
+        if others[other] > 0:
+            confused = f"{other} ({_percent(others[other], detail.confusion_stderr[k, other])})"
+        error, top = (
+            _percent(values[k], errors[k])
+            for values, errors in (
+                (detail.class_error, detail.class_error_stderr),
+                (detail.top_k, detail.top_k_stderr),
+            )
+        )
+        rows.append((int(k), error, confused, int(k) + 1, top))
+    columns = ("class", "error", "most often confused with", "k", "top-k error")
+    return Section(
+        "Errors by class, and top-k errors",
+        (f"The slope of the Bayes error in the temperature, dE/dτ, is {formatting.plain(detail.slope)}.",),
+        tables=(Table("", columns, tuple(rows)),),
+        key="classes",
     )
 
 

@@ -6,11 +6,11 @@ from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 from sklearn.covariance import ledoit_wolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from tests.refusals import refused
 
 from hardpan import bayes
 from hardpan.bayes.floors.gaussian_fit import DRAWS, FitError, fit_shared, gaussian_floor, own_decisions_p_value
 from hardpan.bayes.floors.inputs import held_out_error
-from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
 
@@ -70,16 +70,16 @@ def test_constant_features_and_missing_classes_do_no_harm():
 
 
 @pytest.mark.parametrize(
-    ("x", "labels", "message"),
+    ("x", "labels", "argument"),
     [
-        (np.eye(3), np.arange(3), "two training examples of some class"),
-        (np.ones((6, 2)), np.arange(6) % 2, "must vary inside the classes"),
-        (np.repeat(np.eye(2), 3, axis=0), np.repeat([0, 1], 3), "must vary inside the classes"),
-        (np.ones((4, 9)), np.arange(4) % 2, "features must vary"),
+        (np.eye(3), np.arange(3), "labels"),
+        (np.ones((6, 2)), np.arange(6) % 2, "features"),
+        (np.repeat(np.eye(2), 3, axis=0), np.repeat([0, 1], 3), "features"),
+        (np.ones((4, 9)), np.arange(4) % 2, "features"),
     ],
 )
-def test_what_has_no_covariance_is_refused(x, labels, message):
-    with pytest.raises(InputError, match=message):
+def test_what_has_no_covariance_is_refused(x, labels, argument):
+    with refused(argument):
         fit_shared(x, labels)
 
 

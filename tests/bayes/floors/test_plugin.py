@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import poisson
+from tests.refusals import refused
 
 from hardpan.bayes.floors import calibrated_plug_in, plug_in
 from hardpan.bayes.floors.plugin import CALIBRATIONS, best_temperature, fit_calibration, predicted_errors_test
-from hardpan.errors import InputError
 
 
 def labelled(seed, n, k=3, sharpness=1.0, concentration=0.4):
@@ -102,30 +102,23 @@ def test_the_promise_is_held_against_poisson_tails():
 
 
 @pytest.mark.parametrize(
-    ("probs", "message"),
-    [
-        ([[0.5, 0.6]], "sum 1"),
-        ([[1.5, -0.5]], "nonnegative"),
-        ([[np.nan, 1.0]], "finite"),
-        ([0.5, 0.5], "shape"),
-        ([["a", "b"]], "shape"),
-        (np.empty((0, 2)), "shape"),
-    ],
+    "probs",
+    [[[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]], [0.5, 0.5], [["a", "b"]], np.empty((0, 2))],
 )
-def test_bad_probabilities_are_refused(probs, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_probabilities_are_refused(probs):
+    with refused("probs"):
         plug_in(probs)
 
 
 def test_bad_calibrations_are_refused():
     probs, labels, _ = labelled(0, 50)
-    with pytest.raises(InputError, match="calibration"):
+    with refused("calibration"):
         calibrated_plug_in(probs, labels, calibration="platt")
-    with pytest.raises(InputError, match="10"):
+    with refused("validation"):
         calibrated_plug_in(probs[:5], labels[:5])
-    with pytest.raises(InputError, match="3 classes"):
+    with refused("labels"):
         calibrated_plug_in(probs, labels + 1)
-    with pytest.raises(InputError, match="3 columns"):
+    with refused("validation"):
         calibrated_plug_in(probs, labels, validation=(np.eye(2), [0, 1]))
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.refusals import refused
 
 from hardpan.bayes.floors.votes import (
     _left_out,
@@ -147,7 +148,7 @@ def test_isotonic_calibration_undoes_any_increasing_distortion():
     ],
 )
 def test_bad_votes_are_refused(votes):
-    with pytest.raises(InputError, match="votes"):
+    with refused("votes"):
         vote_floor(votes)
 
 
@@ -163,7 +164,7 @@ def test_votes_are_read_from_files_and_joined_by_id(tmp_path):
     assert read_votes(tmp_path / "s.npz", n_classes=2, ids=ids).soft_labels.tolist() == [[0.25, 0.75]] * 4
     for bad in ({"votes": np.ones((2, 3))}, {"x": votes}, {"votes": votes, "ids": np.array(["c", "z"])}):
         np.savez(tmp_path / "bad.npz", **bad)
-        with pytest.raises(InputError, match="votes"):
+        with refused("votes"):
             read_votes(tmp_path / "bad.npz", n_classes=2, ids=ids)
     (tmp_path / "not.npz").write_text("no")
     with pytest.raises(InputError, match=r"not\.npz"):

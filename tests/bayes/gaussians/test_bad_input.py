@@ -15,50 +15,43 @@ from hardpan.errors import InputError
 
 MEANS = np.eye(3)
 
-CASES: list[tuple[dict[str, Any], str]] = [
-    ({"means": [1.0, 2.0]}, r"means\b"),
-    ({"means": np.empty((0, 3))}, r"means\b"),
-    ({"means": [["a", "b"]]}, r"means\b"),
-    ({"means": [[0.0, np.nan], [1.0, 2.0]]}, r"means\b"),
-    ({"means": MEANS, "cov": -1.0}, r"cov\b"),
-    ({"means": MEANS, "cov": np.ones(4)}, r"cov\b"),
-    ({"means": MEANS, "cov": np.diag([1.0, 1.0, -1.0])}, r"cov\b"),
-    ({"means": MEANS, "cov": np.triu(np.ones((3, 3)))}, r"cov\b"),
-    ({"means": MEANS, "cov": [1.0, np.inf, 1.0]}, r"cov\b"),
-    ({"means": MEANS, "cov": "wide"}, r"cov\b"),
-    ({"means": MEANS, "covs": np.ones(2)}, r"covs\b"),
-    ({"means": MEANS, "covs": [1.0, 2.0, 0.0]}, r"covs\b"),
-    (
-        {"means": MEANS, "covs": np.stack([np.eye(3), -np.eye(3), np.eye(3)])},
-        r"covs\[1\]",
-    ),
-    ({"means": MEANS, "cov": 1.0, "covs": [1.0, 2.0, 3.0]}, r"cov and covs"),
-    ({"means": MEANS, "priors": [0.5, 0.5]}, r"priors\b"),
-    ({"means": MEANS, "priors": [0.5, 0.3, 0.13]}, r"priors\b"),
-    ({"means": MEANS, "priors": [1.2, -0.2, 0.0]}, r"priors\b"),
-    ({"means": MEANS, "temperature": 0.0}, r"temperature\b"),
-    ({"means": MEANS, "temperature": "hot"}, r"temperature\b"),
-    ({"means": MEANS, "method": "magic"}, r"method\b"),
-    ({"means": MEANS, "method": "exact"}, r"method 'exact'"),
-    (
-        {"means": MEANS, "method": "chernoff"},
-        r"method 'chernoff'",
-    ),
-    (
-        {"means": MEANS, "covs": [1.0, 2.0, 3.0], "method": "hdr"},
-        r"method 'hdr'",
-    ),
-    ({"means": MEANS, "rtol": 0.0}, r"rtol\b"),
-    ({"means": MEANS, "seed": -1}, r"seed\b"),
-    ({"means": MEANS, "max_draws": 0}, r"max_draws\b"),
+CASES: list[tuple[dict[str, Any], str | tuple[str, str]]] = [
+    ({"means": [1.0, 2.0]}, "means"),
+    ({"means": np.empty((0, 3))}, "means"),
+    ({"means": [["a", "b"]]}, "means"),
+    ({"means": [[0.0, np.nan], [1.0, 2.0]]}, "means"),
+    ({"means": MEANS, "cov": -1.0}, "cov"),
+    ({"means": MEANS, "cov": np.ones(4)}, "cov"),
+    ({"means": MEANS, "cov": np.diag([1.0, 1.0, -1.0])}, "cov"),
+    ({"means": MEANS, "cov": np.triu(np.ones((3, 3)))}, "cov"),
+    ({"means": MEANS, "cov": [1.0, np.inf, 1.0]}, "cov"),
+    ({"means": MEANS, "cov": "wide"}, "cov"),
+    ({"means": MEANS, "covs": np.ones(2)}, "covs"),
+    ({"means": MEANS, "covs": [1.0, 2.0, 0.0]}, "covs"),
+    ({"means": MEANS, "covs": np.stack([np.eye(3), -np.eye(3), np.eye(3)])}, "covs[1]"),
+    ({"means": MEANS, "cov": 1.0, "covs": [1.0, 2.0, 3.0]}, ("cov", "covs")),
+    ({"means": MEANS, "priors": [0.5, 0.5]}, "priors"),
+    ({"means": MEANS, "priors": [0.5, 0.3, 0.13]}, "priors"),
+    ({"means": MEANS, "priors": [1.2, -0.2, 0.0]}, "priors"),
+    ({"means": MEANS, "temperature": 0.0}, "temperature"),
+    ({"means": MEANS, "temperature": "hot"}, "temperature"),
+    ({"means": MEANS, "method": "magic"}, "method"),
+    ({"means": MEANS, "method": "exact"}, "method"),
+    ({"means": MEANS, "method": "chernoff"}, "method"),
+    ({"means": MEANS, "covs": [1.0, 2.0, 3.0], "method": "hdr"}, "method"),
+    ({"means": [[1.0, 2.0], [3.0]]}, "means"),
+    ({"means": MEANS, "priors": [[0.5], [0.25, 0.25]]}, "priors"),
+    ({"means": MEANS, "rtol": 0.0}, "rtol"),
+    ({"means": MEANS, "seed": -1}, "seed"),
+    ({"means": MEANS, "max_draws": 0}, "max_draws"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), CASES)
-def test_refusals(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
+@pytest.mark.parametrize(("arguments", "name"), CASES)
+def test_refusals(arguments: dict[str, Any], name: str | tuple[str, str]) -> None:
+    with pytest.raises(InputError) as caught:
         bayes.gaussian(**arguments)
-    assert isinstance(caught.value, InputError)
+    assert caught.value.argument == name
     assert "\n" not in str(caught.value)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from hardpan.bayes.gaussians.sobol import MOST_DIMENSIONS, Sobol
+from hardpan.bayes.gaussians.sampling import MOST_DIMENSIONS, Sobol
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 5, 24, MOST_DIMENSIONS])

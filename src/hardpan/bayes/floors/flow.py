@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.bayes.floors.inputs import Floats, Labels, as_classes, as_features, as_labels
+from hardpan import arguments
+from hardpan.bayes.floors.inputs import Floats, Labels, as_features
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -184,10 +185,10 @@ def two_sample_test(
     a, b = as_features("real", real), as_features("sampled", sampled)
     if real_labels is not None and sampled_labels is not None:
         first, second = (
-            as_labels("real_labels", real_labels, len(a)),
-            as_labels("sampled_labels", sampled_labels, len(b)),
+            arguments.labels("real_labels", real_labels, len(a)),
+            arguments.labels("sampled_labels", sampled_labels, len(b)),
         )
-        k = as_classes(None, first, second)
+        k = arguments.class_count(None, first, second)
         a, b = _with_classes(a, first, k), _with_classes(b, second, k)
     rng = np.random.default_rng([seed, 0])
     a, b = (rows[np.sort(rng.permutation(len(rows))[:MOST_EACH])] for rows in (a, b))

@@ -26,7 +26,7 @@ from scipy.special import betainc, ndtri, stdtrit
 
 from hardpan.bayes.gaussians.importance import log_error_at
 from hardpan.bayes.gaussians.methods import gaussian
-from hardpan.bayes.gaussians.problem import shared_problem
+from hardpan.bayes.gaussians.shared import shared_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -114,7 +114,8 @@ def fit_shared(x: NDArray[Any], labels: NDArray[np.int64]) -> SharedGaussian:
     free = n - len(classes)
     if free < 1:
         raise InputError(
-            f"a covariance needs two training examples of some class; got {n} examples of {len(classes)} classes"
+            f"must have some class twice for a covariance; got {n} examples of {len(classes)} classes",
+            argument="labels",
         )
     means = _class_means(x, index, counts)
     centre = (counts / n) @ means
@@ -332,7 +333,7 @@ class _Planted:
         return self._log_error(means, cov, priors), math.log(max(wrong, 0.1 / n))
 
     def _log_error(self, means: Floats, cov: Floats, priors: Floats) -> float:
-        return max(log_error_at(shared_problem(means, cov, priors), *self.points), math.log(_TINY))
+        return max(log_error_at(shared_classes(means, cov, priors), *self.points), math.log(_TINY))
 
     def _fitted(self, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Means, covariance and priors of a fit to n examples, drawn from their sampling distributions."""

@@ -18,7 +18,6 @@ from hardpan.stats import normal, share
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 FEW = 50  # examples that carry a sum: below, Student's t is too short
-SUM_TOLERANCE = 1e-3  # half precision: a thousand rounded probabilities may miss 1 by this much
 
 
 def as_features(name: str, x: ArrayLike) -> NDArray[Any]:
@@ -32,51 +31,6 @@ def as_features(name: str, x: ArrayLike) -> NDArray[Any]:
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         raise InputError("must be finite; got NaN or infinity: drop or fill such rows", argument=name)
     return flat
-
-
-def as_labels(name: str, labels: ArrayLike, n: int | None = None) -> Labels:
-    """Class numbers (n,) of at least 0."""
-    array: NDArray[Any] = np.asarray(labels)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array):
-        raise InputError(
-            f"must be class numbers of shape (n,); got shape {array.shape} of {array.dtype}", argument=name
-        )
-    if n is not None and len(array) != n:
-        raise InputError(f"must hold one label for each of {n:,} examples; got {len(array):,}", argument=name)
-    if int(array.min()) < 0:
-        raise InputError(f"must not be negative; got {int(array.min())}: number the classes from 0", argument=name)
-    return array.astype(np.int64)
-
-
-def as_classes(n_classes: int | None, *labels: Labels | None) -> int:
-    """K as passed, or one more than the highest label; refuses labels beyond it."""
-    highest = max((int(item.max()) for item in labels if item is not None and len(item)), default=-1)
-    k = highest + 1 if n_classes is None else int(n_classes)
-    if k < 2:
-        raise InputError(f"must be at least 2; got {k}", argument="n_classes")
-    if highest >= k:
-        raise InputError(f"must lie below n_classes = {k}; got {highest}", argument="labels")
-    return k
-
-
-def as_probabilities(name: str, probs: ArrayLike, *, n_classes: int | None = None) -> Floats:
-    """Rows (n, K) of probabilities, of sum 1 after their rounding is taken out."""
-    array: NDArray[Any] = np.asarray(probs)
-    if array.ndim != 2 or array.dtype.kind not in "biuf" or array.shape[1] < 2 or not len(array):
-        raise InputError(
-            f"must be probabilities of shape (n, K); got shape {array.shape} of {array.dtype}", argument=name
-        )
-    if n_classes is not None and array.shape[1] != n_classes:
-        raise InputError(f"must have {n_classes} columns, one per class; got {array.shape[1]}", argument=name)
-    rows = array.astype(np.float64)
-    sums = rows.sum(axis=1)
-    if not (np.isfinite(rows).all() and (rows >= 0).all()):
-        raise InputError("must be finite and nonnegative; apply a softmax to logits first", argument=name)
-    wrong = np.abs(sums - 1.0) > SUM_TOLERANCE * max(1.0, array.shape[1] / 1000)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(f"must have rows of sum 1; row {row} has sum {sums[row]:.6g}", argument=name)
-    return np.asarray(rows / sums[:, None])
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
+from hardpan import arguments
 from hardpan.bayes.floors.inputs import Moving, held_out_error
 from hardpan.bayes.floors.search import k_nearest
 from hardpan.errors import InputError
@@ -74,10 +75,8 @@ def cover_hart(error: float, n_classes: int) -> float:
         >>> round(cover_hart(0.18, 2), 12), cover_hart(0.0, 10), cover_hart(1.0, 2)
         (0.1, 0.0, 0.5)
     """
-    if n_classes < 2:
-        raise InputError(f"must be at least 2; got {n_classes}", argument="n_classes")
-    if not 0.0 <= error <= 1.0:
-        raise InputError(f"must lie in 0..1; got {error!r}", argument="error")
+    arguments.whole_number("n_classes", n_classes, 2)
+    arguments.real_number("error", error, "[0, 1]")
     guessing = (n_classes - 1) / n_classes
     # e / (1 + √(1 − e/g)) is the same number as g (1 − √(1 − e/g)) without the loss of digits at small e.
     return min(error, guessing) / (1.0 + float(np.sqrt(max(0.0, 1.0 - error / guessing))))
@@ -146,13 +145,9 @@ def bracket(
         >>> found.low < 0.159 < found.high, found.k
         (True, 17)
     """
-    if len(x_train) != len(y_train) or len(x_test) != len(y_test) or not len(x_train) or not len(x_test):
-        raise InputError(
-            "must have one row for each example and not be empty; got "
-            f"{len(x_train)} and {len(y_train)} for train, {len(x_test)} and {len(y_test)} for test",
-            argument=("x", "y"),
-        )
-    c = int(max(y_train.max(), y_test.max())) + 1 if n_classes is None else n_classes
+    y_train = arguments.labels("y_train", y_train, len(x_train))
+    y_test = arguments.labels("y_test", y_test, len(x_test))
+    c = arguments.class_count(n_classes, y_train, y_test)
     rule = f"k = {k}"
     if k is None:
         k, rule = choose_k(x_train, y_train, validation)

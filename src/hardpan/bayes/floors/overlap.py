@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import logsumexp, ndtri
 
+from hardpan import arguments
 from hardpan.bayes.floors.gaussian_fit import SharedGaussian, fit_shared
-from hardpan.bayes.floors.inputs import Floats, Labels, as_classes, as_features, as_labels, held_out_error
+from hardpan.bayes.floors.inputs import Floats, Labels, as_features, held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -93,8 +94,8 @@ def bhattacharyya(
         (0.09, 0.29)
     """
     rows = as_features("x_train", x_train)
-    labels = as_labels("y_train", y_train, len(rows))
-    as_classes(None, labels)
+    labels = arguments.labels("y_train", y_train, len(rows))
+    arguments.class_count(None, labels)
     model = _fit(rows, labels)
     pairs = _overlaps(model)
     weights = _slopes(model, pairs)
@@ -113,7 +114,7 @@ def bhattacharyya(
     classifier = None
     if x_test is not None and y_test is not None:
         test = as_features("x_test", x_test)
-        classifier = _judged(model, test, as_labels("y_test", y_test, len(test)), n, confidence)
+        classifier = _judged(model, test, arguments.labels("y_test", y_test, len(test)), n, confidence)
     return BhattacharyyaBounds(ends[0], ends[1], classifier, k)
 
 
@@ -130,11 +131,15 @@ def _fit(rows: NDArray[Any], labels: Labels) -> _Model:
     d = min(rows.shape[1], len(rows))
     pairs = classes * (classes - 1) / 2
     if pairs > MOST_PAIRS:
-        raise InputError(f"{classes:,} classes make {pairs:,.0f} pairs; at most {MOST_PAIRS:,} are compared")
+        raise InputError(
+            f"must be smaller: {classes:,} classes make {pairs:,.0f} pairs; at most {MOST_PAIRS:,} are compared",
+            argument="n_classes",
+        )
     if pairs * d**3 > MOST_WORK:
         raise InputError(
-            f"{classes:,} classes of {rows.shape[1]:,} features are too many for one covariance per class; "
-            "give fewer features, such as an encoder's"
+            f"must be fewer: {classes:,} classes of {rows.shape[1]:,} are too many for one covariance each; "
+            "give those of an encoder, for example",
+            argument="features",
         )
     shared = fit_shared(rows, labels)
     d = shared.means.shape[1]
@@ -223,7 +228,7 @@ def decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> Labe
         [0, 1]
     """
     rows = as_features("x_train", x_train)
-    return _decide(_fit(rows, as_labels("y_train", y_train, len(rows))), as_features("x_test", x_test))
+    return _decide(_fit(rows, arguments.labels("y_train", y_train, len(rows))), as_features("x_test", x_test))
 
 
 def _decide(model: _Model, test: NDArray[Any]) -> Labels:

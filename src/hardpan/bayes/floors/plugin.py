@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 from scipy.special import log_softmax, pdtr, pdtrc
 
-from hardpan.arguments import one_of
-from hardpan.bayes.floors.inputs import Floats, Labels, as_labels, as_probabilities, mean_estimate
+from hardpan import arguments
+from hardpan.bayes.floors.inputs import Floats, Labels, mean_estimate
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
@@ -38,7 +38,7 @@ def plug_in(probs: ArrayLike, *, confidence: float = 0.95, method: str = "mean o
         >>> round(plug_in([[0.9, 0.1], [0.3, 0.7]]).value, 12)
         0.2
     """
-    rows = as_probabilities("probs", probs)
+    rows = arguments.probabilities("probs", probs)
     return mean_estimate(1.0 - rows.max(axis=1), method=method, confidence=confidence)
 
 
@@ -74,26 +74,20 @@ def calibrated_plug_in(
         >>> bool(raw.high < truth), bool(found.low < truth < found.high)
         (True, True)
     """
-    rows = as_probabilities("probs", probs)
-    own = as_labels("labels", labels, len(rows))
+    rows = arguments.probabilities("probs", probs)
+    own = arguments.labels("labels", labels, len(rows), rows.shape[1])
     notes: tuple[str, ...] = ()
     if validation is not None:
-        fitted_on = as_probabilities("validation", validation[0], n_classes=rows.shape[1])
-        truth = as_labels("validation labels", validation[1], len(fitted_on))
+        fitted_on = arguments.probabilities("validation", validation[0], n_classes=rows.shape[1])
+        truth = arguments.labels("validation", validation[1], len(fitted_on), rows.shape[1])
         where = f"{len(truth):,} validation examples"
         folds = None
     else:
         if len(rows) < 2 * FOLDS:
-            raise InputError(
-                f"a calibration without validation needs at least {2 * FOLDS} examples; got {len(rows)}"
-            )
+            raise InputError(f"must be given with fewer than {2 * FOLDS} examples", argument="validation")
         fitted_on, truth = rows, own
         where = f"the other folds of {FOLDS}"
         folds = np.random.default_rng([seed, 0]).permutation(len(rows)) % FOLDS
-    if int(truth.max()) >= rows.shape[1]:
-        raise InputError(
-            f"must lie below the {rows.shape[1]} classes of probs; got {int(truth.max())}", argument="labels"
-        )
     values = _confidences(calibration, fitted_on, truth, rows, folds)
     variance = 0.0
     if fitted_on.size <= MOST_NUMBERS:
@@ -241,7 +235,7 @@ CALIBRATIONS: dict[str, Callable[[Floats, Labels], Calibrator]] = {
 
 def fit_calibration(name: str, probs: Floats, labels: Labels) -> Calibrator:
     """Fit the calibration of that name."""
-    one_of("calibration", name, CALIBRATIONS)
+    arguments.one_of("calibration", name, CALIBRATIONS)
     return CALIBRATIONS[name](probs, labels)
 
 

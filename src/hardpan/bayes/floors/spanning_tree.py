@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import whole_number
-from hardpan.bayes.floors.inputs import Labels, as_classes, as_features, as_labels, share_estimate
+from hardpan import arguments
+from hardpan.bayes.floors.inputs import Labels, as_features, share_estimate
 from hardpan.bayes.floors.neighbours import cover_hart
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -79,15 +79,15 @@ def henze_penrose(
         True
     """
     rows = as_features("x", x)
-    classes = as_labels("labels", labels, len(rows))
-    k = as_classes(n_classes, classes)
-    whole_number("most", most, 3)
+    classes = arguments.labels("labels", labels, len(rows))
+    k = arguments.class_count(n_classes, classes)
+    arguments.whole_number("most", most, 3)
     total = len(rows)
     order = np.random.default_rng([seed, 0]).permutation(total)[:most]
     rows, classes = rows[order], classes[order]
     n = len(rows)
     if n < 3:
-        raise InputError(f"a tree needs at least 3 examples; got {n}")
+        raise InputError(f"must have at least 3 examples for a tree; got {n}", argument="x")
     mixed, share = _mixed(*minimal_spanning_tree(rows), classes)
     stderr, df = _spread(rows, classes, share)
     sample = "" if n == total else f" of {n:,} drawn from {total:,}"

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 from scipy.special import gammaln, pdtr
 
-from hardpan.bayes.floors.inputs import Floats, Labels, as_probabilities, mean_estimate
+from hardpan import arguments
+from hardpan.bayes.floors.inputs import Floats, Labels, mean_estimate
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -81,7 +82,7 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
         >>> bool(three.low < truth < three.high), three.point, bool(abs(ten.point.value - truth) < 0.01)
         (True, None, True)
     """
-    counts = _counts(votes)
+    counts = _vote_counts(votes)
     totals = counts.sum(axis=1)
     repeated = counts[totals >= 2]
     if len(repeated) < 2:
@@ -136,7 +137,7 @@ def fewer_differences_p_value(votes: ArrayLike, labels: ArrayLike, floor: VoteFl
         >>> [fewer_differences_p_value(votes, y, found)[1] > 0.01 for y in (labels, votes.argmax(axis=1))]
         [True, False]
     """
-    counts, truth = _counts(votes), np.asarray(labels)
+    counts, truth = _vote_counts(votes), np.asarray(labels)
     several = counts.sum(axis=1) >= 2
     made = int((counts[several].argmax(axis=1) != truth[several]).sum())
     return made / floor.n, float(pdtr(made, max(0.0, floor.uncorrected.low) * floor.n))
@@ -272,63 +273,56 @@ def read_votes(
         ids: (N,) ids of the dataset; None where there is none.
         test: rows of its test split.
     """
-    path = "" if not isinstance(source, (str, os.PathLike)) else os.fspath(source)
-    name = f"votes: {path}" if path else "votes"
-    arrays = _load(path) if path else {"": np.asarray(source)}
+    path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+    arrays = read_arrays(path, ("votes", "soft_labels", "ids")) if path else {"": np.asarray(source)}
     table: NDArray[Any] | None = next((arrays[key] for key in ("votes", "soft_labels", "") if key in arrays), None)
+    where = f": {path}" if path else ""
     if table is None:
-        raise InputError(f"{name}: expected an array named votes or soft_labels; got {', '.join(arrays) or 'none'}")
+        names = ", ".join(arrays) or "none"
+        raise InputError(f"{where}: expected an array named votes or soft_labels; got {names}", argument="votes")
     if table.ndim != 2 or table.dtype.kind not in "biuf" or (n_classes and table.shape[1] != n_classes):
         expected = f"(examples, {n_classes})" if n_classes else "(examples, classes)"
-        raise InputError(f"{name}: expected numbers of shape {expected}; got {table.shape} of {table.dtype}")
+        raise InputError(
+            f"{where}: expected numbers of shape {expected}; got {table.shape} of {table.dtype}", argument="votes"
+        )
     fractions = table.dtype.kind == "f" and bool(np.any(table % 1)) and np.allclose(table.sum(axis=1), 1, atol=1e-3)
     soft = "votes" not in arrays and ("soft_labels" in arrays or fractions)
-    rows = None if ids is None else _rows(name, len(table), arrays.get("ids"), ids, test)
+    rows = None if ids is None else _voted_rows(where, len(table), arrays.get("ids"), ids, test)
     if soft:
-        return Annotations(None, as_probabilities("soft_labels", table), rows)
-    return Annotations(_counts(table), None, rows)
+        return Annotations(None, arguments.probabilities("soft_labels", table), rows)
+    return Annotations(_vote_counts(table), None, rows)
 
 
-def _rows(
-    name: str, n: int, given: NDArray[Any] | None, ids: NDArray[np.str_], test: Labels | None
+def _voted_rows(
+    where: str, n: int, vote_ids: NDArray[Any] | None, ids: NDArray[np.str_], test: Labels | None
 ) -> NDArray[np.int64]:
-    if given is not None:
+    """The rows of the dataset that n rows of votes belong to."""
+    if vote_ids is not None:
         row_of = {str(item): row for row, item in enumerate(ids)}
-        unknown = [str(item) for item in given.tolist() if str(item) not in row_of]
-        if unknown or len(given) != n:
+        unknown = [str(item) for item in vote_ids.tolist() if str(item) not in row_of]
+        if unknown or len(vote_ids) != n:
             raise InputError(
-                f"{name}: {len(unknown):,} of {len(given):,} ids are not in the dataset, such as "
-                f"{(unknown or ['none'])[0]!r}; pass one row of votes per id of this dataset"
+                f"{where}: {len(unknown):,} of {len(vote_ids):,} ids are not in the dataset, such as "
+                f"{(unknown or ['none'])[0]!r}; pass one row of votes per id of this dataset",
+                argument="votes",
             )
-        return np.array([row_of[str(item)] for item in given.tolist()], dtype=np.int64)
+        return np.array([row_of[str(item)] for item in vote_ids.tolist()], dtype=np.int64)
     if n == len(ids):
         return np.arange(n)
     if test is not None and n == len(test):
         return test
     expected = f"{len(ids):,} (all examples)" + ("" if test is None else f" or {len(test):,} (test examples)")
-    raise InputError(f"{name}: has {n:,} rows and no ids; expected {expected}")
+    raise InputError(f"{where}: has {n:,} rows and no ids; expected {expected}", argument="votes")
 
 
-def _load(path: str) -> dict[str, NDArray[Any]]:
-    try:
-        return read_arrays(path, ("votes", "soft_labels", "ids"))
-    except InputError as error:
-        raise InputError(f": {error}", argument="votes") from error
-
-
-def _counts(votes: ArrayLike) -> Floats:
+def _vote_counts(votes: ArrayLike) -> Floats:
     array: NDArray[Any] = np.asarray(votes)
-    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "iufb" or not len(array):
+    if array.ndim != 2 or array.shape[1] < 2 or not len(array):
         raise InputError(
             f"must be counts of shape (examples, classes); got shape {array.shape} of {array.dtype}",
             argument="votes",
         )
-    counts = array.astype(np.float64)
-    if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.floor(counts)).any():
-        raise InputError(
-            "must be whole numbers of at least 0; pass proportions as soft labels instead", argument="votes"
-        )
-    return counts
+    return arguments.whole_numbers("votes", array).astype(np.float64)
 
 
 def _left_out(counts: Floats) -> Floats:

@@ -17,8 +17,8 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from hardpan.bayes.gaussians.problem import Float, Index
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, Outcome, Points, replicate
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, Points, ScaledError, replicate
+from hardpan.bayes.gaussians.shared import Float, Index
 from hardpan.bayes.gaussians.unequal import UnequalClasses
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -60,7 +60,7 @@ class ChernoffProposal:
         return np.minimum(lost, 1.0) / density, 1 / density
 
 
-def run(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> ScaledError:
     """The error in units of C."""
     k, j = np.triu_indices(len(classes.log_priors), 1)
     s, log_bound = chernoff_points(classes, k, j)
@@ -94,7 +94,7 @@ def run(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX
         rtol=rtol,
         max_draws=max_draws,
     )
-    return Outcome(proposal.log_total, result, left_out=float(tails[count - 1]), bounds=(0.0, 1.0))
+    return ScaledError(proposal.log_total, result, left_out=float(tails[count - 1]), bounds=(0.0, 1.0))
 
 
 def chernoff_points(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:

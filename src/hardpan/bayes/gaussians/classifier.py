@@ -7,15 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import softmax
 
-from hardpan.arguments import real_number
-from hardpan.bayes.gaussians.problem import (
+from hardpan import arguments
+from hardpan.bayes.gaussians.shared import (
     Float,
     check_cov,
     check_means,
     check_priors,
     cholesky,
     positive,
-    real_array,
 )
 from hardpan.bayes.gaussians.unequal import check_covs
 from hardpan.errors import InputError
@@ -71,14 +70,14 @@ def _log_joints(
     covs: ArrayLike | None,
     temperature: float,
 ) -> Float:
-    centres = real_array("means", check_means(means))
-    rows = np.atleast_2d(real_array("x", x))
+    centres = arguments.real_numbers("means", check_means(means))
+    rows = np.atleast_2d(arguments.real_numbers("x", x))
     n_classes, d = centres.shape
     if rows.ndim != 2 or rows.shape[1] != d:
         raise InputError(f"must have shape (n, {d}) to match means; got shape {rows.shape}", argument="x")
     if cov is not None and covs is not None:
-        raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
-    tau = real_number("temperature", temperature, "(0, inf)")
+        raise InputError("must not both be given; use covs for one covariance per class", argument=("cov", "covs"))
+    tau = arguments.real_number("temperature", temperature, "(0, inf)")
     with np.errstate(divide="ignore"):
         log_priors = np.log(check_priors(priors, n_classes))
     if covs is None:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
 
-from hardpan.bayes.gaussians.problem import Float
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
+from hardpan.bayes.gaussians.sampling import ScaledError
+from hardpan.bayes.gaussians.shared import Float
 from hardpan.bayes.gaussians.unequal import UnequalClasses
 from hardpan.errors import HardpanError, InputError
 
@@ -42,13 +43,14 @@ class NotConverged(HardpanError):
     """The integral did not converge to :data:`TOLERANCE`; use method="chernoff"."""
 
 
-def run(classes: UnequalClasses, *, seed: int = 0, rtol: float = 0.0, max_draws: int = MAX_DRAWS) -> Outcome:
-    """The error of two classes; the options of the methods that draw have no effect on it."""
+def contour_error(classes: UnequalClasses, **_: Any) -> ScaledError:
+    """The error of two classes."""
     if len(classes.log_priors) != 2:
         raise InputError(
-            f"'contour' is for two classes; got {len(classes.log_priors)}: use method='chernoff'", argument="method"
+            f"must not be 'contour' for {len(classes.log_priors)} classes: it is for two; use 'chernoff'",
+            argument="method",
         )
-    return Outcome(log_error(*classes.terms(), classes.log_priors))
+    return ScaledError(log_error(*classes.terms(), classes.log_priors))
 
 
 def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> float:

@@ -11,8 +11,8 @@ from scipy.special import log_ndtr
 from hardpan.arguments import real_number
 from hardpan.bayes.gaussians.importance import PairProposal, control_slope
 from hardpan.bayes.gaussians.methods import check_options
-from hardpan.bayes.gaussians.problem import Float, Index, SharedProblem, shared_problem
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome, Replicates, interval_factor, replicate
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Replicates, ScaledError, interval_factor, replicate
+from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses, shared_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -29,7 +29,7 @@ class GaussianDetail(Report):
         confusion: (K, K) P(decide j | class k); rows add up to 1.
         pairwise: (K, K) Bayes error of classes k and j alone, priors rescaled; a closed form. NaN on the diagonal.
         top_k: (K,) error of the best list of 1, 2, ..., K classes; the last is 0.
-        slope: dE/dτ at the temperature of the problem.
+        slope: dE/dτ at the temperature of the classes.
     """
 
     error: Estimate
@@ -80,18 +80,19 @@ def gaussian_detail(
     """
     tau = real_number("temperature", temperature, "(0, inf)")
     check_options("importance", rtol, seed, max_draws)
-    problem = shared_problem(means, cov, priors).at(tau)
-    n_classes = len(problem.log_priors)
+    classes = shared_classes(means, cov, priors).at(tau)
+    n_classes = len(classes.log_priors)
     if n_classes < 2:
         raise InputError(
             "must hold two classes with positive priors or more; one class has no errors to detail",
             argument="means",
         )
-    proposal = PairProposal(problem)
+    proposal = PairProposal(classes)
     if proposal.log_union < math.log(np.finfo(float).tiny):
         raise InputError(
-            f"temperature {tau:g} makes every error smaller than 1e-308, which a matrix cannot hold; "
-            "raise it, or use bayes.gaussian, whose log10 can"
+            f"must be higher: at {tau:g} every error is below 1e-308, which a matrix cannot hold; "
+            "bayes.gaussian gives its log10",
+            argument="temperature",
         )
     tally = _Tally(proposal, control_slope(proposal, seed), tau)
     result = replicate(
@@ -103,7 +104,7 @@ def gaussian_detail(
         rtol=rtol,
         max_draws=max_draws,
     )
-    return _assemble(problem, proposal, result, seed, rtol)
+    return _assemble(classes, proposal, result, seed, rtol)
 
 
 class _Tally:
@@ -148,11 +149,11 @@ class _Tally:
 
 
 def _assemble(
-    problem: SharedProblem, proposal: PairProposal, result: Replicates, seed: int, rtol: float
+    classes: SharedClasses, proposal: PairProposal, result: Replicates, seed: int, rtol: float
 ) -> GaussianDetail:
-    n_classes, union = len(problem.log_priors), math.exp(proposal.log_union)
+    n_classes, union = len(classes.log_priors), math.exp(proposal.log_union)
     value, stderr = union * result.value, union * result.stderr
-    outcome = Outcome(proposal.log_union, result, bounds=proposal.bounds)
+    outcome = ScaledError(proposal.log_union, result, bounds=proposal.bounds)
     error = outcome.estimate(method="importance", seed=seed, rtol=rtol)
     reach = interval_factor(len(result.means)) * stderr[1]
     slope = Estimate(
@@ -164,20 +165,20 @@ def _assemble(
         n=result.draws,
         seed=seed,
     )
-    priors = np.exp(problem.log_priors)
+    priors = np.exp(classes.log_priors)
     parts = union * result.means[:, 2 + n_classes :].reshape(len(result.means), n_classes, n_classes)
     parts = parts / priors[:, None]
     rows = parts.sum(axis=2)
     parts[:, np.arange(n_classes), np.arange(n_classes)] = 1.0 - rows
     root = math.sqrt(len(result.means))
-    whole = problem.n_classes
+    whole = classes.n_classes
     return GaussianDetail(
         error=error,
-        class_error=_spread(rows.mean(axis=0), problem.classes, whole),
-        class_error_stderr=_spread(rows.std(axis=0, ddof=1) / root, problem.classes, whole),
-        confusion=_spread(parts.mean(axis=0), problem.classes, whole),
-        confusion_stderr=_spread(parts.std(axis=0, ddof=1) / root, problem.classes, whole),
-        pairwise=_spread(_pairwise(proposal), problem.classes, whole),
+        class_error=_spread(rows.mean(axis=0), classes.numbers, whole),
+        class_error_stderr=_spread(rows.std(axis=0, ddof=1) / root, classes.numbers, whole),
+        confusion=_spread(parts.mean(axis=0), classes.numbers, whole),
+        confusion_stderr=_spread(parts.std(axis=0, ddof=1) / root, classes.numbers, whole),
+        pairwise=_spread(_pairwise(proposal), classes.numbers, whole),
         top_k=np.append(value[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         top_k_stderr=np.append(stderr[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         slope=slope,

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardpan.bayes.gaussians.importance import PairProposal
-from hardpan.bayes.gaussians.problem import Float, Index, SharedProblem
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, REPLICATES, Outcome, Replicates
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, REPLICATES, Replicates, ScaledError
+from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses
 
 _SHARE = 0.5  # of a region that the next one should hold
 _SIMULATED = 512  # draws of a region in the subset simulation
@@ -48,19 +48,19 @@ class _Regions:
         return np.asarray(noise @ self.normals.transpose(0, 2, 1))
 
 
-def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> ScaledError:
     """The error in units of the union bound W.
 
-    ``problem.coordinates`` may hold unreduced means: the result is the same, the cost is not.
+    ``classes.coordinates`` may hold unreduced means: the result is the same, the cost is not.
     """
-    proposal = PairProposal(problem)
+    proposal = PairProposal(classes)
     if proposal.log_union == -np.inf:
-        return Outcome(-np.inf)
+        return ScaledError(-np.inf)
     often, k, j, left_out = _choose(proposal, rtol)
     walks: list[_Walk] = []
     for first, second in ((often, often), (k, j)):
-        for block in _blocks(len(first), problem):
-            regions = _regions(problem, proposal, first[block], second[block])
+        for block in _blocks(len(first), classes):
+            regions = _regions(classes, proposal, first[block], second[block])
             walks.append(_Walk(regions, np.random.default_rng([seed, len(walks)]), right=first is second))
     in_one_step = sum(walk.chains for walk in walks)
     steps = max(1, min(_STEPS, max_draws // in_one_step))
@@ -69,9 +69,9 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
         draws = sum(walk.draws for walk in walks)
         result = Replicates(np.asarray(shares)[:, None], draws, reached=False)
         if result.stderr[0] <= rtol * result.value[0]:
-            return Outcome(proposal.log_union, replace(result, reached=True), left_out)
+            return ScaledError(proposal.log_union, replace(result, reached=True), left_out)
         if 2 * draws > max_draws:
-            return Outcome(proposal.log_union, result, left_out)
+            return ScaledError(proposal.log_union, result, left_out)
         steps = walks[0].steps  # as many again: the work doubles
 
 
@@ -92,8 +92,8 @@ def _choose(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, f
     return often, k, j, float(tails[count])
 
 
-def _blocks(n_regions: int, problem: SharedProblem) -> Iterator[slice]:
-    width = max(len(problem.log_priors), problem.coordinates.shape[1])
+def _blocks(n_regions: int, classes: SharedClasses) -> Iterator[slice]:
+    width = max(len(classes.log_priors), classes.coordinates.shape[1])
     step = max(1, _BLOCK_NUMBERS // (REPLICATES * _CHAINS * width))
     return (slice(start, start + step) for start in range(0, n_regions, step))
 
@@ -136,18 +136,18 @@ class _Walk:
             return np.asarray(np.exp(np.log(shares).sum(axis=0) + log_priors).sum(axis=0))
 
 
-def _regions(problem: SharedProblem, proposal: PairProposal, k: Index, j: Index) -> _Regions:
+def _regions(classes: SharedClasses, proposal: PairProposal, k: Index, j: Index) -> _Regions:
     """Constraints "j beats i at c_k + ε" for every i ≠ j, scaled to unit normals."""
-    n_classes = len(problem.log_priors)
+    n_classes = len(classes.log_priors)
     others = np.arange(n_classes - 1) + (np.arange(n_classes - 1) >= j[:, None])
-    normals = problem.coordinates[j][:, None] - problem.coordinates[others]
+    normals = classes.coordinates[j][:, None] - classes.coordinates[others]
     half_squares = 0.5 * proposal.squared
-    offsets = (problem.log_priors - half_squares[k])[np.arange(len(k)), j][:, None] - np.take_along_axis(
-        problem.log_priors - half_squares[k], others, axis=1
+    offsets = (classes.log_priors - half_squares[k])[np.arange(len(k)), j][:, None] - np.take_along_axis(
+        classes.log_priors - half_squares[k], others, axis=1
     )
     length = proposal.distance[j[:, None], others]
     scale = np.where(length > 0, length, 1.0)
-    return _Regions(normals / scale[:, :, None], offsets / scale, problem.log_priors[k])
+    return _Regions(normals / scale[:, :, None], offsets / scale, classes.log_priors[k])
 
 
 def _subset_simulation(regions: _Regions, generator: np.random.Generator) -> tuple[Float, list[Float]]:

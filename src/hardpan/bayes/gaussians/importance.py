@@ -4,7 +4,7 @@ The error is ∫ (Σ_k q_k − max_k q_k) with joint densities q_k = π_k p_k. C
 ε·u > t_kj, where u is the unit vector from c_k to c_j and t_kj = δ/2 + log(π_k/π_j)/δ, δ = |c_j − c_k|. Draw an
 ordered pair (k, j) with probability proportional to π_k Φ(−t_kj), then z from class k in that half-space. With the
 joints sorted in falling order q_0 ≥ q_1 ≥ ..., the density of z is Σ_i i·q_i / W, where W = Σ_{k≠j} π_k Φ(−t_kj) is
-the union bound. So the weight of a draw is W Σ_{i≥1} q_i / Σ_{i≥1} i·q_i: it lies in [2/K, 1]·W for any problem,
+the union bound. So the weight of a draw is W Σ_{i≥1} q_i / Σ_{i≥1} i·q_i: it lies in [2/K, 1]·W for any classes,
 and tends to W as errors get rare. Two classes have no variance at all.
 
 When W ≥ 1 the bound says nothing, and half of the draws come from the classes themselves (balance heuristic); the
@@ -19,8 +19,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from hardpan.bayes.gaussians.problem import Float, Index, SharedProblem
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, Outcome, Points, replicate
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, Points, ScaledError, replicate
+from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses
 
 _PILOT_DRAWS = 4096
 _EQUAL = 1e-9  # means this close, in standard deviations, count as equal: it moves the error by no larger share
@@ -29,10 +29,10 @@ _EQUAL = 1e-9  # means this close, in standard deviations, count as equal: it mo
 class PairProposal:
     """The proposal of this module: half-spaces of ordered pairs, and the classes themselves where W ≥ 1."""
 
-    def __init__(self, problem: SharedProblem) -> None:
-        self.coordinates = problem.coordinates
-        self.log_priors = problem.log_priors
-        distance = cdist(problem.coordinates, problem.coordinates)
+    def __init__(self, classes: SharedClasses) -> None:
+        self.coordinates = classes.coordinates
+        self.log_priors = classes.log_priors
+        distance = cdist(classes.coordinates, classes.coordinates)
         self.distance = np.where(distance < _EQUAL, 0.0, distance)
         self.squared = np.square(self.distance)
         ratio = self.log_priors[:, None] - self.log_priors[None, :]
@@ -106,11 +106,11 @@ class PairProposal:
         return relative, ranked, density
 
 
-def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+def importance_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> ScaledError:
     """The error in units of the union bound W."""
-    proposal = PairProposal(problem)
+    proposal = PairProposal(classes)
     if proposal.log_union == -np.inf:
-        return Outcome(-np.inf)
+        return ScaledError(-np.inf)
     slope = control_slope(proposal, seed)
 
     def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
@@ -126,17 +126,17 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
         rtol=rtol,
         max_draws=max_draws,
     )
-    return Outcome(proposal.log_union, result, bounds=proposal.bounds)
+    return ScaledError(proposal.log_union, result, bounds=proposal.bounds)
 
 
-def log_error_at(problem: SharedProblem, uniforms: Float, normals: Float) -> float:
+def log_error_at(classes: SharedClasses, uniforms: Float, normals: Float) -> float:
     """Logarithm of the error from given points: like problems on the same points compare with little noise.
 
     Args:
         uniforms: (n, 2).
         normals: (n, at least the rank of the means).
     """
-    proposal = PairProposal(problem)
+    proposal = PairProposal(classes)
     if proposal.log_union == -np.inf:
         return -math.inf
     weight, control = _weights(proposal, uniforms, normals[:, : proposal.n_normal])

@@ -1,34 +1,26 @@
-"""The Bayes error of Gaussian classes: one function, six methods."""
+"""The Bayes error of Gaussian classes: one function, five methods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, logsumexp
 
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.bayes.gaussians import chernoff, contour, exact, hdr, importance, montecarlo
-from hardpan.bayes.gaussians.problem import SharedProblem, check_means, shared_problem
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
+from hardpan.bayes.gaussians.chernoff import chernoff_error
+from hardpan.bayes.gaussians.contour import NotConverged, contour_error
+from hardpan.bayes.gaussians.hdr import hdr_error
+from hardpan.bayes.gaussians.importance import importance_error
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, ScaledError
+from hardpan.bayes.gaussians.shared import Float, SharedClasses, check_means, shared_classes
 from hardpan.bayes.gaussians.unequal import UnequalClasses, check_covs, unequal_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-
-# From a problem and the options seed, rtol, max_draws to an Outcome: a new method is a file with run() and a line.
-SHARED: dict[str, Callable[..., Outcome]] = {
-    "exact": exact.run,
-    "importance": importance.run,
-    "hdr": hdr.run,
-    "montecarlo": montecarlo.run,
-}
-UNEQUAL: dict[str, Callable[..., Outcome]] = {
-    "contour": contour.run,
-    "chernoff": chernoff.run,
-    "montecarlo": montecarlo.run,
-}
-METHODS = ("auto", *dict.fromkeys([*SHARED, *UNEQUAL]))
 
 
 def gaussian(
@@ -59,8 +51,7 @@ def gaussian(
             - "importance": shared covariance, bounded weights (:mod:`hardpan.bayes.gaussians.importance`);
             - "contour": two classes whose covariances differ, exact (:mod:`hardpan.bayes.gaussians.contour`);
             - "chernoff": covariances that differ (:mod:`hardpan.bayes.gaussians.chernoff`);
-            - "hdr": Holmes–Diaconis–Ross integration, as the paper (:mod:`hardpan.bayes.gaussians.hdr`);
-            - "montecarlo": plain Monte Carlo, the baseline.
+            - "hdr": Holmes–Diaconis–Ross integration, as the paper (:mod:`hardpan.bayes.gaussians.hdr`).
 
         rtol: draw until the standard error is below rtol times the value ...
         max_draws: ... or this many draws are made; ``notes`` says when the cap came first.
@@ -83,40 +74,40 @@ def gaussian(
     temperature = real_number("temperature", temperature, "(0, inf)")
     check_options(method, rtol, seed, max_draws)
     if covs is not None and cov is not None:
-        raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
+        raise InputError("must not both be given; use covs for one covariance per class", argument=("cov", "covs"))
     if covs is not None:
         array = check_covs(covs, *check_means(means).shape)
         if method in ("chernoff", "contour") or np.any(array != array[:1]):
             classes = unequal_classes(means, array, priors, temperature)
             return solve(classes, method, rtol=rtol, seed=seed, max_draws=max_draws)
         cov = array[0]  # one covariance after all
-    problem = shared_problem(means, cov, priors).at(temperature)
-    return solve(problem, method, rtol=rtol, seed=seed, max_draws=max_draws)
+    shared = shared_classes(means, cov, priors).at(temperature)
+    return solve(shared, method, rtol=rtol, seed=seed, max_draws=max_draws)
 
 
 def solve(
-    problem: SharedProblem | UnequalClasses, method: str, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS
+    classes: SharedClasses | UnequalClasses, method: str, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS
 ) -> Estimate:
-    """The error of a checked problem by a named method."""
-    if len(problem.log_priors) == 1:
+    """The error of checked classes by a named method."""
+    if len(classes.log_priors) == 1:
         return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
-    if isinstance(problem, SharedProblem):
+    if isinstance(classes, SharedClasses):
         fitting, described = SHARED, "one covariance for all classes"
-        best = "exact" if problem.coordinates.shape[1] <= 1 else "importance"
+        best = "exact" if classes.coordinates.shape[1] <= 1 else "importance"
     else:
         fitting, described = UNEQUAL, "a covariance for each class"
-        best = "contour" if len(problem.log_priors) == 2 else "chernoff"
+        best = "contour" if len(classes.log_priors) == 2 else "chernoff"
     automatic = method == "auto"
     method = best if automatic else method
     if method not in fitting:
-        raise InputError(f"method {method!r} cannot be used with {described}; use one of {', '.join(fitting)}")
+        raise InputError(f"must be one of {', '.join(fitting)} for {described}; got {method!r}", argument="method")
     try:
-        result = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
-    except contour.NotConverged:
+        result = fitting[method](classes, seed=seed, rtol=rtol, max_draws=max_draws)
+    except NotConverged:
         if not automatic:
             raise
         method = "chernoff"
-        result = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
+        result = fitting[method](classes, seed=seed, rtol=rtol, max_draws=max_draws)
     return result.estimate(method=method, seed=seed, rtol=rtol)
 
 
@@ -126,3 +117,62 @@ def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:
     real_number("rtol", rtol, "(0, 1)")
     whole_number("seed", seed)
     whole_number("max_draws", max_draws, 1)
+
+
+def exact_error(classes: SharedClasses, **_: Any) -> ScaledError:
+    """The closed form for two classes, or for means on one line (r ≤ 1).
+
+    On the line the log joint densities of N(c_k, 1) differ by straight lines in x, so the winners are the upper
+    envelope of K lines. A winner k loses beyond its neighbours j on the envelope; every other class always loses:
+
+        E = Σ_{k never wins} π_k + Σ_{k wins} π_k Σ_{j beside k} Φ(−t_kj),
+        t_kj = |c_j − c_k| / 2 + log(π_k / π_j) / |c_j − c_k|.
+
+    All terms are positive, so nothing cancels, however small the error is.
+    """
+    log_priors = classes.log_priors
+    if classes.coordinates.shape[1] > 1:
+        raise InputError(
+            "must not be 'exact' unless there are two classes or means on one line; "
+            f"got {len(log_priors)} classes in {classes.coordinates.shape[1]} dimensions: use 'importance'",
+            argument="method",
+        )
+    positions = classes.coordinates[:, 0] if classes.coordinates.shape[1] else np.zeros(len(log_priors))
+    winners = _envelope(positions, log_priors)
+    terms = list(log_priors[np.setdiff1d(np.arange(len(log_priors)), winners)])
+    for left, right in pairwise(winners):
+        distance = positions[right] - positions[left]
+        shift = (log_priors[left] - log_priors[right]) / distance
+        terms.append(log_priors[left] + log_ndtr(-(distance / 2 + shift)))
+        terms.append(log_priors[right] + log_ndtr(-(distance / 2 - shift)))
+    return ScaledError(float(logsumexp(terms)) if terms else -np.inf)
+
+
+def _envelope(positions: Float, log_priors: Float) -> list[int]:
+    """Classes that win somewhere, from left to right."""
+    winners: list[int] = []
+    for k in np.lexsort((log_priors, positions)):
+        if winners and positions[winners[-1]] == positions[k]:
+            winners.pop()  # same place, and the order of the sort gives k the larger prior
+        while len(winners) >= 2 and _meeting(positions, log_priors, winners[-1], k) <= _meeting(
+            positions, log_priors, winners[-2], winners[-1]
+        ):
+            winners.pop()
+        winners.append(int(k))
+    return winners
+
+
+def _meeting(positions: Float, log_priors: Float, left: int, right: int) -> float:
+    """Where the joint densities of two neighbours are equal."""
+    distance = positions[right] - positions[left]
+    return float((positions[left] + positions[right]) / 2 + (log_priors[left] - log_priors[right]) / distance)
+
+
+# From checked classes and the options seed, rtol and max_draws to the error: a new method is a function and a line.
+SHARED: dict[str, Callable[..., ScaledError]] = {
+    "exact": exact_error,
+    "importance": importance_error,
+    "hdr": hdr_error,
+}
+UNEQUAL: dict[str, Callable[..., ScaledError]] = {"contour": contour_error, "chernoff": chernoff_error}
+METHODS = ("auto", *SHARED, *UNEQUAL)

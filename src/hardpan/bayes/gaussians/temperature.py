@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, isotonic_regression
 
 from hardpan.arguments import real_number
+from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.methods import check_options, gaussian, solve
-from hardpan.bayes.gaussians.problem import SharedProblem, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS
+from hardpan.bayes.gaussians.shared import SharedClasses, shared_classes
 from hardpan.bayes.gaussians.unequal import unequal_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -42,6 +43,8 @@ class Curve(Report):
         seed: of the draws.
         hashes: what was read, and its sha256.
         line: the same errors at closer temperatures, for a smooth line on the page.
+        target: the Bayes error that the temperatures were found for, if any.
+        detail: errors by class, confusions, top-k errors and slope, if they were computed.
     """
 
     temperatures: tuple[float, ...]
@@ -52,19 +55,18 @@ class Curve(Report):
     seed: int = 0
     hashes: Mapping[str, str] = field(default_factory=dict)
     line: Curve | None = None
+    target: float | None = None
+    detail: GaussianDetail | None = None
 
     @property
     def values(self) -> NDArray[np.float64]:
         """The errors, shape (T,)."""
         return np.array([e.value for e in self.estimates])
 
-
-@record
-class Temperatures(Report):
-    """The temperatures at which classes have a target Bayes error."""
-
-    error: float
-    temperatures: tuple[float, ...]
+    @property
+    def is_one_estimate(self) -> bool:
+        """Whether it holds nothing but the error at one temperature."""
+        return len(self.estimates) == 1 and self.target is None and self.detail is None
 
 
 def gaussian_curve(
@@ -104,8 +106,8 @@ def gaussian_curve(
         options["method"] = method
         results = [gaussian(means, cov, priors, covs=covs, temperature=t, **options) for t in grid]
         return _curve(grid, results, means, seed)
-    problem = shared_problem(means, cov, priors)
-    results = [solve(problem.at(t), method, **options) for t in grid]
+    classes = shared_classes(means, cov, priors)
+    results = [solve(classes.at(t), method, **options) for t in grid]
     if len(results) == 1 or all(e.n == 0 for e in results):
         return _curve(grid, results, means, seed)
     order = np.argsort(grid, kind="stable")
@@ -160,12 +162,12 @@ def temperature_for(
         1.0
     """
     check_options("auto", 1e-3, seed, MAX_DRAWS)
-    problem = shared_problem(means, cov, priors)
-    lowest, highest = _range(problem)
+    classes = shared_classes(means, cov, priors)
+    lowest, highest = _range(classes)
     target = _check_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
-        result = solve(problem.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed).log10
+        result = solve(classes.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed).log10
         return -math.inf if result is None else max(result, -1e300)
 
     low, high = _bracket(lambda x: log_error(x, _COARSE) - target)
@@ -246,11 +248,11 @@ def _crossings(
     return [low], lowest, highest
 
 
-def _range(problem: SharedProblem) -> tuple[float, float]:
+def _range(classes: SharedClasses) -> tuple[float, float]:
     """Limits of E(τ) for τ → 0 (only classes with equal means stay confused) and τ → ∞."""
-    priors = np.exp(problem.log_priors)
-    grid = 1e-10 * max(float(np.abs(problem.coordinates).max(initial=0.0)), 1e-300)  # equal means, but for rounding
-    _, cell = np.unique(np.round(problem.coordinates / grid), axis=0, return_inverse=True)
+    priors = np.exp(classes.log_priors)
+    grid = 1e-10 * max(float(np.abs(classes.coordinates).max(initial=0.0)), 1e-300)  # equal means, but for rounding
+    _, cell = np.unique(np.round(classes.coordinates / grid), axis=0, return_inverse=True)
     winners = sum(priors[cell.ravel() == i].max() for i in range(cell.max() + 1))
     return max(0.0, 1.0 - float(winners)), 1.0 - float(priors.max())
 
@@ -273,9 +275,7 @@ def _bracket(gap: Callable[[float], float]) -> tuple[float, float]:
     while gap(high) < 0:
         high += 2.0
         if high > 60:
-            raise InputError(
-                "error is too close to the upper end of its range to be resolved; ask for a smaller one"
-            )
+            raise InputError("must be smaller: it is too close to the upper end of its range", argument="error")
     return low, high
 
 

@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.special import gammaincinv
 
-from hardpan.bayes.gaussians.problem import (
+from hardpan import arguments
+from hardpan.bayes.gaussians.shared import (
     Float,
     Index,
     check_means,
     check_priors,
     cholesky,
     positive,
-    real_array,
     span_coordinates,
 )
 from hardpan.errors import InputError
@@ -190,7 +190,7 @@ def _groups(k: Index, j: Index, s: Float) -> Iterator[tuple[Index, int, int, flo
 
 def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
     """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
-    array = real_array("covs", covs)
+    array = arguments.real_numbers("covs", covs)
     if array.shape not in ((n_classes,), (n_classes, d), (n_classes, d, d)):
         raise InputError(
             f"must have shape ({n_classes},), ({n_classes}, {d}) or ({n_classes}, {d}, {d}) "
@@ -204,7 +204,7 @@ def unequal_classes(
     means: ArrayLike, covs: ArrayLike, priors: ArrayLike | None, temperature: float
 ) -> UnequalClasses:
     """Check the arguments of a problem with one covariance per class, and reduce it where that can be done."""
-    rows = real_array("means", check_means(means))
+    rows = arguments.real_numbers("means", check_means(means))
     array = check_covs(covs, *rows.shape)
     weights = check_priors(priors, len(rows))
     present = np.flatnonzero(weights > 0)

@@ -1,7 +1,7 @@
-"""Gaussian classification problems: checked, then reduced to the few dimensions that matter.
+"""Gaussian classes with one covariance: checked, then reduced to the few dimensions that matter.
 
 For one shared covariance only the differences of the whitened means matter, so K classes live in r ≤ K − 1
-dimensions whatever the dimension d of the data is. :func:`shared_problem` finds those r coordinates in one pass
+dimensions whatever the dimension d of the data is. :func:`shared_classes` finds those r coordinates in one pass
 over blocks of columns: memory O(K²), nothing of size d × d, and accuracy of order machine precision times the
 spread of the means (a triangular factorisation, where a Gram matrix would square the condition number).
 """
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from hardpan import arguments
 from hardpan.errors import InputError
 
 Float = NDArray[np.float64]
@@ -26,38 +27,38 @@ _BLOCK_NUMBERS = 4_000_000  # and at most this many numbers, so that a block tak
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedProblem:
-    """Classes N(coordinates[k], I) with priors exp(log_priors): what is left of a shared-covariance problem.
+class SharedClasses:
+    """Classes N(coordinates[k], I) with priors exp(log_priors): what is left of classes with one covariance.
 
     Attributes:
         coordinates: (K, r) whitened, centred means; the columns fall in spread.
         log_priors: (K,) logarithms of the positive priors.
-        classes: (K,) numbers that the classes had before those with prior 0 were left out.
+        numbers: (K,) numbers that the classes had before those with prior 0 were left out.
         n_classes: how many classes there were.
     """
 
     coordinates: Float
     log_priors: Float
-    classes: Index
+    numbers: Index
     n_classes: int
 
-    def at(self, temperature: float) -> SharedProblem:
-        """The problem with every covariance multiplied by temperature²."""
+    def at(self, temperature: float) -> SharedClasses:
+        """The classes with every covariance multiplied by temperature²."""
         return replace(self, coordinates=self.coordinates / temperature)
 
 
-def shared_problem(means: ArrayLike, cov: ArrayLike | None, priors: ArrayLike | None) -> SharedProblem:
-    """Check the arguments of a shared-covariance problem and reduce it to r ≤ K − 1 dimensions."""
+def shared_classes(means: ArrayLike, cov: ArrayLike | None, priors: ArrayLike | None) -> SharedClasses:
+    """Check means, one covariance and priors, and reduce the classes to r ≤ K − 1 dimensions."""
     means = check_means(means)
     weights = check_priors(priors, len(means))
-    classes = np.flatnonzero(weights > 0)
-    rows = means if len(classes) == len(means) else means[classes]
-    return SharedProblem(_coordinates(rows, cov), np.log(weights[classes]), classes, len(means))
+    present = np.flatnonzero(weights > 0)
+    rows = means if len(present) == len(means) else means[present]
+    return SharedClasses(_coordinates(rows, cov), np.log(weights[present]), present, len(means))
 
 
 def check_means(means: ArrayLike) -> NDArray[Any]:
     """Give means as a (K, d) array of real numbers, without copying what may be memory-mapped."""
-    array = means if isinstance(means, np.ndarray) else np.asarray(means)
+    array = means if isinstance(means, np.ndarray) else arguments.real_numbers("means", means)
     if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 1:
         raise InputError(f"must have shape (K, d) with K ≥ 1 and d ≥ 1; got shape {array.shape}", argument="means")
     if array.dtype.kind not in "fiub":
@@ -69,11 +70,7 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
     """Give priors as (K,) nonnegative numbers of sum 1, uniform by default."""
     if priors is None:
         return np.full(n_classes, 1.0 / n_classes)
-    array = real_array("priors", priors)
-    if array.shape != (n_classes,):
-        raise InputError(
-            f"must have shape ({n_classes},), one per row of means; got shape {array.shape}", argument="priors"
-        )
+    array = arguments.real_numbers("priors", priors, n_classes)
     total = float(array.sum())
     if array.min() < 0 or abs(total - 1) > 1e-6:
         raise InputError(
@@ -82,24 +79,9 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
     return array / total
 
 
-def real_array(name: str, value: ArrayLike) -> Float:
-    """Give an argument as a finite float64 array, or say which argument is not one."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"must be an array of real numbers; got {type(value).__name__}", argument=name) from None
-    if array.size == 0:
-        raise InputError(f"must not be empty; got shape {array.shape}", argument=name)
-    finite = np.isfinite(array)
-    if not finite.all():
-        where = tuple(int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(f"must be finite; got {array[where]} at index {list(where)}", argument=name)
-    return array
-
-
 def check_cov(cov: ArrayLike | None, d: int) -> Float:
     """Give one covariance for all classes as (), (d,) or (d, d) finite numbers, 1 by default."""
-    array = np.ones(()) if cov is None else real_array("cov", cov)
+    array = np.ones(()) if cov is None else arguments.real_numbers("cov", cov)
     if array.shape not in ((), (d,), (d, d)):
         raise InputError(
             f"must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {array.shape}",
