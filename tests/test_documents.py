@@ -170,7 +170,7 @@ def commands() -> dict[str, typer.core.TyperCommand]:
     for name in cli.COMMANDS:
         command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
         inner = getattr(command, "commands", {})
-        results |= {f"{name} {leaf}": inner[leaf] for leaf in inner} or {name: command}
+        results |= {f"{name} {leaf}": item for leaf, item in inner.items() if not item.hidden} or {name: command}
     return results
 
 

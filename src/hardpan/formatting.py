@@ -134,6 +134,16 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interv
     return _written(item, scale, _digits(item, scale), "+", unit, interval)
 
 
+def points(value: float, sign: str = "+", digits: int = 1) -> str:
+    """Write a difference of fractions in points, with its sign unless ``sign`` is empty.
+
+    Example:
+        >>> points(0.0194), points(-0.0194, ""), points(-0.0001), points(math.nan)
+        ('+1.9', '−1.9', '+0.0', '–')
+    """
+    return f"{100 * value:{sign}z.{digits}f}".replace("-", "−") if math.isfinite(value) else NOTHING
+
+
 def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sign: str = "") -> list[str]:
     """Write a column of estimates or intervals, with equal digits where every interval still shows.
 

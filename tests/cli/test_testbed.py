@@ -70,56 +70,88 @@ def test_compare_gives_the_library_numbers_as_json(counts: Path, scale: str, cap
     assert data["fit"]["draws"]["shape"] == [0, 2]
 
 
-def test_fit_decompose_and_groups(counts: Path, capsys) -> None:
-    code, shown, _ = run(capsys, "fit", counts, "--scale", "probit", "--sigma", 1, "--bootstrap", 500)
+def test_compare_gives_groups_difficulty_and_pairs(counts: Path, predictions: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "compare", counts, "--sigma", 1, "--bootstrap", 500)
     assert code == 0
     assert "Difficulty of the new set" in shown
     assert "without each group" in shown
-    code, shown, _ = run(capsys, "fit", counts, "--groups", "new", "--bootstrap", 500, "--json")
+    code, shown, _ = run(capsys, "compare", counts, "--set", "groups=new", "--bootstrap", 500, "--json")
     assert json.loads(shown)["fit"]["n"] == 6
-    code, shown, _ = run(capsys, "decompose", counts, "--bootstrap", 500)
+    quick = ("--bootstrap", 100)
+    code, shown, _ = run(capsys, "compare", predictions, "--new", "newer", "--pairs", "all", *quick, "--json")
+    assert code == 0
+    assert len(json.loads(shown)["pairs"]["rows"]) == 6
+    options = ("--pairs", "neighbours", "--set", "test_set=original", "--new", "new")
+    code, shown, _ = run(capsys, "compare", predictions, *quick, *options)
+    assert "of 3 pairs" in shown
+    code, shown, errors = run(capsys, "compare", counts, "--pairs", "all", *quick)
+    assert (code, shown) == (2, "")
+    assert errors.count("\n") == 1
+
+
+def test_explain_shows_what_the_inputs_allow(counts: Path, predictions: Path, tmp_path: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "explain", counts, "--bootstrap", 500)
     assert code == 0
     assert "per year" in shown
-
-
-def test_pairs_and_hardest_need_predictions(predictions: Path, counts: Path, capsys) -> None:
-    code, shown, _ = run(capsys, "pairs", predictions, "--new", "newer", "--json")
+    code, shown, _ = run(
+        capsys, "explain", predictions, "--new", "newer", "--only", "hardest,shared-errors", "--json"
+    )
     assert code == 0
-    assert len(json.loads(shown)["rows"]) == 6
-    code, shown, _ = run(capsys, "pairs", predictions, "--neighbours", "--test-set", "original")
-    assert "of 3 pairs" in shown
-    code, shown, _ = run(capsys, "hardest", predictions, "--fraction", 0.1)
-    assert code == 0
-    assert "original" in shown
-    for command in ("pairs", "hardest"):
-        code, shown, errors = run(capsys, command, counts)
-        assert (code, shown) == (2, "")
-        assert errors.count("\n") == 1
-
-
-def test_strategies(counts: Path, capsys) -> None:
-    code, shown, _ = run(capsys, "strategies", f"A={counts}", f"B={counts}", "--frequency", "A=0.73")
+    assert list(json.loads(shown)["results"]) == ["hardest", "shared-errors"]
+    sets = ("--new-set", f"A={counts}", "--new-set", f"B={counts}")
+    code, shown, _ = run(capsys, "explain", *sets, "--set", "frequencies=A=0.73", "--out", tmp_path / "page")
     assert code == 0
     assert "0.73" in shown
     assert "span 0.0 points" in shown
-    for bad in (["A"], [f"A={counts}", "--frequency", "A=often"], [f"A={counts}", "--frequency", "C=0.5"]):
-        assert run(capsys, "strategies", *bad)[0] == 2
-
-
-def test_humans_and_crossval(tmp_path: Path, capsys) -> None:
+    assert files.load(tmp_path / "page" / "config.json").frequencies == {"A": 0.73}
     people = tmp_path / "people.csv"
     people.write_text(
         "participant,set,correct,total\n1,original,425,500\n1,new,83,100\n2,original,415,500\n2,new,81,100\n"
     )
-    code, shown, _ = run(capsys, "humans", people)
-    assert code == 0
-    assert "85 (82–88)" in shown
     splits = tmp_path / "splits.csv"
     splits.write_text(
         "model,dataset,correct,total\nvgg,original,936,1000\nvgg,1,939,1000\nvgg,2,938,1000\nvgg,new,849,1000\n"
     )
-    code, shown, _ = run(capsys, "crossval", splits)
+    code, shown, _ = run(capsys, "explain", "--people", people, "--splits", splits)
+    assert code == 0
+    assert "85 (82–88)" in shown
     assert "0 of 1 models" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--only", "smell"),
+        ("--only", "discriminate"),
+        ("--new-set", "A"),
+        ("--splits", "none.csv"),
+        ("COUNTS", "--only", "hardest"),
+        ("COUNTS", "COUNTS", "COUNTS"),
+        ("COUNTS", "--set", "frequencies=often"),
+    ],
+)
+def test_explain_refuses_in_one_sentence(counts: Path, arguments: tuple[str, ...], capsys) -> None:
+    code, shown, errors = run(capsys, "explain", *(counts if word == "COUNTS" else word for word in arguments))
+    assert (code, shown) == (2, "")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "pairs", "decompose", "shared-errors", "humans", "crossval", "strategies"]
+)
+def test_removed_commands_name_what_replaces_them(command: str, capsys) -> None:
+    code, shown, errors = run(capsys, command, "counts.csv", "--sigma", 1)
+    assert (code, shown) == (2, "")
+    assert "hardpan testbed compare" in errors or f"--only {command}" in errors
+
+
+def test_items_of_one_of_several_sets(predictions: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "items", predictions, "--test-set", "newer", "--irt", "rasch", "--json")
+    assert code == 0
+    assert len(json.loads(shown)["items"]["data"]) == 300
+    for wrong in (("--test-set", "newest"), ("--test-set", "new", "--irt", "4pl"), ()):
+        assert run(capsys, "items", predictions, *wrong)[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -127,9 +159,9 @@ def test_humans_and_crossval(tmp_path: Path, capsys) -> None:
     [
         (["--scale", "log"], "scale"),
         (["--exclude", "resnet*"], "exclude"),
-        (["--interval", "t"], "interval"),
-        (["--resample", "labels"], "resample"),
-        (["--confidence", "2"], "confidence"),
+        (["--set", "interval=t"], "interval"),
+        (["--set", "resample=labels"], "resample"),
+        (["--set", "confidence=2"], "confidence"),
         (["--metric", "top5"], "metric"),
     ],
 )
@@ -151,10 +183,8 @@ def test_missing_files_and_unnamed_sets(predictions: Path, tmp_path: Path, capsy
     assert run(capsys, "compare", predictions, "--bootstrap", 100, "--out", blocked)[0] == 2
 
 
-@pytest.mark.parametrize("command", ["compare", "fit", "pairs", "decompose", "hardest"])
-def test_a_manifest_chooses_examples_in_every_command(
-    predictions: Path, tmp_path: Path, command: str, capsys
-) -> None:
+@pytest.mark.parametrize("command", [("compare", "--pairs", "all"), ("explain", "--only", "decompose,hardest")])
+def test_a_manifest_chooses_examples(predictions: Path, tmp_path: Path, command: tuple[str, ...], capsys) -> None:
     arrays = dict(np.load(predictions))
     for name in ("original", "new", "newer"):
         arrays[f"ids_{name}"] = np.array([f"{name}-{n}" for n in range(len(arrays[f"labels_{name}"]))])
@@ -166,19 +196,20 @@ def test_a_manifest_chooses_examples_in_every_command(
         part[f"{key}_original"] = arrays[f"{key}_original"][..., ::3]
         part[f"{key}_new"] = arrays[f"{key}_new"][..., ::2]
     np.savez(tmp_path / "part.npz", **part)
-    settings = ("--bootstrap", 200) if command in ("compare", "fit", "decompose") else ()
-    settings = (*settings, "--original", "original", "--new", "new", "--json")
-    code, chosen, _ = run(capsys, command, f"{tmp_path}/named.npz@{tmp_path}/hard.json", *settings)
+    settings = (*command[1:], "--bootstrap", 200, "--original", "original", "--new", "new", "--json")
+    code, chosen, _ = run(capsys, command[0], f"{tmp_path}/named.npz@{tmp_path}/hard.json", *settings)
     assert code == 0
-    _, expected, _ = run(capsys, command, tmp_path / "part.npz", *settings)
+    _, expected, _ = run(capsys, command[0], tmp_path / "part.npz", *settings)
     found, wanted = json.loads(chosen), json.loads(expected)
-    if command == "hardest":
-        assert found["original"]["data"] == [3 * row for row in wanted["original"]["data"]]
-        assert found["new"]["data"] == [2 * row for row in wanted["new"]["data"]]
-    else:
-        found.pop("hashes", None), wanted.pop("hashes", None)
-        assert found.pop("notes", None) != wanted.pop("notes", ()) or command in ("pairs", "decompose")
+    if command[0] == "compare":
+        found.pop("hashes"), wanted.pop("hashes")
+        assert found.pop("notes") != wanted.pop("notes")
         assert found == wanted
+        return
+    found, wanted = found["results"], wanted["results"]
+    assert found["hardest"]["original"]["data"] == [3 * row for row in wanted["hardest"]["original"]["data"]]
+    assert found["hardest"]["new"]["data"] == [2 * row for row in wanted["hardest"]["new"]["data"]]
+    assert found["decompose"]["parts"] == wanted["decompose"]["parts"]
 
 
 def test_a_page_of_a_subset_names_the_manifest(predictions: Path, tmp_path: Path, capsys) -> None:

@@ -87,9 +87,10 @@ def test_dates_are_drawn_where_they_are_known() -> None:
     assert any("points per year" in sentence for sentence in part.sentences)
 
 
-def test_a_compact_report_still_draws() -> None:
-    part = report.section(compared().compact())
-    charts.spec(part.charts[0])
+def test_a_compact_report_draws_its_lines_without_bands() -> None:
+    lines = report.section(compared().compact()).charts[0].options["lines"]
+    assert all(row["low"] == row["y"] == row["high"] for row in lines["linear"])
+    assert len(lines["probit"]) == report.BAND_POINTS
 
 
 def test_every_result_has_a_view_a_frame_and_json() -> None:
@@ -101,7 +102,7 @@ def test_every_result_has_a_view_a_frame_and_json() -> None:
     ]
     rng = np.random.default_rng(0)
     results = [
-        testbed.compare(*pair, bootstrap=100),
+        testbed.compare(*pair, bootstrap=100, pairs="neighbours", sigma=1.0),
         testbed.pairs(*pair, resamples=100),
         testbed.decompose(*pair, bootstrap=100),
         testbed.strategies({"a": pair, "b": pair}),
@@ -111,7 +112,8 @@ def test_every_result_has_a_view_a_frame_and_json() -> None:
         testbed.discriminate(rng.normal(size=(60, 3)), rng.normal(size=(60, 3))),
         testbed.followups.without_duplicates(right, np.arange(300) < 30),
         testbed.followups.class_balanced(right, np.arange(300) % 3),
-        testbed.followups.by_label(right, np.arange(300) % 3),
+        testbed.followups.breakdown(right, np.arange(300) % 3),
+        testbed.one_scale(pair[0].scores, pair[1].scores),
         testbed.followups.shared_errors(right),
     ]
     for result in results:

@@ -64,14 +64,14 @@ def test_single_responses_count_up(tmp_path: Path) -> None:
 
 def test_people_are_refused_in_a_sentence() -> None:
     rows = people_rows()
-    with pytest.raises(InputError, match="participant 9"):
-        testbed.human_table(rows[:-1])
-    with pytest.raises(InputError, match="set must"):
-        testbed.human_table([{"participant": 1, "set": "old", "correct": 1}])
+    bad = [rows[:-1], [{"participant": 1, "set": "old", "correct": 1}], [{"participant": 1, "set": "new"}]]
+    bad.append([{"participant": 1, "set": side, "correct": 2} for side in ("original", "new")])
+    for responses in bad:
+        with pytest.raises(InputError) as caught:
+            testbed.human_table(responses)
+        assert caught.value.argument == "responses"
     with pytest.raises(InputError, match="participant"):
         testbed.human_table([{"set": "new", "correct": 1}])
-    with pytest.raises(InputError, match="correct"):
-        testbed.human_table([{"participant": 1, "set": "new"}])
 
 
 def test_hardest_includes_ties() -> None:
@@ -96,8 +96,9 @@ def test_people_on_the_hardest_examples_only() -> None:
     row = testbed.human_table(rows, only=only).rows[0]
     assert (row.original.value, row.original.n) == (1.0, len(only.original))
     assert (row.new.value, row.new.n) == (1.0, len(only.new))
-    with pytest.raises(InputError, match="column 'example'"):
+    with pytest.raises(InputError) as caught:
         testbed.human_table(people_rows(), only=only)
+    assert caught.value.argument == "responses"
     with pytest.raises(InputError, match="counts"):
         testbed.hardest_of(testbed.simulate_counts([0.0, 1.0]))
 
@@ -161,12 +162,13 @@ def test_pairs_by_name_by_set_and_of_neighbours() -> None:
     only = testbed.pairs(*outcomes, models=["model-0", "model-2"], test_set="original")
     assert [(row.first, row.second) for row in only.rows] == [("model-2", "model-0")]
     assert only.rows[0].difference.n == 300
-    with pytest.raises(InputError, match="counts"):
+    for arguments, name in (({"models": ["x"]}, "models"), ({"test_set": "v4"}, "test_set")):
+        with pytest.raises(InputError) as caught:
+            testbed.pairs(*outcomes, **arguments)
+        assert caught.value.argument == name
+    with pytest.raises(InputError) as caught:
         testbed.pairs(testbed.simulate_counts([0.0, 1.0]))
-    with pytest.raises(InputError, match="models has 'x'"):
-        testbed.pairs(*outcomes, models=["x"])
-    with pytest.raises(InputError, match="test_set"):
-        testbed.pairs(*outcomes, test_set="v4")
+    assert caught.value.argument == "scores"
 
 
 def test_cross_validation_as_in_table_four() -> None:
@@ -186,7 +188,7 @@ def test_cross_validation_as_in_table_four() -> None:
     assert result.spread == pytest.approx(0.005)
     assert result.drop > 10 * result.spread
     assert not result.predicted
-    with pytest.raises(InputError, match="2 cross-validation"):
+    with pytest.raises(InputError, match="splits"):
         testbed.cross_validation([rows[0], rows[1], rows[-1]])
     with pytest.raises(InputError, match="new"):
         testbed.cross_validation(rows[:-1])

@@ -140,9 +140,8 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(InputError, match=r"\bevaluate\b"):
         fit_arrays(x, labels, x[:, :2], model="mlp")
     for wrong in (np.zeros(7, dtype=int), np.full(len(x), 0.5), np.full(len(x), -1)):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=rf"groups.*{len(x)}"):
             fit_arrays(x, labels, x, model="linear", objective="reweight", groups=wrong)
-        assert caught.value.argument == "groups"
     with pytest.raises(InputError, match="groups"):
         fit_arrays(x, labels, x, model="mlp", objective="groupdro", epochs=1)
     with pytest.raises(InputError, match=r"\bdevice\b"):

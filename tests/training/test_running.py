@@ -375,7 +375,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "train_run", fails)
+        patch.setattr(running, "train_seed", fails)
         with pytest.raises(RuntimeError, match="fails at once"):
             training.train(digits, out=tmp_path / "run", **settings)
         assert Predictions.open(tmp_path / "run").seeds == ()

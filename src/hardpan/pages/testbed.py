@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
-from hardpan.report.generic import view
+from hardpan.report.generic import frame_columns, generic_view, view
 from hardpan.report.sections import (
     Aligned,
     Chart,
@@ -25,14 +26,12 @@ from hardpan.report.sections import (
     percents,
     table_of,
 )
-from hardpan.safe_files import few
-from hardpan.testbed.comparison import TIES, Comparison, FitReport, ModelRow, Pairs
+from hardpan.testbed.comparison import TIES, Comparison, ModelRow, Pairs
 from hardpan.testbed.discrimination import Discrimination
-from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates
-from hardpan.testbed.gaps import CrossValidated, CrossValidation, Decomposition
-from hardpan.testbed.humans import Hardest, Humans
+from hardpan.testbed.explanations import Explanations
+from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates, Hardest, Humans
+from hardpan.testbed.gaps import CrossValidation, Decomposition, Strategies
 from hardpan.testbed.line import LineFit
-from hardpan.testbed.sampling_strategies import Strategies, Strategy
 from hardpan.testbed.skill_scale import OneScale
 
 BAND_POINTS = 60
@@ -60,10 +59,11 @@ def _(result: Comparison) -> View:
     terminal = Section(
         "Models", _line_sentences(result), tables=(models, *_group_tables(result)), warnings=result.notes
     )
+    tested = () if result.pairs is None else (pairs_section(result.pairs),)
     return View(
         f"{len(rows):,} models on two test sets",
         full.sentences[0],
-        (dataclasses.replace(full, sentences=full.sentences[3:]),),
+        (dataclasses.replace(full, sentences=full.sentences[3:]), *tested),
         full.sentences[1:3],
         provenance=provenance(result),
         columns=columns_of(
@@ -81,56 +81,32 @@ def _(result: Comparison) -> View:
             "residual.value",
             "in_fit",
         ),
-        terminal=(terminal,),
+        terminal=(terminal, *tested),
     )
 
 
 @view.register
-def _(result: FitReport) -> View:
-    sentences = [f"Intervals: {result.fit.slope.method}.", *result.fit.slope.notes]
-    sentences.append(f"Models in the line: {few(result.models, 20)}.")
-    if result.excluded:
-        sentences.append(f"Left out: {', '.join(result.excluded)}.")
-    if result.difficulty is not None:
-        mean, spread = formatting.plain(result.difficulty.mu), formatting.plain(result.difficulty.sigma)
-        notes = "; ".join(result.difficulty.notes)
-        sentences.append(f"Difficulty of the new set: mean {mean}, spread {spread}; {notes}.")
-    columns = columns_of(
-        [result.fit], "scale", "slope.value", "slope.low", "slope.high", "offset.value", "offset.low", "offset.high"
-    )
-    line = Section("The line", tuple(sentences), tables=_group_tables(result), warnings=result.notes)
-    return View("The line between two test sets", line_sentence(result.fit), (line,), columns=columns)
+def _(result: Explanations) -> View:
+    """The pages of the explanations one below the other: each headline, then the sections under it."""
+    views = {name: item.view() for name, item in result.results.items()}
+    sections = []
+    for name, made in views.items():
+        first, *rest = made.sections or (Section(made.title),)
+        sentences = (made.headline, *first.sentences)
+        sections += [dataclasses.replace(first, title=made.title, sentences=sentences, key=name), *rest]
+    skipped = [f"{name}: {reason}" for name, reason in result.skipped.items()]
+    if skipped:
+        sections.append(Section("Not computed", tuple(skipped)))
+    count = formatting.counted(len(views), "possible explanation")
+    headline = f"{count} of the drop: {formatting.listed([made.title.lower() for made in views.values()])}."
+    if len(views) == 1:
+        headline = next(iter(views.values())).headline
+    columns = {"explanation": list(views), "finding": [made.headline for made in views.values()]}
+    return View("What could explain the drop", headline, tuple(sections), columns=columns)
 
 
-@view.register
-def _(result: Pairs) -> View:
-    table = table_of(
-        "Difference in points; number of examples that only one gets right",
-        result.rows,
-        {
-            "first": "first",
-            "second": "second",
-            "difference": differences("difference"),
-            "only 1st": "only_first",
-            "only 2nd": "only_second",
-            "p": lambda row: float(f"{row.p:.2g}"),
-            "p (Holm)": lambda row: float(f"{row.p_holm:.2g}"),
-        },
-    )
-    headline = (
-        f"{result.separated} of {len(result.rows)} pairs of models differ significantly on the {result.test_set} "
-        f"set at level {1 - result.confidence:.3g} (McNemar's exact test, Holm's correction)."
-    )
-    columns = columns_of(
-        result.rows,
-        "first",
-        "second",
-        "difference.value",
-        low="difference.low",
-        high="difference.high",
-        p="p",
-        p_holm="p_holm",
-    )
+def pairs_section(result: Pairs) -> Section:
+    """How many pairs of models differ, the best model against the others, and all pairs."""
     best = [row for row in result.rows if row.first == result.rows[0].first][:MOST_PAIRS]
     listed = (f"{row.second} {formatting.signed(row.difference)}" for row in best)
     chart = Chart(
@@ -140,61 +116,45 @@ def _(result: Pairs) -> View:
         f"A dot with its interval per model: {'; '.join(listed)}.",
         {"x_title": "difference of accuracy"},
     )
-    return View("Pairs of models", headline, (Section("Pairs", charts=(chart,), tables=(table,)),), columns=columns)
+    made = generic_view(result)
+    return dataclasses.replace(made.sections[0], title="Pairs", sentences=(made.headline,), charts=(chart,))
+
+
+@view.register
+def _(result: Pairs) -> View:
+    return dataclasses.replace(generic_view(result), sections=(pairs_section(result),))
 
 
 @view.register
 def _(result: Strategies) -> View:
-    level = _level(result.confidence)
-
-    def change(kind: str, metric: str) -> Aligned:
-        return differences(lambda row: getattr(row, kind)[metric])
-
-    def changes(kind: str) -> dict[str, Aligned]:
-        return {f"{metric} change": change(kind, metric) for metric in result.metrics}
-
-    main = table_of(
-        f"Mean change of accuracy in points; {level} intervals with the sampling of both test sets",
-        result.rows,
-        {"test set": "name", "selected": _selected, **changes("change")},
-    )
-    second = table_of(
-        f"The same with {level} intervals over models, the test sets as they are",
-        result.rows,
-        {"test set": "name", **changes("over_models")},
-    )
     spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
     models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
     headline = f"The mean changes of the {len(result.rows)} test sets span {spans}; they are over {models}."
-    sentences = tuple(
-        f"{metric}: {_kind(result.confidence, result.evidence[metric])}." for metric in result.metrics
+    sentences = [f"{metric}: {_kind(result.confidence, result.evidence[metric])}." for metric in result.metrics]
+    changes = {
+        "with the sampling of both test sets": lambda row, metric: row.change[metric],
+        "over models, the test sets as they are": lambda row, metric: row.over_models[metric],
+    }
+    tables = tuple(
+        table_of(
+            f"Mean change of accuracy in points; {_level(result.confidence)} intervals {words}",
+            result.rows,
+            {"test set": "name", "selected": "selection_frequency"}
+            | {f"{metric} change": differences(functools.partial(of, metric=metric)) for metric in result.metrics},
+        )
+        for words, of in changes.items()
     )
-    sets = Section("Test sets", sentences, tables=(main, second), warnings=result.notes)
     columns: dict[str, Any] = {"test_set": [row.name for row in result.rows]}
     for metric in result.metrics:
         for end in ("value", "low", "high"):
             name = f"{metric}_change" if end == "value" else f"{metric}_{end}"
             columns[name] = [getattr(row.change[metric], end) for row in result.rows]
+    sets = Section("Test sets", tuple(sentences), tables=tables, warnings=result.notes)
     return View("Several new test sets", headline, (sets,), columns=columns)
-
-
-def _selected(row: Strategy) -> str:
-    return formatting.NOTHING if row.selection_frequency is None else f"{row.selection_frequency:.2f}"
 
 
 @view.register
 def _(result: Decomposition) -> View:
-    table = table_of(
-        f"Parts of the gap in points, {_level(result.confidence)} limits",
-        result.parts,
-        {
-            "model": "model",
-            "gap": lambda part: _points(part.gap),
-            "chance": differences("generalization"),
-            "remainder": differences("remainder"),
-            "all at once": differences("uniform_remainder"),
-        },
-    )
     sentences = [_returns(result), _spread(result)]
     if result.by_date is not None:
         sentences.append(f"The gap changes by {_per_year(result.by_date)}.")
@@ -207,115 +167,82 @@ def _(result: Decomposition) -> View:
         f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
         f"{result.beyond_chance} of {len(result.parts)} models drop by more."
     )
-    parts = Section(
-        "Parts of the drop", tuple(sentences), charts=(_remainders(result),), folded=(table,), warnings=result.notes
-    )
-    frame = columns_of(
-        result.parts,
-        "model",
-        "gap",
-        "remainder.low",
-        "remainder.high",
-        uniform_low="uniform_remainder.low",
-        uniform_high="uniform_remainder.high",
-    )
-    return View("Parts of the drop", headline, (parts,), columns=frame)
-
-
-def _remainders(result: Decomposition) -> Chart:
-    """What chance does not explain, per model, largest first."""
     ordered = sorted(result.parts, key=lambda part: -part.gap)[:MOST_ROWS]
-    rows = tuple(
+    limits = f"{_level(result.confidence)} limits"
+    chart = Chart(
+        "deviations",
+        "Drop beyond chance, limits for all models at once",
+        tuple(
+            {"name": row.model, "role": "in the fit", "value": row.gap}
+            | {"low": row.uniform_remainder.low, "high": row.uniform_remainder.high}
+            for row in ordered
+        ),
+        f"Drop of {len(ordered)} models with the {limits} of what drawing the new set does not explain, for all "
+        "models at once.",
+        {"x_title": "drop"},
+    )
+    table = table_of(
+        f"Parts of the gap in points, {limits}",
+        result.parts,
         {
-            "name": row.model,
-            "value": row.gap,
-            "low": row.uniform_remainder.low,
-            "high": row.uniform_remainder.high,
-            "role": "in the fit",
-        }
-        for row in ordered
+            "model": "model",
+            "gap": lambda part: formatting.points(part.gap),
+            "chance": differences("generalization"),
+            "remainder": differences("remainder"),
+            "all at once": differences("uniform_remainder"),
+        },
     )
-    words = (
-        f"Drop of {len(rows)} models with the {_level(result.confidence)} limits of what drawing the new set does "
-        "not explain, for all models at once."
-    )
-    return Chart(
-        "deviations", "Drop beyond chance, limits for all models at once", rows, words, {"x_title": "drop"}
-    )
+    parts = Section("Parts of the drop", tuple(sentences), charts=(chart,), folded=(table,), warnings=result.notes)
+    return View("Parts of the drop", headline, (parts,), columns=frame_columns(result))
 
 
 def _returns(result: Decomposition) -> str:
-    slope = formatting.plain(result.linear.slope)
-    if result.returns == "not diminishing":
-        return (
-            f"No diminishing returns: one point on the original set corresponds to {slope} points on the new one."
-        )
-    if result.returns == "diminishing":
-        return (
-            f"Diminishing returns: one point on the original set corresponds to only {slope} points on the new "
-            "one, as under adaptive overfitting; a set that separates models less would show the same."
-        )
-    return (
-        f"Undecided: one point on the original set corresponds to {slope} points on the new one; 1 is not excluded."
-    )
+    verdict, end = {
+        "not diminishing": ("No diminishing returns", "points on the new one"),
+        "diminishing": (
+            "Diminishing returns",
+            "points only on the new one, as under adaptive overfitting; a set that separates models less would "
+            "show the same",
+        ),
+    }.get(result.returns, ("Undecided", "points on the new one; 1 is not excluded"))
+    return f"{verdict}: one point on the original set corresponds to {formatting.plain(result.linear.slope)} {end}."
 
 
 def _spread(result: Decomposition) -> str:
-    slope = formatting.plain(result.probit.slope)
-    if result.spread == "larger":
-        return (
-            f"Probit slope {slope}: the new set has the larger spread of difficulty; this is no sign of adaptivity."
-        )
-    if result.spread == "smaller":
-        return f"Probit slope {slope}: the new set has the smaller spread of difficulty."
-    return f"Probit slope {slope}: no difference in the spread of difficulty is shown."
+    verdict = {
+        "larger": "the new set has the larger spread of difficulty; this is no sign of adaptivity",
+        "smaller": "the new set has the smaller spread of difficulty",
+    }.get(result.spread, "no difference in the spread of difficulty is shown")
+    return f"Probit slope {formatting.plain(result.probit.slope)}: {verdict}."
 
 
 @view.register
 def _(result: Humans) -> View:
-    table = table_of(
-        "Accuracy in percent, gap in points",
-        result.rows,
-        {
-            "participant": "name",
-            "original": percents("original"),
-            "new": percents("new"),
-            "gap": lambda row: _points(row.gap),
-        },
-    )
     headline = (
         f"{result.better_on_original} people did better on the original set, {result.better_on_new} on the new "
         f"one; the mean gap is {formatting.signed(result.mean_gap)}."
     )
-    sentences = (f"Interval: {result.mean_gap.method}.",)
-    columns = columns_of(result.rows, participant="name", original="original.value", new="new.value", gap="gap")
-    points = tuple(
-        {"name": row.name, "role": "in the fit"}
-        | fields_of(row.original, *_XY["x"])
-        | fields_of(row.new, *_XY["y"])
-        for row in result.rows
-    )
-    chart = Chart(
-        "scatter",
-        "Accuracy of each person on both sets",
-        points,
+    words = (
         f"A point per person with intervals; {result.better_on_original} are below the identity line, "
-        f"{result.better_on_new} above it.",
-        {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"},
+        f"{result.better_on_new} above it."
     )
-    people = Section("People", sentences, charts=(chart,), tables=(table,), warnings=result.notes)
-    return View("People on both test sets", headline, (people,), columns=columns)
+    points = ((row.name, row.original, row.new) for row in result.rows)
+    options = {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"}
+    chart = Chart("scatter", "Accuracy of each person on both sets", _crosses(points), words, options)
+    return _with_chart(result, headline, chart, "People on both test sets", f"Interval: {result.mean_gap.method}.")
 
 
 @view.register
 def _(result: Hardest) -> View:
-    sides = (
-        ("original", result.original, result.original_total, result.original_most),
-        ("new", result.new, result.new_total, result.new_most),
+    rows = tuple(
+        (name, len(getattr(result, name)), getattr(result, f"{name}_total"), getattr(result, f"{name}_most"))
+        for name in ("original", "new")
     )
-    rows = tuple((name, len(hard), total, f"{most} of {result.models} models") for name, hard, total, most in sides)
-    title = "Examples that the fewest models get right, ties included"
-    table = Table(title, ("set", "examples", "of", "right by at most"), rows)
+    table = Table(
+        "Examples that the fewest models get right, ties included",
+        ("set", "examples", "of", f"right by at most, of {result.models} models"),
+        rows,
+    )
     headline = (
         f"The hardest {100 * result.fraction:g} % are {len(result.original):,} examples of the original set and "
         f"{len(result.new):,} of the new one."
@@ -324,37 +251,15 @@ def _(result: Hardest) -> View:
         "set": ["original"] * len(result.original) + ["new"] * len(result.new),
         "row": [*result.original.tolist(), *result.new.tolist()],
     }
-    listed = tuple(zip(columns["set"], columns["row"], strict=True))[:1000]  # the JSON has all
-    listing = Table("Rows of the hardest examples", ("set", "row"), listed)
-    section = Section("Hardest examples", tables=(table,), folded=(listing,))
-    said = Section("Hardest examples", ("Their row numbers are in the JSON (--json).",), tables=(table,))
-    return View("Hardest examples", headline, (section,), columns=columns, terminal=(said,))
+    said = Section("Hardest examples", ("Their row numbers are in report.json (--json).",), tables=(table,))
+    return View("Hardest examples", headline, (said,), columns=columns)
 
 
 @view.register
 def _(result: CrossValidation) -> View:
-    table = table_of(
-        "Accuracies in percent; range over the splits and their number; drop in points",
-        result.rows,
-        {
-            "model": "model",
-            "original": percents("original"),
-            "splits": _splits,
-            "new": percents("new"),
-            "drop": lambda row: f"{100 * row.drop:z.1f}",
-        },
-    )
     predicted = sum(row.predicted for row in result.rows)
     headline = f"Cross-validation predicts the new accuracy of {predicted} of {len(result.rows)} models."
-    means = [float(np.mean([item.value for item in row.splits])) for row in result.rows]
-    columns = columns_of(result.rows, "model", "original.value")
-    columns |= {"splits_mean": means} | columns_of(result.rows, "new.value", "predicted")
-    return View("Cross-validation", headline, (Section("Splits", tables=(table,)),), columns=columns)
-
-
-def _splits(row: CrossValidated) -> str:
-    values = [item.value for item in row.splits]
-    return f"{_percent(min(values))} to {_percent(max(values))} ({len(values)})"
+    return generic_view(result, headline, title="Cross-validation")
 
 
 @view.register
@@ -365,58 +270,36 @@ def _(result: Discrimination) -> View:
         f"{formatting.estimate(result.accuracy)} of {result.test:,} held-out examples are right, p = "
         f"{formatting.p_value(result.p_value)}."
     )
-    balanced = f"over {result.classes} classes" if result.classes else "in size"
-    sentences = (
-        f"Trained on {result.train:,} examples, balanced {balanced}; {result.p_method}.",
+    sentence = (
         f"The total variation distance between the sets is at least {result.variation_bound:.3f} "
-        f"({_level(result.accuracy.confidence)} confidence).",
+        f"({_level(result.accuracy.confidence)} confidence)."
     )
-    columns = columns_of([result], "accuracy.value", low="accuracy.low", high="accuracy.high", p_value="p_value")
-    return View("Two-sample test", headline, (Section("Test", sentences),), columns=columns)
+    return generic_view(result, headline, title="Two-sample test", sentences=(sentence,))
 
 
 @view.register
 def _(result: Duplicates) -> View:
-    table = table_of(
-        "Accuracies in percent; explained and drop in points",
-        result.rows,
-        {
-            "model": "model",
-            "accuracy": percents("accuracy"),
-            "without duplicates": percents("without"),
-            "on duplicates": percents("on_duplicates"),
-            "explained": lambda row: _points(row.explained),
-            "drop": lambda row: _points(row.drop),
-        },
-    )
     most = max(row.explained for row in result.rows)
     headline = (
         f"{result.duplicates:,} of {result.examples:,} examples are near-duplicates of training data; they explain "
         f"at most {100 * most:.1f} points of a model's accuracy."
     )
-    columns = columns_of(result.rows, "model", "accuracy.value", "without.value", "explained", "drop")
-    return View("Near-duplicates", headline, (Section("Models", tables=(table,)),), columns=columns)
+    return generic_view(result, headline, title="Near-duplicates")
 
 
 @view.register
 def _(result: ClassBalance) -> View:
-    table = table_of(
-        "Accuracies in percent",
-        result.rows,
-        {"model": "model", "accuracy": percents("accuracy"), "class-balanced": percents("balanced")},
-    )
     moved = max(abs(row.balanced.value - row.accuracy.value) for row in result.rows)
     headline = f"Weighting every class equally changes the accuracies by up to {100 * moved:.1f} points."
-    columns = columns_of(result.rows, "model", "accuracy.value", "balanced.value")
-    return View("Class-balanced accuracy", headline, (Section("Models", tables=(table,)),), columns=columns)
+    return generic_view(result, headline, title="Class-balanced accuracy")
 
 
 @view.register
 def _(result: Breakdown) -> View:
-    groups = list(dict.fromkeys(row.group for row in result.rows))
     by_model: dict[str, dict[str, Estimate]] = {}
     for row in result.rows:
         by_model.setdefault(row.model, {})[row.group] = row.accuracy
+    groups = list(dict.fromkeys(row.group for row in result.rows))
     cells = [formatting.aligned((values[group] for values in by_model.values()), scale=100) for group in groups]
     table = Table("Accuracies in percent", ("model", *groups), tuple(zip(by_model, *cells, strict=True)))
     means = {group: float(np.mean([values[group].value for values in by_model.values()])) for group in groups}
@@ -425,37 +308,24 @@ def _(result: Breakdown) -> View:
         f"By {result.by}, the mean accuracy of {len(by_model)} models is highest for {best} "
         f"({formatting.percent(means[best])}) and lowest for {worst} ({formatting.percent(means[worst])})."
     )
-    columns = columns_of(result.rows, "model", "group", "accuracy.value", low="accuracy.low", high="accuracy.high")
-    return View(f"Accuracy by {result.by}", headline, (Section("Models", tables=(table,)),), columns=columns)
+    sections = (Section("Models", tables=(table,)),)
+    return View(f"Accuracy by {result.by}", headline, sections, columns=frame_columns(result))
 
 
 @view.register
 def _(result: CommonErrors) -> View:
-    table = table_of(
-        "Pairs, highest κ first",
-        result.rows,
-        {
-            "first": "first",
-            "second": "second",
-            "both wrong": "both",
-            "if independent": lambda pair: round(pair.expected, 1),
-            "κ": Aligned("kappa"),
-        },
-    )
-    listed = Table("Examples that no model gets right", ("example",), tuple((name,) for name in result.never_right))
     headline = f"No model is right on {len(result.never_right):,} of {result.examples:,} examples."
-    columns = columns_of(
-        result.rows, "first", "second", both_wrong="both", kappa="kappa.value", low="kappa.low", high="kappa.high"
-    )
-    return View("Shared errors", headline, (Section("Pairs", tables=(table, listed)),), columns=columns)
+    return generic_view(result, headline, title="Shared errors")
 
 
 @view.register
 def _(result: OneScale) -> View:
     verdict = "Nothing refutes" if result.p_value >= 0.05 else "These scores refute"
-    verdict += " that the same skills explain both test sets"
     p, stretched = formatting.p_value(result.p_value), formatting.p_value(result.stretch_p_value)
-    headline = f"{verdict}: χ² = {result.statistic:.1f}, {result.degrees} degrees of freedom, p = {p}."
+    headline = (
+        f"{verdict} that the same skills explain both test sets: χ² = {result.statistic:.1f}, {result.degrees} "
+        f"degrees of freedom, p = {p}."
+    )
     sentences = (
         f"Skills differ by {result.disagreement:.3f} beyond their errors (probit units, root mean square).",
         f"Stretch of the new scale: {formatting.plain(result.stretch)}; with it p = {stretched}.",
@@ -463,30 +333,34 @@ def _(result: OneScale) -> View:
         f"{result.shift:.2f}.",
         f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.".replace("-", "−"),
     )
-    columns = columns_of([result], "statistic", "degrees", "p_value", "stretch.value", "slope", "offset")
-    figures = (_skills_chart(result),) if result.models else ()
-    return View(
-        "One scale of skill",
-        headline,
-        (Section("Scale", sentences, charts=figures),),
-        columns=columns,
-        size=formatting.counted(result.degrees + 1, "model"),
-    )
-
-
-def _skills_chart(result: OneScale) -> Chart:
-    """Skills on the new against the original set: on the diagonal where one scale explains both."""
-    rows = tuple(
-        {"name": name, "role": "in the fit"}
-        | fields_of(a, "x", "x_low", "x_high")
-        | fields_of(b, "y", "y_low", "y_high")
-        for name, a, b in zip(result.models, result.skills_original, result.skills_new, strict=True)
-    )
+    rows = _crosses(zip(result.models, result.skills_original, result.skills_new, strict=True))
     away = sum(row["x_high"] < row["y_low"] or row["y_high"] < row["x_low"] for row in rows)
-    words = f"Skills of {len(rows)} models on two test sets; the two intervals of {away} of them do not overlap."
-    options = {"x_title": "skill on the original set", "y_title": "skill on the new set", "scale": "plain"}
-    title = "Skill of each model on both test sets, with 95 % intervals"
-    return Chart("scatter", title, rows, words, options | {"same": "same skill"})
+    chart = Chart(
+        "scatter",
+        "Skill of each model on both test sets, with 95 % intervals",
+        rows,
+        f"Skills of {len(rows)} models on two test sets; the two intervals of {away} of them do not overlap.",
+        {"x_title": "skill on the original set", "y_title": "skill on the new set", "scale": "plain"}
+        | {"same": "same skill"},
+    )
+    columns = columns_of([result], "statistic", "degrees", "p_value", "stretch.value", "slope", "offset")
+    scale = Section("Scale", sentences, charts=(chart,) if rows else ())
+    size = formatting.counted(result.degrees + 1, "model")
+    return View("One scale of skill", headline, (scale,), columns=columns, size=size)
+
+
+def _crosses(points: Iterable[tuple[str, Estimate, Estimate]]) -> tuple[dict[str, Any], ...]:
+    """Rows of a scatter: a point with two intervals per name."""
+    return tuple(
+        {"name": name, "role": "in the fit"} | fields_of(x, *_XY["x"]) | fields_of(y, *_XY["y"])
+        for name, x, y in points
+    )
+
+
+def _with_chart(result: Any, headline: str, chart: Chart, title: str, *sentences: str) -> View:
+    made = generic_view(result, headline, title=title, sentences=sentences, warnings=result.notes)
+    first, *rest = made.sections
+    return dataclasses.replace(made, sections=(dataclasses.replace(first, charts=(chart,)), *rest))
 
 
 def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:
@@ -599,6 +473,10 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
     sentences.append(f"Models in the lines: {report.fit.n:,} of {len(report.rows):,}.")
     if report.excluded:
         sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
+    if report.difficulty is not None:
+        mean, spread = formatting.plain(report.difficulty.mu), formatting.plain(report.difficulty.sigma)
+        notes = "; ".join(report.difficulty.notes)
+        sentences.append(f"Difficulty of the new set: mean {mean}, spread {spread}; {notes}.")
     return tuple(sentences)
 
 
@@ -646,7 +524,8 @@ def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Cha
     extremes = rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
     title = title if len(extremes) == len(rows) else f"{title}: the {len(extremes)} most extreme of {len(rows)}"
     marks = tuple({"name": row.model, "role": _role(row), **fields_of(values[row.model])} for row in extremes)
-    first, last = (f"{row.model} ({_points(values[row.model].value)})" for row in (extremes[0], extremes[-1]))
+    ends = (extremes[0].model, extremes[-1].model)
+    first, last = (f"{name} ({formatting.points(values[name].value)})" for name in ends)
     return Chart("deviations", title, marks, f"From {first} to {last}.", {"x_title": x_title})
 
 
@@ -696,12 +575,12 @@ def _models_table(report: Comparison) -> Table:
             "new rank": "new_rank",
             "Δ rank": "delta_rank",
             "new rank interval": lambda row: f"{row.new_rank_low}–{row.new_rank_high}",
-            "residual": lambda row: _points(row.residual.value),
+            "residual": lambda row: formatting.points(row.residual.value),
         },
     )
 
 
-def _group_tables(report: Comparison | FitReport) -> tuple[Table, ...]:
+def _group_tables(report: Comparison) -> tuple[Table, ...]:
     if not report.without_group:
         return ()
     table = table_of(
@@ -741,10 +620,6 @@ def _role(row: ModelRow) -> str:
 
 def _plain_points(value: float) -> str:
     return f"{100 * value:.1f} points"
-
-
-def _points(value: float) -> str:
-    return formatting.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}".replace("-", "−")
 
 
 def _percent(value: float) -> str:

@@ -22,7 +22,7 @@ from hardpan.replicate.tasks import CONTROL_SPLIT, keep_blinded_originals
 from hardpan.report.base import Report
 
 if TYPE_CHECKING:
-    from hardpan.testbed.humans import Humans
+    from hardpan.testbed.followups import Humans
 
 FRACTION = 0.05
 
@@ -199,7 +199,7 @@ def experiment_results(project: ProjectFolder, *, confidence: float = 0.95, seed
     Who has answered some of the questions counts with those.
     """
     from hardpan.replicate.database.experiment import human_responses, question_count
-    from hardpan.testbed.humans import human_table
+    from hardpan.testbed import human_table
 
     total = question_count(project)
     if not total:

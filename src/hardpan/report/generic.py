@@ -224,6 +224,8 @@ def _table(title: str, rows: Sequence[Any], names: Sequence[Any] | None = None) 
                 unit, (1.0, "", f", {unit}" if unit else "")
             )
             columns[words_of(name) + mark] = formatting.aligned(values, scale, sign)
+        elif unit == "points" and all(isinstance(value, float) for value in values):
+            columns[f"{words_of(name)}, points"] = [formatting.points(value) for value in values]
         else:
             plain = all(value is None or isinstance(value, (bool, int, float, str)) for value in values)
             columns[words_of(name)] = values if plain else [written(value, unit) for value in values]

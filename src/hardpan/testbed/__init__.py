@@ -11,10 +11,10 @@ from hardpan.testbed.difficulty_model import (
     simulate_counts,
 )
 from hardpan.testbed.discrimination import discriminate
-from hardpan.testbed.gaps import cross_validation, decompose
-from hardpan.testbed.humans import hardest, hardest_of, human_table
+from hardpan.testbed.explanations import ExplainConfig, Explanations, explain
+from hardpan.testbed.followups import hardest, hardest_of, human_table
+from hardpan.testbed.gaps import cross_validation, decompose, strategies
 from hardpan.testbed.line import fit_line
-from hardpan.testbed.sampling_strategies import strategies
 from hardpan.testbed.sets import two_sets
 from hardpan.testbed.skill_scale import one_scale
 

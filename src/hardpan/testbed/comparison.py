@@ -15,16 +15,17 @@ import numpy as np
 from hardpan import files
 from hardpan.arguments import one_of
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
+from hardpan.estimates import Estimate, unit
 from hardpan.files import record
 from hardpan.report.base import Report
+from hardpan.safe_files import few
 from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
 from hardpan.stats.correlation import kendall_tau
 from hardpan.stats.intervals import check_confidence, clopper_pearson, normal
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
-from hardpan.testbed.difficulty_model import Difficulty
+from hardpan.testbed.difficulty_model import Difficulty, difficulty
 from hardpan.testbed.line import LineFit, NoLine, fit_scales, no_line
 from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
 
@@ -46,6 +47,9 @@ class CompareConfig:
         interval: bootstrap interval: "percentile", or "bca" if models are resampled.
         resample: what is resampled for the interval of the line: "examples", "models" (as in the paper) or "both".
         confidence: level of every interval.
+        pairs: pairs of models to test, if scores are known by example: "neighbours" in the ranking, "all" or none.
+        test_set: test set on which pairs are tested: "original" or "new".
+        sigma: spread of difficulty of the original set, to estimate that of the new set from a probit line.
         seed: of everything random.
     """
 
@@ -58,6 +62,9 @@ class CompareConfig:
     resample: str = "examples"
     confidence: float = 0.95
     seed: int = 0
+    pairs: str = ""
+    test_set: str = "new"
+    sigma: float | None = None
 
 
 @record
@@ -112,16 +119,7 @@ class GroupFit:
 
 @record
 class FitReport(Report):
-    """A line alone, with the models it uses and how it changes without each group.
-
-    Attributes:
-        fit: the line.
-        models: names of the models in it.
-        excluded: names of those left out.
-        without_group: the line without each group in turn.
-        difficulty: of the new set, where the spread of the original set was stated.
-        notes: what a reader has to know.
-    """
+    """A line alone, as earlier versions saved it; :class:`Comparison` has the same fields."""
 
     fit: LineFit
     models: tuple[str, ...]
@@ -151,6 +149,8 @@ class Comparison(Report):
         config: the settings.
         notes: what a reader has to know.
         hashes: sha256 of the files that were read, by name.
+        pairs: tests of pairs of models, where they were asked for.
+        difficulty: of the new set, where the spread of the original set was stated.
     """
 
     rows: tuple[ModelRow, ...]
@@ -168,6 +168,8 @@ class Comparison(Report):
     config: CompareConfig
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
+    pairs: Pairs | None = None
+    difficulty: Difficulty | None = None
 
     def row(self, model: str) -> ModelRow:
         """The row of a model."""
@@ -217,10 +219,12 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
     settings = settings_of(config, choices)
     sets = two_sets(original, new, metric=settings.metric)
     check_confidence(settings.confidence)
+    one_of("pairs", settings.pairs, ("", "neighbours", "all"))
     out = excluded_rows(sets.models, sets.group, settings.exclude, settings.groups)
     scales = (settings.scale, "linear" if settings.scale == "probit" else "probit")
     notes = list(sets.notes)
     fit, other = _fits(sets, ~out, settings, scales, notes)
+    probit = fit if fit.scale == "probit" else other
     rows, rank_method = _model_rows(sets, ~out, fit, settings.confidence, settings.seed)
     return Comparison(
         rows=rows,
@@ -238,6 +242,15 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
         config=settings,
         notes=tuple(notes),
         hashes=sets.hashes,
+        pairs=_config_pairs(sets, settings) if settings.pairs else None,
+        difficulty=None if settings.sigma is None else difficulty(probit, settings.sigma),
+    )
+
+
+def _config_pairs(sets: TwoSets, config: CompareConfig) -> Pairs:
+    neighbours = config.pairs == "neighbours"
+    return pairs(
+        sets, test_set=config.test_set, neighbours=neighbours, confidence=config.confidence, seed=config.seed
     )
 
 
@@ -450,7 +463,7 @@ class Pair:
 
     first: str
     second: str
-    difference: Estimate
+    difference: Estimate = field(metadata=unit("points"))
     only_first: int
     only_second: int
     p: float
@@ -461,11 +474,26 @@ class Pair:
 class Pairs(Report):
     """What :func:`pairs` returns: the pairs in the order of the first's, then the second's accuracy."""
 
+    HEADLINE = (
+        "{separated} of {pair_count} pairs of models differ significantly on the {test_set} set at level {level} "
+        "(McNemar's exact test, Holm's correction)."
+    )
+
     rows: tuple[Pair, ...]
     test_set: str
     metric: str
     confidence: float
     separated: int
+
+    @property
+    def pair_count(self) -> int:
+        """How many pairs were tested."""
+        return len(self.rows)
+
+    @property
+    def level(self) -> str:
+        """The level of the tests, all together."""
+        return f"{1 - self.confidence:.3g}"
 
 
 def pairs(
@@ -501,10 +529,12 @@ def pairs(
     one_of("test_set", test_set, ("original", "new"))
     side: Side = getattr(sets, test_set)
     if side.scores is None or not side.binary:
-        raise InputError("pairs needs right or wrong example by example; got counts or fractional scores")
+        raise InputError(
+            "must be right or wrong example by example for pairs; got counts or fractions", argument="scores"
+        )
     for name in models:
         if name not in sets.models:
-            raise InputError(f"models has {name!r}, which the table does not have")
+            raise InputError(f"must be among {few(sets.models)}; got {name!r}", argument="models")
     names = tuple(dict.fromkeys(models)) or sets.models
     if len(names) < 2:
         raise InputError("must name at least two models for a pair; got one", argument="models")

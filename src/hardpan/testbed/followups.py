@@ -1,28 +1,35 @@
-"""What could explain a drop? Near-duplicates, class balance, sub-classes, selection frequency, image attributes,
-errors that models share.
+"""What could explain a drop? Near-duplicates, class balance, groups of examples, errors that models share, and
+whether people find the new examples harder, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import real_number, whole_number
+from hardpan import tables
+from hardpan.arguments import one_of, real_number, real_numbers, whole_number, whole_numbers
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
+from hardpan.estimates import Estimate, unit
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 from hardpan.stats import normal, share
-from hardpan.stats.agreement import kappa_from_table
+from hardpan.stats.agreement import kappa_from_table, right_or_wrong
+from hardpan.testbed.comparison import over_models
+from hardpan.testbed.sets import two_sets
 
 Booleans = NDArray[np.bool_]
 _GREY = np.array([0.299, 0.587, 0.114])
-FREQUENCY_EDGES = (0.2, 0.4, 0.6, 0.8)
-_GAP = 2  # pixels between images
+IMAGE_ATTRIBUTES = ("brightness", "contrast", "grey", "size")
+FREQUENCY_COLUMNS = ("frequency", "selection_frequency")
+FREQUENCY_EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # the bins of Figure 15
+FEW_VALUES = 20  # numbers with at most so many values are groups, not bins
 
 
 @record
@@ -42,18 +49,54 @@ class DuplicateCorrection:
     accuracy: Estimate
     without: Estimate
     on_duplicates: Estimate
-    explained: float
-    drop: float
-    left: float
+    explained: float = field(metadata=unit("points"))
+    drop: float = field(metadata=unit("points"))
+    left: float = field(metadata=unit("points"))
 
 
 @record
-class Slice:
-    """Accuracy of one model on the examples that share a property, with its exact interval."""
+class Duplicates(Report):
+    """What :func:`without_duplicates` returns: one row per model."""
 
-    model: str
-    group: str
-    accuracy: Estimate
+    rows: tuple[DuplicateCorrection, ...]
+    duplicates: int
+    examples: int
+
+
+def without_duplicates(
+    outcomes: Any, duplicate: ArrayLike, new_accuracy: ArrayLike | None = None, confidence: float = 0.95
+) -> Duplicates:
+    """Accuracies without near-duplicates, and how much of each model's drop they can explain.
+
+    Args:
+        outcomes: right or wrong on the original set: outcomes, or what :meth:`hardpan.Outcomes.open` opens.
+        duplicate: (N,) 1 for near-duplicates of training examples, 0 for the others.
+        new_accuracy: (M,) accuracies on the new set, for the drop.
+        confidence: level of the intervals.
+
+    Source: the replication paper, appendix B.2.2.
+
+    Example:
+        >>> right = Outcomes.from_arrays([[1, 1, 1, 0]])
+        >>> row = without_duplicates(right, [True, False, False, False], [0.5]).rows[0]
+        >>> round(row.explained, 3), round(row.drop, 3), round(row.left, 3)
+        (0.083, 0.25, 0.167)
+    """
+    models, right = _answers(outcomes)
+    marked = right_or_wrong("duplicate", _per_example("duplicate", duplicate, right.shape[1]))
+    if marked.all():
+        raise InputError("must not mark every example; nothing is left to correct by", argument="duplicate")
+    new = np.full(len(models), np.nan)
+    if new_accuracy is not None:
+        new = real_numbers("new_accuracy", new_accuracy, len(models))
+    rows = []
+    for name, row, on_new in zip(models, right, new.tolist(), strict=True):
+        whole, rest = _accuracy(row, confidence), _accuracy(row[~marked], confidence)
+        explained, drop, left = whole.value - rest.value, whole.value - on_new, rest.value - on_new
+        rows.append(
+            DuplicateCorrection(name, whole, rest, _accuracy(row[marked], confidence), explained, drop, left)
+        )
+    return Duplicates(tuple(rows), int(marked.sum()), len(marked))
 
 
 @record
@@ -66,88 +109,10 @@ class Balanced:
 
 
 @record
-class Duplicates(Report):
-    """What :func:`without_duplicates` returns: one row per model."""
-
-    rows: tuple[DuplicateCorrection, ...]
-    duplicates: int
-    examples: int
-
-
-@record
 class ClassBalance(Report):
     """What :func:`class_balanced` returns: one row per model."""
 
     rows: tuple[Balanced, ...]
-
-
-@record
-class Breakdown(Report):
-    """Accuracies by model and group of examples, and the property that groups them."""
-
-    by: str
-    rows: tuple[Slice, ...]
-
-
-def true_accuracy(accuracy: float, duplicates: float, on_duplicates: float = 1.0) -> float:
-    """Solve acc = (1 − d) acc_true + d acc_nd for the accuracy on examples that are not near-duplicates.
-
-    Args:
-        accuracy: on the whole set.
-        duplicates: fraction d of near-duplicates.
-        on_duplicates: accuracy on them, 1 for the largest correction.
-
-    Source: the replication paper, appendix B.2.2.
-
-    Example:
-        >>> round(true_accuracy(0.93, 0.08), 3)
-        0.924
-    """
-    real_number("duplicates", duplicates, "[0, 1)")
-    real_number("on_duplicates", on_duplicates, "[0, 1]")
-    value = (accuracy - duplicates * on_duplicates) / (1 - duplicates)
-    if not 0 <= accuracy <= 1 or not -1e-9 <= value <= 1 + 1e-9:
-        raise InputError(
-            f"accuracy {accuracy} does not fit {duplicates:g} duplicates of accuracy {on_duplicates:g}: "
-            f"the rest would have {value:.3f}"
-        )
-    return min(max(value, 0.0), 1.0)
-
-
-def without_duplicates(
-    outcomes: Any, duplicate: ArrayLike, new_accuracy: ArrayLike | None = None, confidence: float = 0.95
-) -> Duplicates:
-    """Accuracies without near-duplicates, and how much of each model's drop they can explain.
-
-    Args:
-        outcomes: right or wrong on the original set: outcomes, or what :meth:`hardpan.Outcomes.open` opens.
-        duplicate: (N,) True for near-duplicates of training examples.
-        new_accuracy: (M,) accuracies on the new set, for the drop.
-        confidence: level of the intervals.
-
-    Source: the replication paper, appendix B.2.2.
-
-    Example:
-        >>> right = Outcomes.from_arrays([[1, 1, 1, 0]])
-        >>> row = without_duplicates(right, [True, False, False, False], [0.5]).rows[0]
-        >>> round(row.explained, 3), round(row.drop, 3), round(row.left, 3)
-        (0.083, 0.25, 0.167)
-    """
-    models, answers = _answers(outcomes)
-    marked = _flags(duplicate, answers.shape[1])
-    if marked.all():
-        raise InputError("duplicate marks every example; nothing is left to correct by")
-    fresh = np.full(len(models), np.nan) if new_accuracy is None else np.asarray(new_accuracy, dtype=np.float64)
-    if fresh.shape != (len(models),):
-        raise InputError(
-            f"must be ({len(models)},), one for each model; got shape {fresh.shape}", argument="new_accuracy"
-        )
-    rows = []
-    for name, row, new in zip(models, answers, fresh.tolist(), strict=True):
-        whole, rest = _share(row, confidence), _share(row[~marked], confidence)
-        explained, drop, left = whole.value - rest.value, whole.value - new, rest.value - new
-        rows.append(DuplicateCorrection(name, whole, rest, _share(row[marked], confidence), explained, drop, left))
-    return Duplicates(tuple(rows), int(marked.sum()), len(marked))
 
 
 def class_balanced(outcomes: Any, labels: ArrayLike, confidence: float = 0.95) -> ClassBalance:
@@ -160,78 +125,94 @@ def class_balanced(outcomes: Any, labels: ArrayLike, confidence: float = 0.95) -
         >>> class_balanced(Outcomes.from_arrays([[1, 1, 1, 0]]), [0, 0, 0, 1]).rows[0].balanced.value
         0.5
     """
-    models, answers = _answers(outcomes)
-    classes, codes = np.unique(_labels("labels", labels, answers.shape[1]), return_inverse=True)
+    models, right = _answers(outcomes)
+    classes, codes = np.unique(_per_example("labels", labels, right.shape[1]), return_inverse=True)
     sizes = np.bincount(codes)
     rows = []
-    for name, row in zip(models, answers, strict=True):
+    for name, row in zip(models, right, strict=True):
         hits = np.bincount(codes, weights=row)
         value = float((hits / sizes).mean())
         smooth = (hits + 0.5) / (sizes + 1)
         error = float(np.sqrt((smooth * (1 - smooth) / sizes).sum()) / len(classes))
         method = f"mean over {len(classes)} classes, normal interval"
         balanced = normal(value, error, len(row), confidence, least=0.0, most=1.0, method=method)
-        rows.append(Balanced(name, _share(row, confidence), balanced))
+        rows.append(Balanced(name, _accuracy(row, confidence), balanced))
     return ClassBalance(tuple(rows))
 
 
-def by_label(outcomes: Any, labels: ArrayLike, confidence: float = 0.95, *, by: str = "label") -> Breakdown:
-    """Accuracy of every model on every sub-class (or source, or any other label), with exact intervals.
+@record
+class Slice:
+    """Accuracy of one model on the examples that share a property, with its exact interval."""
 
-    Example:
-        >>> right = Outcomes.from_arrays([[1, 1, 0]])
-        >>> [(s.group, s.accuracy.value) for s in by_label(right, ["cat", "cat", "dog"]).rows]
-        [('cat', 1.0), ('dog', 0.0)]
-    """
-    models, answers = _answers(outcomes)
-    names, codes = np.unique(_labels("labels", labels, answers.shape[1]).astype(np.str_), return_inverse=True)
-    return Breakdown(by, _slices(models, answers, codes, names.tolist(), confidence))
+    model: str
+    group: str
+    accuracy: Estimate
 
 
-def by_frequency(
-    outcomes: Any, frequency: ArrayLike, edges: Sequence[float] = FREQUENCY_EDGES, confidence: float = 0.95
-) -> Breakdown:
-    """Accuracy of every model by bin of the images' selection frequency, as in the paper's Figure 15.
+@record
+class Breakdown(Report):
+    """Accuracies by model and group of examples, and the property that groups them."""
 
-    Bins are closed below and open above, [0, .2), [.2, .4), …, the last closed at 1; empty bins are left out.
-
-    Example:
-        >>> [s.group for s in by_frequency(Outcomes.from_arrays([[1, 0, 1]]), [0.1, 0.2, 1.0]).rows]
-        ['[0, 0.2)', '[0.2, 0.4)', '[0.8, 1]']
-    """
-    models, answers = _answers(outcomes)
-    values = _numbers("frequency", frequency, answers.shape[1])
-    if values.min() < 0 or values.max() > 1:
-        raise InputError(f"must lie in 0..1; got {values.min():g} to {values.max():g}", argument="frequency")
-    return Breakdown("frequency", _by_bin(models, answers, values, (0.0, *edges, 1.0), confidence))
-
-
-def by_attribute(
-    outcomes: Any, attribute: ArrayLike, bins: int = 5, confidence: float = 0.95, *, by: str = "attribute"
-) -> Breakdown:
-    """Accuracy of every model by quantile bin of an attribute such as brightness; see :func:`image_attributes`."""
-    models, answers = _answers(outcomes)
-    values = _numbers("attribute", attribute, answers.shape[1])
-    whole_number("bins", bins, 1)
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)))
-    if len(edges) == 1:
-        edges = np.array([edges[0], edges[0]])
-    return Breakdown(by, _by_bin(models, answers, values, tuple(float(e) for e in edges), confidence))
+    by: str
+    rows: tuple[Slice, ...]
 
 
 def breakdown(
-    outcomes: Any, values: Sequence[Any], by: str, *, bins: int = 5, confidence: float = 0.95
+    outcomes: Any, values: ArrayLike, by: str = "label", *, bins: int = 5, confidence: float = 0.95
 ) -> Breakdown:
-    """Accuracy by the values of a column: selection frequencies in fixed bins, other numbers in quantile bins."""
+    """Accuracy of every model on every group of examples, with exact intervals.
+
+    Texts are groups, and so are numbers with at most 20 different values. Other numbers are cut into quantile bins,
+    selection frequencies into the bins of the paper's Figure 15: [0, .2), [.2, .4), …, [.8, 1]. Empty bins are left
+    out.
+
+    Args:
+        outcomes: right or wrong: outcomes, or what :meth:`hardpan.Outcomes.open` opens.
+        values: (N,) a property of the examples: sub-class, source, brightness (:func:`image_attributes`).
+        by: its name; "frequency" for selection frequencies.
+        bins: number of quantile bins.
+        confidence: level of the intervals.
+
+    Example:
+        >>> right = Outcomes.from_arrays([[1, 1, 0]])
+        >>> [(item.group, item.accuracy.value) for item in breakdown(right, ["cat", "cat", "dog"]).rows]
+        [('cat', 1.0), ('dog', 0.0)]
+        >>> [item.group for item in breakdown(right, [0.1, 0.2, 1.0], "frequency").rows]
+        ['[0, 0.2)', '[0.2, 0.4)', '[0.8, 1]']
+    """
+    models, right = _answers(outcomes)
+    whole_number("bins", bins, 1)
+    given = _per_example(by, values, right.shape[1])
     try:
-        numbers = np.array([float(value) for value in values])
-    except (TypeError, ValueError):
-        return by_label(outcomes, np.array([str(value) for value in values]), confidence, by=by)
-    if by in ("frequency", "selection_frequency"):
-        return by_frequency(outcomes, numbers, confidence=confidence)
-    if len(np.unique(numbers)) <= max(bins, 20):
-        return by_label(outcomes, numbers.astype(np.str_), confidence, by=by)
-    return by_attribute(outcomes, numbers, bins, confidence, by=by)
+        numbers = real_numbers(by, given.astype(np.float64))
+    except ValueError:
+        numbers = None
+    if numbers is not None and by in FREQUENCY_COLUMNS:
+        if numbers.min() < 0 or numbers.max() > 1:
+            raise InputError(f"must lie in 0..1; got {numbers.min():g} to {numbers.max():g}", argument=by)
+        codes, names = _bins(numbers, FREQUENCY_EDGES)
+    elif numbers is not None and len(np.unique(numbers)) > max(bins, FEW_VALUES):
+        codes, names = _bins(numbers, np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1))).tolist())
+    else:
+        texts, codes = np.unique((given if numbers is None else numbers).astype(np.str_), return_inverse=True)
+        names = texts.tolist()
+    groups = [(name, codes == code) for code, name in enumerate(names)]
+    return Breakdown(
+        by,
+        tuple(
+            Slice(model, name, _accuracy(row[members], confidence))
+            for model, row in zip(models, right, strict=True)
+            for name, members in groups
+            if members.any()
+        ),
+    )
+
+
+def _bins(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[NDArray[np.int64], list[str]]:
+    """The bin of each value, closed below and open above but for the last, and the names of the bins."""
+    last = len(edges) - 2
+    names = [f"[{edges[i]:g}, {edges[i + 1]:g}{']' if i == last else ')'}" for i in range(last + 1)]
+    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, last), names
 
 
 def image_attributes(images: ArrayLike | Sequence[ArrayLike]) -> dict[str, NDArray[np.float64]]:
@@ -266,65 +247,30 @@ def image_attributes(images: ArrayLike | Sequence[ArrayLike]) -> dict[str, NDArr
         colour = float((values.max(axis=2) - values.min(axis=2)).mean())
         rows.append((float(light.mean()), float(light.std()), 1.0 - colour, float(light.size)))
     if not rows:
-        raise InputError("images is empty; give at least one")
-    return dict(zip(("brightness", "contrast", "grey", "size"), np.array(rows).round(12).T, strict=True))
+        raise InputError("must be at least one; got none", argument="images")
+    return dict(zip(IMAGE_ATTRIBUTES, np.array(rows).round(12).T, strict=True))
 
 
-def _by_bin(
-    models: Sequence[str], answers: Booleans, values: NDArray[np.float64], edges: Sequence[float], confidence: float
-) -> tuple[Slice, ...]:
-    last = len(edges) - 2
-    bin_of = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, last)
-    names = [f"[{edges[i]:g}, {edges[i + 1]:g}{']' if i == last else ')'}" for i in range(last + 1)]
-    return _slices(models, answers, bin_of, names, confidence)
-
-
-def _slices(
-    models: Sequence[str], answers: Booleans, codes: NDArray[np.int64], names: Sequence[str], confidence: float
-) -> tuple[Slice, ...]:
-    """Accuracies by model and group, ``codes`` being the groups' numbers; groups without examples are left out."""
-    groups = [(str(name), codes == code) for code, name in enumerate(names)]
-    return tuple(
-        Slice(model, name, _share(row[members], confidence))
-        for model, row in zip(models, answers, strict=True)
-        for name, members in groups
-        if members.any()
-    )
-
-
-def _share(right: Booleans, confidence: float) -> Estimate:
+def _accuracy(right: Booleans, confidence: float) -> Estimate:
     return share(int(right.sum()), len(right), confidence)
 
 
 def _answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     """Names of the models, and right or wrong, (M, N)."""
     opened = Outcomes.open(outcomes)
-    if opened.totals is not None:
-        raise InputError("must be right or wrong example by example; got counts", argument="outcomes")
     scores = opened.item_scores()
-    if not np.isin(scores, (0, 1)).all():
-        raise InputError("must be 0 and 1 alone, without missing cells", argument="outcomes")
+    if opened.totals is not None or not np.isin(scores, (0, 1)).all():
+        raise InputError(
+            "must be right or wrong example by example, without missing cells; got counts, fractions or gaps",
+            argument="outcomes",
+        )
     return opened.models, scores == 1.0
 
 
-def _flags(values: ArrayLike, size: int) -> Booleans:
-    array = _labels("duplicate", values, size)
-    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        raise InputError(f"must hold 0 and 1 alone; got {array.dtype}", argument="duplicate")
-    return array.astype(bool)
-
-
-def _numbers(name: str, values: ArrayLike, size: int) -> NDArray[np.float64]:
-    array = _labels(name, values, size)
-    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        raise InputError("must hold finite numbers, one for each example", argument=name)
-    return array.astype(np.float64)
-
-
-def _labels(name: str, values: ArrayLike, size: int) -> NDArray[Any]:
+def _per_example(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
     array: NDArray[Any] = np.asarray(values)
-    if array.shape != (size,):
-        raise InputError(f"must be ({size},), one for each example; got shape {array.shape}", argument=name)
+    if array.shape != (n,):
+        raise InputError(f"must be ({n},), one for each example; got shape {array.shape}", argument=name)
     return array
 
 
@@ -343,7 +289,7 @@ class SharedErrors:
     second: str
     both: int
     expected: float
-    kappa: Estimate
+    kappa: Estimate = field(metadata=unit(""))
     same_answer: float
 
 
@@ -381,15 +327,15 @@ def shared_errors(outcomes: Any, confidence: float = 0.95) -> CommonErrors:
         (2, 1.0, 1.0)
     """
     opened = Outcomes.open(outcomes)
-    models, answers = _answers(opened)
-    n = answers.shape[1]
-    wrong = (~answers).astype(np.float32)
+    models, right = _answers(opened)
+    n = right.shape[1]
+    wrong = (~right).astype(np.float32)
     both = np.rint(wrong @ wrong.T).astype(np.int64)
     errors = np.diag(both)
     same = np.full(both.shape, np.nan)
     if opened.answers is not None and opened.answers.ndim == 2:
         for i in range(len(models)):
-            agree = ((opened.answers == opened.answers[i]) & ~answers & ~answers[i]).sum(axis=1)
+            agree = ((opened.answers == opened.answers[i]) & ~right & ~right[i]).sum(axis=1)
             same[i] = np.where(both[i] > 0, agree / np.maximum(both[i], 1), np.nan)
     rows = []
     for i in range(len(models)):
@@ -399,44 +345,166 @@ def shared_errors(outcomes: Any, confidence: float = 0.95) -> CommonErrors:
             kappa = kappa_from_table(table, n, confidence)
             rows.append(SharedErrors(models[i], models[j], shared, first * second / n, kappa, float(same[i, j])))
     rows.sort(key=lambda pair: -float(np.nan_to_num(pair.kappa.value, nan=-2.0)))
-    never = np.flatnonzero(~answers.any(axis=0))
+    never = np.flatnonzero(~right.any(axis=0))
     return CommonErrors(tuple(rows), tuple(opened.items[never].tolist()), tuple(never.tolist()), n)
 
 
-def contact_sheet(images: ArrayLike, columns: int = 10, scale: int = 1) -> NDArray[np.uint8]:
-    """Arrange images of one size in rows, with white gaps, as one RGB picture.
+@record
+class Participant:
+    """One person: accuracies on both sets with Clopper–Pearson intervals, and original − new."""
+
+    name: str
+    original: Estimate
+    new: Estimate
+    gap: float = field(metadata=unit("points"))
+
+
+@record
+class Humans(Report):
+    """What :func:`human_table` returns: people in the order of their original accuracy, and their mean gap."""
+
+    rows: tuple[Participant, ...]
+    mean_gap: Estimate = field(metadata=unit("points"))
+    better_on_original: int
+    better_on_new: int
+    notes: tuple[str, ...] = ()
+
+
+def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
+    """The examples that the fewest models get right: at least ``fraction`` of them, ties at the edge included.
 
     Args:
-        images: (n, H, W), (n, H, W, 1) or (n, H, W, 3); uint8, or floats in 0..1.
-        columns: images per row.
-        scale: whole factor by which small images are enlarged.
+        right: (M, N) right or wrong.
+        fraction: how much of the set, above 0.
 
     Returns:
-        (rows, columns, 3) pixels.
+        Example numbers, hardest first, equal ones in the order of the set.
+
+    Source: Recht et al., appendix B.2.5.
 
     Example:
-        >>> contact_sheet(np.zeros((3, 4, 4)), columns=2).shape
-        (14, 14, 3)
+        >>> hardest([[1, 0, 1, 0], [1, 0, 1, 1]], fraction=0.5).tolist()
+        [1, 3]
     """
-    pixels: NDArray[Any] = np.asarray(images)
-    if pixels.ndim == 3:
-        pixels = pixels[:, :, :, None]
-    if pixels.ndim != 4 or pixels.shape[3] not in (1, 3) or pixels.size == 0:
+    matrix = right_or_wrong("right", right)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise InputError(f"must be (models, examples); got shape {matrix.shape}", argument="right")
+    real_number("fraction", fraction, "(0, 1]")
+    by_models = matrix.sum(axis=0)
+    order = np.argsort(by_models, kind="stable")
+    size = int(np.ceil(fraction * len(order) - 1e-9))
+    edge = by_models[order[size - 1]]
+    return np.asarray(order[: np.searchsorted(by_models[order], edge, side="right")], dtype=np.int64)
+
+
+@record(eq=False)
+class Hardest(Report):
+    """The hardest examples of both sets: row numbers, set sizes, and how many models are right on them at most."""
+
+    fraction: float
+    models: int
+    original: NDArray[np.int64]
+    original_total: int
+    original_most: int
+    new: NDArray[np.int64]
+    new_total: int
+    new_most: int
+
+
+def hardest_of(original: Any, new: Any = None, fraction: float = 0.05) -> Hardest:
+    """The :func:`hardest` examples of both sets; scores item by item are needed, as for :func:`compare`.
+
+    Args:
+        original: as for :func:`compare`.
+        new: likewise.
+        fraction: fraction of each set to take, hardest first, ties included.
+
+    Example:
+        >>> from hardpan.testbed import simulate
+        >>> len(hardest_of(*simulate([0.0, 1.0, 2.0], examples=(100, 40))).original) >= 5
+        True
+    """
+    sets = two_sets(original, new)
+    parts: list[Any] = []
+    for side in (sets.original, sets.new):
+        if side.scores is None or not side.binary:
+            raise InputError("the hardest examples need right or wrong example by example; got counts or fractions")
+        right = side.scores == 1.0
+        order = hardest(right, fraction)
+        # Row numbers are those of the whole set, where people's answers are found, also for a subset of it.
+        rows = order if side.rows is None else side.rows[order]
+        parts += [rows, right.shape[1], int(right[:, order].sum(axis=0).max())]
+    return Hardest(fraction, len(sets), *parts)
+
+
+def human_table(responses: Any, *, only: Hardest | None = None, confidence: float = 0.95, seed: int = 0) -> Humans:
+    """Accuracies of people on the two sets, from their responses.
+
+    Args:
+        responses: rows or columns, or files of them: participant, set ("original" or "new"), and either ``correct``
+            (0 or 1) or ``response`` with ``label``; or counts, ``correct`` with ``total``, one row per person and
+            set.
+        only: count only answers on these examples, by the column ``example`` (row number in its set).
+        confidence: level of the intervals.
+        seed: of the bootstrap over people.
+
+    Source: Recht et al., Table 3.
+
+    Example:
+        >>> rows = [{"participant": "1", "set": "original", "correct": 425, "total": 500},
+        ...         {"participant": "1", "set": "new", "correct": 83, "total": 100}]
+        >>> round(human_table(rows).rows[0].gap, 2)
+        0.02
+    """
+    counts: dict[tuple[str, str], NDArray[np.int64]] = {}
+    for source in _several(responses):
+        columns = tables.read_columns(source, required=("participant", "set"), name="responses")
+        sides = zip(map(str, columns["participant"]), map(str, columns["set"]), strict=True)
+        for key, added in zip(sides, _counted(columns, only), strict=True):
+            one_of("responses", key[1], ("original", "new"))
+            counts[key] = counts.get(key, 0) + added
+    rows = []
+    for person in sorted({person for person, _ in counts}):
+        answered = [counts.get((person, side), np.zeros(2, dtype=np.int64)) for side in ("original", "new")]
+        if min(total for _, total in answered) == 0:
+            raise InputError(f"must be on both sets; participant {person} lacks one", argument="responses")
+        original, new = (share(int(right), int(total), confidence) for right, total in answered)
+        rows.append(Participant(person, original, new, original.value - new.value))
+    rows.sort(key=lambda row: (-row.original.value, row.name))
+    gaps = np.array([row.gap for row in rows])
+    mean = over_models(gaps, confidence, seed)
+    mean = replace(
+        mean, method="one person" if len(gaps) < 2 else mean.method.replace("over models", "over people")
+    )
+    return Humans(tuple(rows), mean, int(np.sum(gaps > 0)), int(np.sum(gaps < 0)))
+
+
+def _several(responses: Any) -> Sequence[Any]:
+    """The sources of responses: a list of files, or one of anything else."""
+    files = isinstance(responses, (list, tuple)) and all(isinstance(item, (str, Path)) for item in responses)
+    return responses if files and responses else [responses]
+
+
+def _counted(columns: Mapping[str, list[Any]], only: Hardest | None) -> NDArray[np.int64]:
+    """(rows, 2) right answers and all answers of each row; 0 where a row is not on one of the hardest examples."""
+    if "correct" in columns:
+        right = whole_numbers("responses: correct", columns["correct"])
+        total = whole_numbers("responses: total", columns.get("total", [1] * len(right)))
+    elif "response" in columns and "label" in columns:
+        pairs = zip(columns["response"], columns["label"], strict=True)
+        right = np.array([int(str(said) == str(truth)) for said, truth in pairs])
+        total = np.ones_like(right)
+    else:
+        raise InputError("must have a column 'correct', or 'response' and 'label'", argument="responses")
+    if (right > total).any():
         raise InputError(
-            f"must be (n, H, W), (n, H, W, 1) or (n, H, W, 3); got shape {np.shape(images)}", argument="images"
+            "must not have more right answers than 'total', which is 1 by default", argument="responses"
         )
-    whole_number("columns", columns, 1)
-    whole_number("scale", scale, 1)
-    if pixels.dtype != np.uint8:
-        if not np.isfinite(pixels).all() or pixels.min() < 0 or pixels.max() > 1:
-            raise InputError("must be uint8, or floats in 0..1", argument="images")
-        pixels = np.rint(pixels * 255).astype(np.uint8)
-    pixels = np.broadcast_to(pixels, (*pixels.shape[:3], 3)).repeat(scale, axis=1).repeat(scale, axis=2)
-    count, height, width, _ = pixels.shape
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    sheet = np.full((rows * (height + _GAP) + _GAP, columns * (width + _GAP) + _GAP, 3), 255, dtype=np.uint8)
-    for i, image in enumerate(pixels):
-        top, left = _GAP + i // columns * (height + _GAP), _GAP + i % columns * (width + _GAP)
-        sheet[top : top + height, left : left + width] = image
-    return sheet
+    counts = np.stack([right, total], axis=1)
+    if only is None:
+        return counts
+    if "example" not in columns:
+        raise InputError("must have a column 'example', the row number in its set", argument="responses")
+    rows = {"original": only.original, "new": only.new}
+    examples = zip(whole_numbers("responses: example", columns["example"]), columns["set"], strict=True)
+    return np.asarray(counts * np.array([[row in rows.get(str(side), ())] for row, side in examples]))

@@ -1,8 +1,9 @@
 """The input of a testbed: the same models on an original and on a new test set.
 
-:func:`two_sets` takes whatever :meth:`hardpan.Outcomes.open` opens. Where scores are known item by item, models
-that share items share their luck: with D_mi = (s_mi − p_m)/n_m, the variance of Σ_m w_m p_m is Σ_i (Σ_m w_m
-D_mi)². From counts the covariance between models is not identified, and (Σ_m |w_m| se_m)² bounds that variance.
+:func:`two_sets` takes whatever :meth:`hardpan.Outcomes.open` opens. Where scores are known item by item, sampling
+errors of models on the same items are correlated: with D_mi = (s_mi − p_m)/n_m, the variance of Σ_m w_m p_m is
+Σ_i (Σ_m w_m D_mi)². From counts the covariance between models is not identified, and (Σ_m |w_m| se_m)² bounds that
+variance.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hardpan.files import file_hash
 from hardpan.outcomes import Outcomes
 from hardpan.outcomes.classes import check_both, check_sets
 from hardpan.outcomes.counts import right_and_total
+from hardpan.outcomes.outcomes import only_zero_or_one
 from hardpan.safe_files import few
 
 Floats = NDArray[np.float64]
@@ -50,6 +52,7 @@ class Side:
         items: (N,) ids, or None.
         rows: (N,) row numbers in the whole set.
         key: (N,) right answers, or None.
+        answers: (M, N) what the models answered, or None.
     """
 
     name: str
@@ -59,11 +62,12 @@ class Side:
     items: NDArray[np.str_] | None = None
     rows: NDArray[np.int64] | None = None
     key: NDArray[np.str_] | None = None
+    answers: NDArray[np.str_] | None = None
 
     @property
     def binary(self) -> bool:
         """Whether every score is 0 or 1, so that counts of right answers are whole numbers."""
-        return self.scores is None or _only_binary(self.scores)
+        return self.scores is None or only_zero_or_one(self.scores)
 
     @property
     def correct(self) -> Floats:
@@ -74,8 +78,13 @@ class Side:
         """The same for some of the models, by row number."""
         if np.array_equal(models, np.arange(len(self.total))):
             return self  # scores are large: no copy
-        scores = None if self.scores is None else self.scores[models]
-        return replace(self, accuracy=self.accuracy[models], total=self.total[models], scores=scores)
+        return replace(
+            self,
+            accuracy=self.accuracy[models],
+            total=self.total[models],
+            scores=None if self.scores is None else self.scores[models],
+            answers=None if self.answers is None else self.answers[models],
+        )
 
     def select(self, rows: NDArray[np.int64]) -> Side:
         """The same on some of the items."""
@@ -90,6 +99,7 @@ class Side:
             items=None if self.items is None else self.items[rows],
             rows=rows if self.rows is None else self.rows[rows],
             key=None if self.key is None else self.key[rows],
+            answers=None if self.answers is None else self.answers[:, rows],
         )
 
     def inside(self) -> Floats:
@@ -214,6 +224,13 @@ class TwoSets:
             name: tuple(column[row] for row in rows) if column else () for name, column in columns.items()
         }
         return replace(self, original=self.original.take(rows), new=self.new.take(rows), **cut)
+
+    def outcomes(self, test_set: str) -> Outcomes:
+        """Scores by item on the original or the new set."""
+        side: Side = getattr(self, test_set)
+        assert side.scores is not None
+        assert side.items is not None
+        return Outcomes(side.scores, self.models, side.items, answers=side.answers, key=side.key)
 
 
 def two_sets(
@@ -349,10 +366,10 @@ def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
         raise InputError(f"{where}: has counts; expected scores or predictions example by example")
     column, known = _names(outcomes)
     if test_set is not None and test_set not in known:
-        raise InputError(f"{where}: set must be one of {few(sorted(known))}; got {test_set!r}")
+        raise InputError(f"{where}: test_set must be one of {few(sorted(known))}; got {test_set!r}")
     if len(known) > 1:
         if test_set is None:
-            raise InputError(f"{where}: state which set to use (--set), one of {few(sorted(known))}")
+            raise InputError(f"{where}: state which set to use (test_set=NAME), one of {few(sorted(known))}")
         outcomes = outcomes.select(items=outcomes.groups[column] == test_set)
     if opened.manifest:
         ids = _row_names(outcomes.items, 1, where)
@@ -419,7 +436,9 @@ def _scored(outcomes: Outcomes, name: str, column: str) -> Side:
     scores = outcomes.item_scores()[:, index]
     accuracy, total = _means(scores)
     key = None if outcomes.key is None else outcomes.key[index]
-    return Side(name, accuracy, total, scores, outcomes.items[index], np.arange(len(positions)), key)
+    answers = outcomes.answers
+    answers = None if answers is None or answers.ndim != 2 else answers[:, index]
+    return Side(name, accuracy, total, scores, outcomes.items[index], np.arange(len(positions)), key, answers)
 
 
 def _means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
@@ -428,10 +447,6 @@ def _means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
         known = scores[row][np.isfinite(scores[row])]
         accuracy[row], total[row] = (known.mean() if len(known) else np.nan), len(known)
     return accuracy, total
-
-
-def _only_binary(scores: Floats) -> bool:
-    return all(bool(((row == 0.0) | (row == 1.0) | np.isnan(row)).all()) for row in scores)
 
 
 def _subset(side: Side, opened: _Opened) -> Side:

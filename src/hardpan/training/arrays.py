@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig, changed, with_defaults
 from hardpan.training.examples import check_size, checked_targets, examples_on, normalization, shaped
 from hardpan.training.fitting import Evaluation, Evaluator, TrainingSet, fit_model, progress_of, run_state
+from hardpan.training.groups import group_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ def fit_arrays(
         )
     if config.patience and not parts:
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
-    grouped = None if groups is None else arguments.whole_numbers("groups", groups, len(train))
+    grouped = None if groups is None else group_numbers(np.asarray(groups), len(train), "groups")
     statistics = normalization(train)
     result = np.zeros((config.seeds, len(config.recorded_epochs()), len(predicted), classes), dtype=np.float32)
     index_of = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}

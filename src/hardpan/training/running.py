@@ -29,9 +29,10 @@ from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed, with_defaults
 from hardpan.training.examples import check_size, input_shape_of, shaped
 from hardpan.training.fitting import progress_of
-from hardpan.training.objectives import Groups, check_subset, group_accuracies, read_groups
+from hardpan.training.groups import Groups, check_subset, group_accuracies, read_groups
+from hardpan.training.lockstep import train_lockstep
 from hardpan.training.saved import DESCRIPTION
-from hardpan.training.seed_runs import PROGRESS, NewStores, Run, SeedResult, load_split, open_recorder, train_run
+from hardpan.training.seed_runs import PROGRESS, NewStores, Run, SeedResult, load_split, open_recorder, train_seed
 
 
 @record
@@ -143,8 +144,9 @@ def train(
         devices.choose_precision(config.precision, device)
         openers = _checked_openers(runs, loaded, split)
         new = NewStores()
+        function, ready = train_lockstep if scalars_only else train_seed, partial(_create_missing, openers, new)
         try:
-            results = _run_all(runs, on_gpu=on_gpu, ready=partial(_create_missing, openers, new), progress=progress)
+            results = _run_all(function, runs, on_gpu=on_gpu, ready=ready, progress=progress)
         except BaseException:
             # A store keeps its settings: an empty one would refuse the next call with corrected settings.
             new.remove_empty()
@@ -256,9 +258,14 @@ def _create_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStore
 
 
 def _run_all(
-    runs: Sequence[Run], *, on_gpu: bool, ready: Callable[[], None], progress: Progress | None
+    function: Callable[..., tuple[SeedResult, ...]],
+    runs: Sequence[Run],
+    *,
+    on_gpu: bool,
+    ready: Callable[[], None],
+    progress: Progress | None,
 ) -> list[tuple[SeedResult, ...]]:
-    """Train every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
+    """``function(run, progress)`` of every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
     setting = execution.current()
     world = distributed.world_size()
     if world > 1 and setting.backend:
@@ -267,12 +274,12 @@ def _run_all(
     backend = setting.backend or ("threads" if setting.workers == 1 or (sequential and not setting.workers) else "")
     if backend == "threads":
         ready()
-        return [train_run(run, progress_of(progress, index, len(runs))) for index, run in enumerate(runs)]
+        return [function(run, progress_of(progress, index, len(runs))) for index, run in enumerate(runs)]
     with (
         _reported(runs, progress),
         execution.parallel(backend or "processes", workers=setting.workers, address=setting.address),
     ):
-        return execution.map_tasks(train_run, runs, ready=ready)
+        return execution.map_tasks(function, runs, ready=ready)
 
 
 def available_cores() -> int:

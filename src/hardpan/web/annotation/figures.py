@@ -13,7 +13,7 @@ from hardpan.replicate import Project
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes
 from hardpan.replicate.quality import Frequency, Quality, WorkerQuality
-from hardpan.testbed.humans import Humans
+from hardpan.testbed.followups import Humans
 
 BINS = 10
 
