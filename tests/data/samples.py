@@ -16,7 +16,7 @@ import pyarrow.parquet
 import scipy.io
 from PIL import Image
 
-from hardpan.data.sources import SOURCES
+from hardpan.data.downloads import SOURCES
 
 IDX_FILES = (
     "train-images-idx3-ubyte",

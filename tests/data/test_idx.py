@@ -7,7 +7,7 @@ from tests.data import samples
 
 from hardpan.data import idx
 from hardpan.data.dataset import Dataset
-from hardpan.data.sources import SOURCES
+from hardpan.data.downloads import SOURCES
 from hardpan.errors import InputError
 
 

@@ -13,8 +13,8 @@ from tests.e2e.accessibility import violations
 
 from hardpan import confusion
 from hardpan.auditing import examples
-from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import apply_corrections
 from hardpan.report import page as write_page
 from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Section

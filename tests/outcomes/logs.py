@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,18 @@ def instance(model: str, name: str, score: Any, *, run: str = "r1") -> dict[str,
         "evaluation": {"score": score, "is_correct": bool(score)},
         "metadata": {"subject": "arithmetic"},
     }
+
+
+# By the name of the harness: writes the log of one model with these scores of its items.
+LOGS: dict[str, Callable[[Path, str, list[int]], Any]] = {
+    "lm-evaluation-harness logs": lambda folder, model, scores: write_lm_eval(
+        folder / model, "quiz", [choice_row(doc, [-1.0, -2.0], 1 - score) for doc, score in enumerate(scores)]
+    ),
+    "Inspect logs": lambda folder, model, scores: write_eval(
+        folder / f"{model}.eval", inspect_log(model, [sample(i, "IC"[score]) for i, score in enumerate(scores)])
+    ),
+    "HELM runs": lambda folder, model, scores: write_helm(folder / model, model, [float(s) for s in scores]),
+    "Every Eval Ever files": lambda folder, model, scores: write_lines(
+        folder / f"{model}.jsonl", [instance(model, f"q{i}", score) for i, score in enumerate(scores)]
+    ),
+}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.outcomes.logs import (
+    LOGS,
     choice_row,
     inspect_log,
     instance,
@@ -23,8 +24,19 @@ from tests.outcomes.logs import (
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
+from hardpan.outcomes.reading import HARNESSES
 
 SAMPLES = [sample(1, "C"), sample(2, "I", answer="B"), sample(3, "P"), sample(4, "N", answer="")]
+
+
+@pytest.mark.parametrize("harness", [harness.name for harness in HARNESSES])
+def test_every_harness_gives_the_scores_that_its_logs_have(tmp_path: Path, harness: str) -> None:
+    scores = {"a": [1, 0, 1], "b": [0, 0, 1]}
+    for model, values in scores.items():
+        LOGS[harness](tmp_path, model, values)
+    outcomes = Outcomes.open(tmp_path)
+    assert {model: outcomes.scores[row].tolist() for row, model in enumerate(outcomes.models)} == scores
+    assert harness in outcomes.notes[0]
 
 
 @pytest.mark.parametrize("form", ["json", "deflate", "zstandard"])

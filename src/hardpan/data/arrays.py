@@ -39,12 +39,12 @@ SPLIT_WORDS = {
 }
 
 
-def matches(path: Path) -> bool:
+def is_array_file(path: Path) -> bool:
     """A file whose name ends in .npz or .npy."""
     return path.suffix.lower() in (".npz", ".npy")
 
 
-def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
+def read_array_file(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     """Read an npz file by its keys, or an npy file of examples without labels."""
     where = f"{path}: "
     if path.suffix.lower() == ".npy":

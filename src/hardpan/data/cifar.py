@@ -74,7 +74,7 @@ _PICKLED = {"data_batch_1": "cifar-10", "batches.meta": "cifar-10"}
 _FOLDERS = ("cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python")
 
 
-def matches(path: Path) -> bool:
+def is_cifar(path: Path) -> bool:
     """An archive, a folder with CIFAR's file names, or one of the files."""
     if not path.is_dir():
         known = {name for layout in LAYOUTS for name in layout.files}
@@ -84,7 +84,7 @@ def matches(path: Path) -> bool:
     return any(set(layout.files) & names for layout in LAYOUTS) or _pickled(folder.name, names) is not None
 
 
-def read(path: Path) -> Dataset:
+def read_cifar(path: Path) -> Dataset:
     """Read CIFAR-10 or CIFAR-100 into images (N, 32, 32, 3) of uint8, or refuse it in one sentence.
 
     CIFAR-100's labels are the 100 fine classes; the 20 coarse ones are the metadata column ``coarse``. Sizes are

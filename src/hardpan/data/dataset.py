@@ -139,7 +139,7 @@ class Dataset:
 
         A name wins over a file of the same name in the working folder; write ``./digits`` for the file. After
         either, ``@hard.json`` selects the examples of a subset and ``@corrections.csv`` corrects labels
-        (:mod:`hardpan.data.corrections`). How columns become features:
+        (:func:`hardpan.data.opening.apply_corrections`). How columns become features:
         :mod:`hardpan.data.tabular`.
 
         Args:
@@ -250,7 +250,7 @@ class Dataset:
             class_names: by default the attribute ``classes`` of the dataset.
             name: what to call the dataset.
         """
-        from hardpan.data.adapters import from_torch
+        from hardpan.data.opening import from_torch
 
         return from_torch(dataset, test, class_names=class_names, name=name)
 

@@ -50,12 +50,12 @@ class _File:
     type: str
 
 
-def matches(path: Path) -> bool:
+def is_idx(path: Path) -> bool:
     """An IDX name such as train-images-idx3-ubyte.gz, or a folder with one in it."""
     return bool(_by_content(folder_entries(path))) if path.is_dir() else _NAME.fullmatch(path.name) is not None
 
 
-def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
+def read_idx(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     """Read a folder of four IDX files, or one file of images.
 
     Every header is compared with the file's name, the bytes that are there and the memory that is free, before
@@ -79,7 +79,7 @@ def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     )
 
 
-def read_files(folder: Path, names: Sequence[str], class_names: Sequence[str] | None = None) -> Dataset:
+def read_idx_files(folder: Path, names: Sequence[str], class_names: Sequence[str] | None = None) -> Dataset:
     """Read four files of a folder by their names, whatever else is there."""
     return _read_four(folder, _by_content([folder / name for name in names]), class_names)
 

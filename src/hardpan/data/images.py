@@ -51,12 +51,12 @@ class _Picture:
     class_name: str
 
 
-def matches(path: Path) -> bool:
+def is_image_folder(path: Path) -> bool:
     """Any folder that no other reader claims."""
     return path.is_dir()
 
 
-def read(path: Path, *, resize: int | None = None) -> Dataset:
+def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     """Read a folder of images.
 
     All headers are read first: images too large to be true are refused before a pixel is decoded. Files are read
@@ -65,7 +65,7 @@ def read(path: Path, *, resize: int | None = None) -> Dataset:
     """
     ignored: list[str] = []
     pictures, class_names, official = _pictures(path, ignored)
-    x, notes = decode([picture.path for picture in pictures], str(path), resize)
+    x, notes = decoded_images([picture.path for picture in pictures], str(path), resize)
     if ignored:
         notes += (DataWarning(f"files beside the class folders were ignored: {few(ignored)}", "ignored_files"),)
     number = {name: index for index, name in enumerate(class_names)}
@@ -85,7 +85,7 @@ def read(path: Path, *, resize: int | None = None) -> Dataset:
     )
 
 
-def decode(
+def decoded_images(
     pictures: Sequence[str | bytes], where: str, resize: int | None = None
 ) -> tuple[NDArray[np.uint8], tuple[DataWarning, ...]]:
     """Pictures as one array of uint8, (N, H, W) or (N, H, W, 3).

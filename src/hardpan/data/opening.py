@@ -1,17 +1,17 @@
-"""Datasets by name, from files and folders, and from objects in memory.
+"""Datasets by name, from files and folders, and from objects in memory; subsets and corrections of them.
 
-To add a file format, write a module with ``matches(path) -> bool`` (cheap: a name, a few bytes) and
-``read(path, **options) -> Dataset``, add its line to ``FORMATS`` (the first that matches reads) and a sample to
-tests/data/samples.py. To add a published dataset, add its files with their sums to ``sources.SOURCES``.
+To add a file format, write a module that says whether a path has it (cheap: a name, a few bytes) and reads it, add
+its line to ``FORMATS`` (the first that recognises a path reads it) and a sample to tests/data/samples.py. To add a
+published dataset, add its files with their sums to ``downloads.SOURCES``. PyTorch, Hugging Face and scikit-learn
+are not imported here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,50 +20,53 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan.data.adapters import from_bunch, from_huggingface, from_torch, is_huggingface, is_torch
+from hardpan.data import arrays, cifar, idx, images, tabular
 from hardpan.data.arrays import (
     SPLIT_WORDS,
     array_meaning,
+    as_array,
+    channels_last,
     checked_class_names,
     from_arrays,
     from_mapping,
     number_labels,
 )
-from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
-from hardpan.data.tabular import DataOptions, from_tables
+from hardpan.data.downloads import SOURCES, read_published
+from hardpan.data.tabular import LABEL_NAMES, DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError
-from hardpan.safe_files import few, read_json, read_text
-from hardpan.tables import is_frame, read_table
+from hardpan.safe_files import check_memory, existing_file, few, read_json, read_text, reason
+from hardpan.tables import is_frame, plain_name, read_columns, read_table, stored_cell
 
 BUNDLED = ("digits",)
 SEPARATOR = "@"
+EXCLUDE = "exclude"  # examples with this tag are left out
+_CHECK_EVERY = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A reader: its module, and the options of :meth:`Dataset.open` that it takes."""
+    """A file format: whether a path has it, its reader, and the options of :meth:`Dataset.open` that this takes."""
 
-    module: str
+    recognises: Callable[[Path], bool]
+    read: Callable[..., Dataset]
     options: tuple[str, ...] = ()
 
 
 COLUMN_OPTIONS = ("label", "id", "text", "group", "columns", "features", "drop")
 FORMATS = {
-    "npz": Format("hardpan.data.arrays", ("class_names",)),
-    "IDX": Format("hardpan.data.idx", ("class_names",)),
-    "CIFAR": Format("hardpan.data.cifar"),
+    "npz": Format(arrays.is_array_file, arrays.read_array_file, ("class_names",)),
+    "IDX": Format(idx.is_idx, idx.read_idx, ("class_names",)),
+    "CIFAR": Format(cifar.is_cifar, cifar.read_cifar),
     "table (CSV, TSV, JSON, JSONL, Parquet, Arrow)": Format(
-        "hardpan.data.tabular", (*COLUMN_OPTIONS, "class_names", "resize")
+        tabular.is_dataset_table, tabular.read_dataset_table, (*COLUMN_OPTIONS, "class_names", "resize")
     ),
-    "image folder": Format("hardpan.data.images", ("resize",)),
+    "image folder": Format(images.is_image_folder, images.read_image_folder, ("resize",)),
 }
 
 
 def names() -> tuple[str, ...]:
     """Datasets that :meth:`Dataset.open` knows by name: bundled, then downloaded."""
-    from hardpan.data.sources import SOURCES
-
     return (*BUNDLED, *SOURCES)
 
 
@@ -124,11 +127,10 @@ def _open_path(
     data, manifest = parse_source(source)
     if manifest and not _exists(Path(source)):
         whole = _open_path(data, options, mirror, cache)
-        if Path(manifest).suffix.lower() == ".csv":
-            corrected = apply_corrections(whole, manifest)
-            return dataclasses.replace(corrected, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
-        subset = whole.select(subset_rows(manifest, whole.ids))
-        return dataclasses.replace(subset, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
+        is_corrections = Path(manifest).suffix.lower() == ".csv"
+        rows = None if is_corrections else subset_rows(manifest, whole.ids)
+        changed = apply_corrections(whole, manifest) if is_corrections else whole.select(rows)
+        return dataclasses.replace(changed, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
     if source in names():
         _refuse(options, f"{source}, which is no table", ("class_names",))
         dataset = _named(source, mirror, cache)
@@ -139,9 +141,8 @@ def _open_path(
     if not (path.is_dir() or path.is_file()):
         raise InputError(f"{path}: is neither a file nor a folder, but a pipe or a device; give a file or folder")
     for kind, reader in FORMATS.items():
-        module = importlib.import_module(reader.module)
-        if module.matches(path):
-            return _read(path, kind, reader, module, options)
+        if reader.recognises(path):
+            return _read_format(path, kind, reader, options)
     remedy = next((text for endings, text in _REMEDIES.items() if path.suffix.lower() in endings), "")
     raise InputError(f"{path}: unsupported format; supported: {', '.join(FORMATS)}{remedy}")
 
@@ -157,9 +158,9 @@ _REMEDIES = {
 }
 
 
-def _read(path: Path, kind: str, reader: Format, module: Any, options: DataOptions) -> Dataset:
+def _read_format(path: Path, kind: str, reader: Format, options: DataOptions) -> Dataset:
     _refuse(options, f"{path}, which is read as {kind}", (*reader.options, "class_names"))
-    dataset = _completed(module.read(path, **{name: getattr(options, name) for name in reader.options}))
+    dataset = _with_rows(reader.read(path, **{name: getattr(options, name) for name in reader.options}))
     if options.class_names is not None and "class_names" not in reader.options:
         dataset = _renamed_classes(dataset, options.class_names)
     return dataset
@@ -254,12 +255,149 @@ def _tables(source: Any) -> dict[str, list[Any]]:
     return {}
 
 
+def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
+    """A scikit-learn Bunch; its images if it has them."""
+    x = bunch["images"] if "images" in bunch else bunch["data"]
+    target_names = bunch.get("target_names")
+    if class_names is None and target_names is not None:
+        listed = np.asarray(target_names).astype(np.str_)
+        class_names = listed.tolist() if listed.ndim == 1 and len(listed) > 1 else None
+    if is_frame(x):
+        return from_arrays(x, bunch["target"], class_names=class_names, name=name or "bunch")
+    columns = bunch.get("feature_names")
+    named = columns is not None and np.ndim(x) == 2 and len(columns) == np.shape(x)[1]
+    return from_arrays(
+        x,
+        bunch["target"],
+        class_names=class_names,
+        feature_names=columns if named else None,
+        name=name or "bunch",
+        source="scikit-learn",
+    )
+
+
+def is_torch(value: Any) -> bool:
+    """Whether an object is a PyTorch dataset or loader."""
+    return any(kind.__module__.startswith("torch.utils.data") for kind in type(value).__mro__)
+
+
+def is_huggingface(value: Any) -> bool:
+    """Whether an object is a Dataset or DatasetDict of Hugging Face."""
+    return any(kind.__module__.split(".")[0] == "datasets" for kind in type(value).__mro__)
+
+
+def from_torch(
+    dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
+) -> Dataset:
+    """See :meth:`Dataset.from_torch`."""
+    source = _unbatched(dataset)
+    x, y = _torch_arrays("dataset", source)
+    x_test, y_test = (None, None) if test is None else _torch_arrays("test", _unbatched(test))
+    classes = class_names if class_names is not None else _classes(source)
+    return from_arrays(
+        x,
+        y,
+        x_test=x_test,
+        y_test=y_test,
+        class_names=None if classes is None else [str(item) for item in classes],
+        name=name or type(source).__name__,
+        source="PyTorch",
+    )
+
+
+def _unbatched(dataset: Any) -> Any:
+    """The dataset of a loader; a Subset, which has a dataset too, stays."""
+    return dataset.dataset if hasattr(dataset, "batch_size") and hasattr(dataset, "dataset") else dataset
+
+
+def _classes(dataset: Any) -> Any:
+    """The names of the classes, also of what a Subset was taken from."""
+    while dataset is not None:
+        if getattr(dataset, "classes", None) is not None:
+            return dataset.classes
+        dataset = getattr(dataset, "dataset", None)
+    return None
+
+
+def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """All examples and labels of a map-style dataset, channels last."""
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise InputError(
+            f"must have a length and items by number, as map-style datasets do; got {type(dataset).__name__}",
+            argument=what,
+        )
+    tensors = getattr(dataset, "tensors", None)
+    if isinstance(tensors, tuple) and 1 <= len(tensors) <= 2:
+        arrays = [as_array(what, item) for item in tensors]
+        return channels_last(what, arrays[0])[0], arrays[1] if len(arrays) > 1 else None
+    xs: list[NDArray[Any]] = []
+    ys: list[Any] = []
+    for row in range(len(dataset)):
+        try:
+            item = dataset[row]
+        except Exception as error:  # whatever a user's dataset raises
+            raise InputError(
+                f"{what}: item {row} cannot be read ({type(error).__name__}: {reason(error)})"
+            ) from error
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            size = f" of {len(item)}" if hasattr(item, "__len__") else ""
+            raise InputError(f"{what}: every item must be (x, label); item {row} is a {type(item).__name__}{size}")
+        label = as_array(f"{what}: label of item {row}", item[1])
+        if label.size != 1:
+            raise InputError(f"{what}: label of item {row} must be one class; got shape {label.shape}")
+        xs.append(as_array(f"{what}: x of item {row}", item[0]))
+        ys.append(label.item())
+        if xs[-1].shape != xs[0].shape:
+            raise InputError(
+                f"{what}: examples must have one shape; item 0 has {xs[0].shape} and item {row} {xs[-1].shape}: "
+                "add a transform that resizes them"
+            )
+        if row % _CHECK_EVERY == 0:
+            check_memory(what, xs[0].nbytes * len(dataset))
+    if not xs:
+        raise InputError("must not be empty", argument=what)
+    return channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
+
+
+def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
+    """See :meth:`Dataset.from_huggingface`."""
+    parts = dict(dataset) if isinstance(dataset, Mapping) else {"": dataset}
+    if not parts:
+        raise InputError("must have at least one split", argument="dataset")
+    for split, content in parts.items():
+        if not all(hasattr(content, name) for name in ("with_format", "features", "__len__")):
+            raise InputError(
+                f"must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(content).__name__}",
+                argument="dataset",
+            )
+        if split and split not in SPLIT_WORDS:
+            raise InputError(
+                f": split {split!r} must be train, validation or test; it has {few(parts)}: "
+                "give those you want, such as {'train': ..., 'test': ...}",
+                argument="dataset",
+            )
+    first = next(iter(parts.values()))
+    if options.class_names is None:
+        named = {column: item.names for column, item in first.features.items() if hasattr(item, "names")}
+        label = options.given_columns().get("label")
+        if (
+            label is None
+            and len(named) == 1
+            and not any(plain_name(name) in LABEL_NAMES for name in first.features)
+        ):
+            label = next(iter(named))  # the only column of classes
+            options = dataclasses.replace(options, label=label)
+        listed = next((named[name] for name in (label, "label", "labels") if name in named), None)
+        options = dataclasses.replace(options, class_names=listed)
+    tables = {SPLIT_WORDS.get(split, ""): [content.with_format("arrow")[:]] for split, content in parts.items()}
+    name = getattr(first.info, "dataset_name", None) or "huggingface"
+    return from_tables(scored_splits(tables), options, name=name, source="Hugging Face")
+
+
 def _named(name: str, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
     if name in BUNDLED:
         return _digits()
-    from hardpan.data import downloads
-
-    return _completed(downloads.read(name, mirror, cache))
+    return _with_rows(read_published(name, mirror, cache))
 
 
 def _column_names(argument: str, names: Any) -> tuple[str, ...]:
@@ -288,7 +426,7 @@ def _digits() -> Dataset:
     )
 
 
-def _completed(dataset: Dataset) -> Dataset:
+def _with_rows(dataset: Dataset) -> Dataset:
     """Row numbers and warnings where the reader gave none."""
     if "row" in dataset.metadata:
         return dataset
@@ -392,3 +530,55 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # a name too long for the file system, or with a null character in it
         return False
+
+
+def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
+    """Replace labels by those in the column ``corrected_label`` and leave out examples tagged "exclude".
+
+    ``hardpan browse`` writes such a file, and every command takes it: ``hardpan audit digits@corrections.csv``.
+
+    Args:
+        dataset: labelled examples.
+        path: a CSV with the columns ``id`` and ``corrected_label`` (empty: the label stays), and optionally
+            ``tags`` (separated by semicolons).
+
+    Example:
+        >>> import pathlib
+        >>> import tempfile
+        >>> digits = Dataset.open("digits")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "corrections.csv"
+        ...     _ = path.write_text(f"id,corrected_label,tags\\n{digits.ids[0]},7,\\n{digits.ids[1]},,exclude\\n")
+        ...     corrected = apply_corrections(digits, path)
+        >>> len(digits), int(digits.labels[0]), len(corrected), int(corrected.labels[0])
+        (1797, 0, 1796, 7)
+    """
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name}: has no labels to correct; give a labelled dataset")
+    file = existing_file(path, "corrections")
+    columns = read_columns(file, text=True, empty=True)
+    if not {"id", "corrected_label"} <= set(columns):
+        raise InputError(
+            f": {file} needs the columns id and corrected_label; got {few(columns)}", argument="corrections"
+        )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    numbers = {name: number for number, name in enumerate(dataset.class_names)}
+    positions = {str(name): row for row, name in enumerate(dataset.ids)}
+    labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)
+    for row in rows:
+        name, label = stored_cell(row["id"]), stored_cell(row["corrected_label"])
+        if name not in positions:
+            raise InputError(
+                f": {file} names example {name!r}, which is not in {dataset.name}", argument="corrections"
+            )
+        if label and label not in numbers:
+            some = ", ".join(dataset.class_names[:20])
+            raise InputError(
+                f": {file} has the label {label!r}; classes of {dataset.name}: {some}", argument="corrections"
+            )
+        if label:
+            labels[positions[name]] = numbers[label]
+        if EXCLUDE in stored_cell(row.get("tags", "")).split(";"):
+            keep[positions[name]] = False
+    corrected = dataclasses.replace(dataset, labels=labels)
+    return corrected if keep.all() else corrected.select(np.flatnonzero(keep))

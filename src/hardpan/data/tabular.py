@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hardpan import arguments
 from hardpan.data.arrays import SPLIT_WORDS, checked_x, column_warnings, number_labels, split_column
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
-from hardpan.data.images import decode, looks_like_image
+from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, folder_entries, read_json, reason
 from hardpan.tables import (
@@ -79,14 +79,14 @@ class DataOptions:
         return given_roles(self.columns, label=self.label, id=self.id, text=self.text, group=self.group)
 
 
-def matches(path: Path) -> bool:
+def is_dataset_table(path: Path) -> bool:
     """A table file, a folder with one table per split, or a folder that Hugging Face datasets saved."""
     if not path.is_dir():
         return is_table_file(path)
     return bool(_saved_dataset(path)) or bool(_split_files(path))
 
 
-def read(path: Path, **options: Any) -> Dataset:
+def read_dataset_table(path: Path, **options: Any) -> Dataset:
     """Read a table file, or a folder of them; ``options`` are fields of :class:`DataOptions`."""
     settings = DataOptions(**options)
     given = settings.given_columns()
@@ -649,6 +649,6 @@ def _images(
     if column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
         raise InputError(f"{where}{pictures[0]} has no image bytes in row {row}; save the images inside the file")
-    x, notes = decode(column.to_pylist(), where.rstrip(": ") or "table", resize)
+    x, notes = decoded_images(column.to_pylist(), where.rstrip(": ") or "table", resize)
     rest = [name for name in (*meaning.features, *meaning.others) if name != pictures[0]]
     return _Features(x, (), rest, list(notes))

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from hardpan import files
 from hardpan.auditing import examples
 from hardpan.auditing.examples import Examples
-from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import apply_corrections
 from hardpan.errors import InputError
 from hardpan.web.explorer import PAGE_POLICY, SPRITE_COLUMNS, create_app
 from hardpan.web.explorer.marks import Marks
