@@ -91,7 +91,7 @@ def test_arrays_without_ids_are_joined_only_by_order(digits, probs, tmp_path: Pa
     options = ("digits", "--predictions", tmp_path / "model.npy", *LEAN)
     code, shown, errors = run(capsys, *options)
     assert (code, shown) == (2, "")
-    assert "--by-order" in errors
+    assert "by_order" in errors
     lean = ("--by-order", "--calibrations", "temperature", "--json")
     code, shown, _ = run(capsys, *options, *lean)
     assert code == 0

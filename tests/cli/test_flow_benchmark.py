@@ -61,7 +61,7 @@ def test_rows_without_ids_are_judged_by_order_only_where_that_is_said(flow, tmp_
     for given in (["test.npy", "--by-order"], ["all.npy", "--by-order"], ["turned.npz"]):
         best = files.from_json(json.loads(run("flow", "judge", folder, tmp_path / given[0], *given[1:], "--json")))
         assert best.excess.value == pytest.approx(0, abs=1e-6)
-    refused = [(["test.npy"], "--by-order"), (["more.npy", "--by-order"], "399 rows")]
+    refused = [(["test.npy"], "by_order"), (["more.npy", "--by-order"], "399 rows")]
     for given, words in refused:
         with pytest.raises(SystemExit) as ended:
             main(["flow", "judge", str(folder), str(tmp_path / given[0]), *given[1:]])

@@ -246,8 +246,8 @@ def mistakes(folder):
         ("headerless-ids.csv", "header"),
         ("comment.csv", "comment"),
         ("extra.csv", "age"),
-        ("text.csv", "--class-names"),
-        ("text.npz", "--class-names"),
+        ("text.csv", "class_names"),
+        ("text.npz", "class_names"),
         ("dataset.npz", "x (60, 8)"),
         ("images.npz", "x_train"),
         ("shapes.npz", "a (60, 3)"),
@@ -332,7 +332,7 @@ def test_the_audit_and_align_agree_on_permuted_columns():
             Predictions.open(given).align(data, by_order=True)
             continue
         assert np.allclose(model.probs[:, list(model.permutation)], probs)
-        with pytest.raises(InputError, match="--no-class-check"):
+        with pytest.raises(InputError, match="check=False"):
             Predictions.open(given).align(data, by_order=True)
 
 

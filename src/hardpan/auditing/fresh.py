@@ -18,7 +18,7 @@ from hardpan.estimates import Estimate
 
 _NO_MODEL = (
     "new_test: {} needs models that can be run on it; let the audit train its ensemble (no --predictions), or "
-    "evaluate your models on both sets and pass --testbed counts.csv"
+    "evaluate your models on both sets and pass --set testbed=counts.csv"
 )
 
 

@@ -357,9 +357,9 @@ class _Table:
         context = [_parameter("context", None, typer.Context)]
         if any(item.annotation is typer.Context for item in self.own):
             context = []
-        if not any(item.name not in _OUTPUT for item in self.fields()):
-            return [*self.own, *context, *options]
         names = sorted(item.name for item in self.by_name.values() if not item.is_option)
+        if not names and all(make in (dict, Output) for make, _ in self.groups.values()):
+            return [*self.own, *context, *options]
         listed = f"Another setting: {', '.join(names)}" if names else "A setting by its name"
         set_option = typer.Option(
             "--set", metavar="NAME=VALUE", help=f"{listed}; can be repeated.", autocompletion=self._complete

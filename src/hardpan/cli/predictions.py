@@ -8,19 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from hardpan.cli.common import progress_on_stderr
-from hardpan.cli.options import Flags, printing
-from hardpan.predictions import Predictions
+from hardpan.cli.options import Flags, printing, removed
 from hardpan.predictions.exporting import export as export_file
 from hardpan.predictions.importing import import_file
 from hardpan.predictions.importing import merge as merge_stores
 from hardpan.predictions.verification import check as check_store
 from hardpan.report.base import Report
+from hardpan.report.files import check_local
 
 app = typer.Typer(help="Stores of predictions: import, check, merge, export.", no_args_is_help=True)
 
 Source = Annotated[
     str, typer.Argument(metavar="PREDICTIONS", help="A store or a file; STORE@hard.json for a subset.")
 ]
+_IMPORT_OPTIONS = ("labels", "ids", "outputs", "model", "seeds", "held_out")
 NewStore = Annotated[
     str, typer.Option("--out", metavar="STORE", help="Store to create or to add to: a folder or an fsspec address.")
 ]
@@ -31,7 +32,7 @@ NewStore = Annotated[
 def import_(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions: npy, npz, Parquet or CSV.")],
     out: NewStore,
-    options: Annotated[dict[str, Any], Flags(of=import_file)],
+    options: Annotated[dict[str, Any], Flags(of=import_file, only=_IMPORT_OPTIONS)],
 ) -> Report:
     """Import predictions from a file into a store.
 
@@ -63,7 +64,7 @@ def merge(
         list[str], typer.Argument(metavar="PREDICTIONS...", help="Stores or files; STORE@hard.json for a subset.")
     ],
     out: NewStore,
-    options: Annotated[dict[str, Any], Flags(of=merge_stores)],
+    options: Annotated[dict[str, Any], Flags(of=merge_stores, only=("renumber", "common"))],
 ) -> Report:
     """Merge stores of different seeds and epochs, of different examples, or both; each id must appear once.
 
@@ -79,20 +80,15 @@ def export(
     predictions: Source,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="New file: .npz, .npy, .parquet or .csv.")],
     options: Annotated[dict[str, Any], Flags(of=export_file)],
-    subset: Annotated[
-        Path | None,
-        typer.Option(
-            "--subset", metavar="FILE", help="Use only the examples of this subset (confusion subset --out FILE)."
-        ),
-    ] = None,
 ) -> Report:
     """Write predictions to one file: all seeds, and the epochs that all of them have.
 
     Example: [bold]hardpan predictions export run predictions.parquet[/bold]
     """
-    from hardpan.report.files import check_local
-
     check_local(path, "FILE")
-    opened = Predictions.open(predictions)
     with progress_on_stderr() as progress:
-        return export_file(opened if subset is None else opened.select(subset), path, **options, progress=progress)
+        return export_file(predictions, path, **options, progress=progress)
+
+
+for name in ("info", "verify"):
+    removed(app, name, "hardpan predictions check PREDICTIONS")

@@ -295,7 +295,7 @@ class Cells:
                 position = f"{where}, line {line}" if line else where
                 raise InputError(
                     f"{position}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
-                    "max_score (--max-score) to divide by the highest possible score"
+                    "max_score (--set max_score=...) to divide by the highest possible score"
                 )
         self._model_of.append(model)
         self._item_of.append(item)

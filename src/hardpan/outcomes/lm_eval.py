@@ -108,7 +108,7 @@ class _NoMetricError(InputError):
         self.metrics = few(metrics) or "missing"
         super().__init__(
             f"{where}: no metric has a value between 0 and {highest:g}; the metrics are {self.metrics}; pass "
-            "max_score (--max-score) to divide by the highest possible score"
+            "max_score (--set max_score=...) to divide by the highest possible score"
         )
 
 

@@ -196,7 +196,7 @@ def _read_wide(
     rows = options.rows or ("models" if model is not None else "items" if item is not None else None)
     if rows is None:
         rows = _row_kind(list(body), labels, count)
-        cells.notes.append(f"Rows are read as {rows} (pass rows=, --rows, to change this).")
+        cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
     if rows == "models":
         models = labels or [f"model-{row}" for row in range(count)]
         items = list(body)
@@ -251,7 +251,7 @@ def _check_highest(body: Mapping[str, Any], highest: float, where: str) -> None:
         if max(score_of(value) or 0.0 for value in values) > highest:
             raise InputError(
                 f": column {name!r} of {where} has values above {highest:g}; pass group={name!r} (--group {name}) "
-                "if it is not a model, or max_score (--max-score) to divide by the highest one",
+                "if it is not a model, or max_score (--set max_score=...) to divide by the highest one",
                 argument="group",
             )
 

@@ -45,7 +45,7 @@ def check_rows(
     if made_of == "logits":
         raise InputError(_refused_logits(what, bad, name))
     first = np.asarray(rows[bad[0]], dtype=np.float64)
-    advice = "leave them out, or pass outputs='logits' (--outputs logits) if they are logits"
+    advice = "leave them out, or pass outputs='logits' (--set outputs=logits) if they are logits"
     if np.isnan(first).any():
         reason, advice = "contains NaN", "leave them out"
     elif first.min() < 0:
@@ -53,7 +53,10 @@ def check_rows(
     else:
         reason = f"sums to {first.sum():.6g}"
         if abs(first.sum() - 1) <= ROUNDED:
-            reason, advice = f"{reason}: rounded?", "pass normalize=True (--normalize) to divide rows by their sums"
+            reason, advice = (
+                f"{reason}: rounded?",
+                "pass normalize=True (--set normalize=true) to divide rows by their sums",
+            )
     raise InputError(
         f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): "
         f"{_listed(bad, name)}; {remedy or advice}"
@@ -143,14 +146,14 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
     if total is not None:
         raise InputError(
             f"{what}: rows are not negative and all sum to about {total:.6g}; import them with normalize=True "
-            "(hardpan predictions import --normalize), or outputs='logits' (--outputs logits) if they are logits"
+            "(--set normalize=true), or outputs='logits' (--set outputs=logits) if they are logits"
         )
     if usable.min() < 0 or usable.max() > 1:
         return "logits"
     raise InputError(
         f"{what}: rows are within 0..1 but do not sum to 1: probabilities of independent classes, or logits? "
-        "import them with outputs='logits' (hardpan predictions import --outputs logits), or normalize=True "
-        "(--normalize)"
+        "import them with outputs='logits' (--set outputs=logits), or normalize=True "
+        "(--set normalize=true)"
     )
 
 
@@ -216,7 +219,7 @@ def by_name(what: str, labels: NDArray[Any], class_names: Sequence[str]) -> NDAr
     if class_names:
         raise InputError(f"{what}: {unknown[0]!r} is not one of the class names {few(class_names)}")
     raise ClassNamesNeeded(
-        f"{what}: are text ({few(unknown)}); give class_names (--class-names) in the order of the columns"
+        f"{what}: are text ({few(unknown)}); give class_names (--set class_names=...) in the order of the columns"
     )
 
 

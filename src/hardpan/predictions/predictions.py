@@ -565,7 +565,7 @@ class Predictions(ABC):
                     [model], guesses[None, :, None], labels[rows], np.arange(self.n_classes), where="predicted"
                 )
             except InputError as error:
-                raise InputError(f"{self.where}: {error} (check=False, --no-class-check)") from error
+                raise InputError(f"{self.where}: {error} (check=False, --set class_check=false)") from error
             if not self.named:
                 return
 
@@ -625,8 +625,8 @@ class Predictions(ABC):
         absent, unknown = len(ids) - int(known.sum()), len(self) - int(known.sum())
         if not self.has_ids and unknown:
             raise InputError(
-                f"{self.where}: has no ids; pass by_order=True (--by-order) if its {len(self):,} rows are in the "
-                f"order of {name}, or of its test examples"
+                f"{self.where}: has no ids; pass by_order=True (--set by_order=true) if its {len(self):,} rows "
+                f"are in the order of {name}, or of its test examples"
             )
         if absent and unknown:
             example = self.ids[np.isin(self.ids, ids, invert=True)][0]
@@ -648,11 +648,11 @@ class Predictions(ABC):
             theirs = np.asarray(test)
         else:
             expected = f"{len(ids):,}" if test is None else f"{len(ids):,} (all examples) or {len(test):,} (test)"
-            raise InputError(f"{self.where}: has {n:,} rows; by_order (--by-order) needs {expected}")
+            raise InputError(f"{self.where}: has {n:,} rows; by_order (--set by_order=true) needs {expected}")
         if not np.array_equal(self.ids, ids[theirs]) and np.isin(self.ids, ids).all():
             raise InputError(
-                f"{self.where}: has the dataset's ids, in another order; leave out by_order (--by-order): rows "
-                "with ids are joined by id"
+                f"{self.where}: has the dataset's ids, in another order; leave out by_order (--set by_order=true): "
+                "rows with ids are joined by id"
             )
         return np.arange(n), theirs
 

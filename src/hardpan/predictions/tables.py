@@ -124,7 +124,8 @@ def _hard(
     if not names and not np.char.isdecimal(answers.astype(np.str_)).all():
         if examples.label_names is None:
             raise ClassNamesNeeded(
-                f"{table.where}: predictions are class names; give class_names (--class-names) or a label column"
+                f"{table.where}: predictions are class names; give class_names (--set class_names=...) or a label "
+                "column"
             )
         names = tuple(np.unique(np.concatenate([answers, examples.label_names])).tolist())
         labels = by_name(table.where, examples.label_names[examples.first], names)

@@ -37,7 +37,7 @@ _TEXTS = {
     ),
     "fresh": (
         "Not measured: whether the score holds on fresh data",
-        "Needs the scores of some models on this test set and on a fresh one: --testbed scores.csv.",
+        "Needs the scores of some models on this test set and on a fresh one: --set testbed=scores.csv.",
     ),
 }
 
