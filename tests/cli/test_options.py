@@ -170,19 +170,14 @@ def test_a_removed_command_takes_anything_and_says_what_replaces_it():
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        (["flow", "fit", "digits", "--rate", "-1", "--out", "x"], "--rate"),
-        (["train", "digits", "--record", "0", "--out", "x"], "--record"),
-        (["replicate", "init", "x", "--original", "digits", "--lease", "0"], "--lease"),
-        (["predictions", "import", "p.npz", "--out", "x", "--block", "0"], "--block"),
-        (["ledger", "init", "x", "--labels", "labels.csv", "--key", "k", "--step", "2"], "--step"),
-        (["confusion", "bands", "p.npz", "--of", "none"], "--of"),
-        (["confusion", "ablate", "p.npz", "--seed-counts", "9"], "--seed-counts"),
+        (["audit", "digits", "--seed", "-1"], "--seed"),
+        (["audit", "digits", "--set", "seeds=0"], "--set seeds"),
+        (["predictions", "import", "p.npz", "--out", "x", "--set", "block=0"], "--set block"),
     ],
 )
 def test_commands_name_the_option_that_was_typed(words, option, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.savez("p.npz", probs=np.full((1, 2, 6, 2), 0.5), labels=np.arange(6) % 2)
-    (tmp_path / "labels.csv").write_text("id,label\na,0\nb,1\n", encoding="utf-8")
     with pytest.raises(SystemExit) as stopped:
         cli.main(words)
     assert stopped.value.code == 2
