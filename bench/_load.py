@@ -53,10 +53,8 @@ def make_project(path: Path, *, workers: int, tasks: int, grid: int, database_ur
 class Server:
     """The command of the project, in a process of its own."""
 
-    def __init__(self, folder: Path, *, port: int = 0, workers: int = 100, database_url: str = "") -> None:
+    def __init__(self, folder: Path, *, port: int = 0, workers: int = 100) -> None:
         given = [str(folder), "--port", str(port), "--workers-expected", str(workers)]
-        if database_url:
-            given += ["--database-url", database_url]
         self.process = subprocess.Popen([sys.executable, *COMMAND, *given], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.said = ""

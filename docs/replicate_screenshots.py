@@ -19,19 +19,19 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from hardpan import replicate
-from hardpan.replicate.database import experiment, votes
 from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes
 from hardpan.replicate.database.images import stored_images
+from hardpan.replicate.pool import find_subclasses
 from hardpan.web import serving
-from hardpan.web.annotation import create_app, links
+from hardpan.web.annotation import create_app, entry
 
 PICTURES = Path(__file__).resolve().parent / "images"
 STEPS = (
     ("demo", "--annotators", "12"),
-    ("subclasses", "--per-class", "12"),
     ("sample", "--strategy", "matched", "--per-class", "5"),
     ("duplicates", "-k", "2"),
-    ("threshold-sweep", "--per-class", "5", "--out", "threshold-sweep"),
+    ("sample", "--sweep", "--per-class", "5", "--out", "threshold-sweep"),
 )
 LARGEST = 80_000
 DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 320, "height": 640}
@@ -47,14 +47,15 @@ def prepare(folder: Path) -> Any:
             cwd=folder.parent,
         )
     project = replicate.Project.open(folder)
+    find_subclasses(project, per_class=12)
     originals = [row.id for row in stored_images(project, "original")][:20]
     new = [row.id for row in stored_images(project, "candidate")][:20]
-    experiment.start_experiment(project, originals, new)
+    votes.start_experiment(project, originals, new)
     invited = project.invite(role="participant", uses=3)
     for number in range(3):
         person = stored_people.enter(project, invited.link, external_id=f"participant-{number}").id
-        while asked := experiment.next_question(project, person):
-            experiment.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
+        while asked := votes.next_question(project, person):
+            votes.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
     return project
 
 
@@ -70,7 +71,7 @@ class Camera:
         if role == "owner":
             page.goto(f"{self.base}/owner/enter#{self.token}")
         else:
-            page.goto(self.base + links.path_of(self.project.invite(role=role)))
+            page.goto(self.base + entry.path_of(self.project.invite(role=role)))
         return page
 
     def take(self, page: Any, name: str) -> None:

@@ -138,7 +138,7 @@ def finish(project: replicate.Project) -> tuple[int, bool]:
         for item in decisions.duplicate_queue(project, most=10**6):
             verdict = "remove" if item.ssim >= 0.9 else "keep"
             decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
-        resolved = project.resolve_duplicates()
+        resolved = project.find_duplicates()
         removed += len(resolved.removed)
         if resolved.stable:
             break

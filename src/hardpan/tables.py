@@ -88,6 +88,9 @@ ROLES = {
     "winner": Role("preferred preference"),
     "cost": Role("price cost_usd"),
     "duration": Role("seconds latency runtime elapsed"),
+    "frequency": Role("selection_frequency"),
+    "votes": Role(weak="n"),
+    "subclass": Role("sub_class keyword"),
 }
 SHORTCUTS = ("label", "id", "text", "group")  # roles with an argument and an option of their own
 

@@ -20,7 +20,8 @@ def commands() -> set[str]:
     found = set()
     for name in cli.COMMANDS:
         command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
-        found |= {f"{name} {inner}" for inner in getattr(command, "commands", {})} or {name}
+        inner = getattr(command, "commands", {}).items()
+        found |= {f"{name} {leaf}" for leaf, item in inner if not item.hidden} or {name}
     return found
 
 

@@ -79,27 +79,28 @@ def test_from_files_to_a_verified_set(run, files, database_url):
         assert state(run, place) == before, name
         return first
 
-    begin = ("--original", files / "shapes.npz", "--classes", files / "classes.csv", "--grid", 12)
-    sizes = ("--workers", 4, "--originals", 6)
+    begin = ("--original", files / "shapes.npz", "--classes", files / "classes.csv", "--set", "grid=12")
+    sizes = ("--set", "workers_per_image=4", "--set", "originals_per_class=6")
     twice("init", *begin, *sizes, "--database-url", database_url)
-    assert "72 of 75 images added" in twice("add", files / "candidates" / "list.csv")
-    window = ("--first-date", "2012-01-01", "--last-date", "2013-12-31")
-    quotas = json.loads(twice("subclasses", "--per-class", 6, "--source", files / "source", *window, "--json"))
+    window = ("--set", "first_date=2012-01-01", "--set", "last_date=2013-12-31")
+    keywords = ("--per-class", 6, "--keywords", files / "source", *window)
+    added = json.loads(twice("add", files / "candidates" / "list.csv", *keywords, "--json"))
+    assert (added["read"], added["added"], len(added["broken"])) == (75, 72, 2)
+    quotas = added["subclasses"]
     assert {(item["keyword"], item["originals"], item["quota"]) for item in quotas["keywords"]} == {
         ("plain", 13, 4),
         ("striped", 7, 2),
     }
     assert quotas["outside"] == 1
     twice("tasks")
-    twice("votes", "--import", votes_of_everybody(place, files), "--platform", "elsewhere")
-    twice("frequencies", "--out", files / "frequencies.csv")
+    twice("status", "--import-votes", votes_of_everybody(place, files), "--set", "platform=elsewhere")
+    twice("status", "--frequencies", files / "frequencies.csv")
     assert {row["frequency"] for row in read(files / "frequencies.csv") if row["role"] == "candidate"} == {"1.0"}
-    twice("sample", "--per-class", 6, "--min-votes", 4)
-    twice("duplicates", "-k", 1)
+    twice("sample", "--per-class", 6, "--set", "min_votes=4")
+    twice("duplicates", "-k", 1, "--export", files / "queue.csv")
     run("assemble", place, code=2)  # nobody has looked at the pairs yet
-    twice("review", "--export", files / "queue.csv")
     write(files / "decided.csv", [row | {"verdict": "keep"} for row in read(files / "queue.csv")])
-    twice("review", "--decisions", files / "decided.csv")
+    twice("duplicates", "--decisions", files / "decided.csv")
     twice("assemble", "--author", "The Institute", "--license", "CC0-1.0")
     assert twice("verify").splitlines()[0] == "Verified."
     made = Dataset.open(place / "set" / "data.npz")

@@ -5,7 +5,7 @@ from tests.e2e.accessibility import violations
 from tests.web import small
 from tests.web.served import Served, Window
 
-from hardpan.replicate.database import decisions, experiment
+from hardpan.replicate.database import decisions, votes
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -195,7 +195,7 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
         )
         page.keyboard.press("3") if number % 2 else page.locator("#answers button").nth(2).click()
     page.wait_for_selector("#thanks:not([hidden])")
-    answers = experiment.human_responses(served.project)
+    answers = votes.human_responses(served.project)
     assert len(answers) == total
     assert {row["response"] for row in answers} == {small.SCRIPT}
     assert seen.complaints == []

@@ -10,13 +10,12 @@ import pytest
 from hardpan.cli import main
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.pages.replicate import limits
 from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import set_columns, stored_images
-from hardpan.replicate.documents import _plain
-from hardpan.replicate.steps import record_step
+from hardpan.replicate.documents import _plain, sample_limits
+from hardpan.replicate.pool import find_subclasses
 
 
 def test_idx_files_are_those_of_mnist(tmp_path):
@@ -76,10 +75,10 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     set_columns(project, words, "keywords")
     some = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "candidate")]
     set_columns(project, some, "keywords")
-    project.find_subclasses(per_class=2)
+    find_subclasses(project, per_class=2)
     simulate.annotate_demo(project, 2)
     project.sample(strategy="top", per_class=2, min_votes=0)
-    project.find_subclasses(per_class=1)
+    find_subclasses(project, per_class=1)
     project.find_duplicates(k=3)
     with pytest.raises(InputError, match="hardpan replicate sample"):
         project.assemble(formats=("npz",), unreviewed_ok=True)
@@ -91,7 +90,7 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     assert len(steps) == 3
     assert project.verify().ok
     with pytest.raises(InputError, match="frozen"):
-        project.find_subclasses(per_class=2)
+        find_subclasses(project, per_class=2)
     assert project.verify().ok
 
 
@@ -100,7 +99,7 @@ def test_steps_that_end_at_once_make_one_chain(make_project):
     before = len(project.steps())
 
     def note(number):
-        record_step(project, f"note-{number % 5}", parameters={"number": number})
+        project.record_step(f"note-{number % 5}", parameters={"number": number})
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(note, range(40)))
@@ -137,5 +136,5 @@ def test_too_few_votes_without_flagged_workers_name_the_remedy(make_project):
         project.sample(per_class=2, min_votes=2, without_flagged=True)
     drawn = project.sample(strategy="top", per_class=2, min_votes=2, without_flagged=True)
     assert drawn.without_flagged
-    assert any("--top-up" in line for line in limits(drawn))
-    assert not any("--top-up" in line for line in limits(project.sample(strategy="top", min_votes=3)))
+    assert any("--top-up" in line for line in sample_limits(drawn))
+    assert not any("--top-up" in line for line in sample_limits(project.sample(strategy="top", min_votes=3)))

@@ -96,16 +96,16 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     table = tmp_path / "predictions.csv"
     hard = write_predictions(project, table)
     root = project.root
-    answer = call(root, "--predictions", table, "--count", 60, "--seed", 4, "--json")
+    answer = call(root, "--predictions", table, "--fraction", 0.2, "--seed", 4, "--json")
     assert answer.code == 0, answer.words
     begun = json.loads(answer.out)
     assert set(hard[0]) <= set(begun["original"])
     assert set(hard[1]) <= set(begun["new"])
-    assert len(begun["original"]) == len(begun["new"]) == 60
-    assert begun["original_edge"] == 4
+    assert (len(begun["original"]), len(begun["new"])) == (200, 60)
+    assert begun["new_edge"] == 4
     assert begun["models"] == [f"m{k}" for k in range(5)]
-    assert call(root, "--predictions", table, "--count", 60, "--seed", 4).code == 0  # nothing changes
-    refused = call(root, "--predictions", table, "--count", 59)
+    assert call(root, "--predictions", table, "--fraction", 0.2, "--seed", 4).code == 0  # nothing changes
+    refused = call(root, "--predictions", table, "--fraction", 0.1)
     assert refused.code == 2
     assert "cannot change" in refused.words
     assert "opened-accuracies" in [event["what"] for event in votes.events(project, most=10**6)]
@@ -117,16 +117,16 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert answer.code == 0, answer.words
     rows = {row["name"]: row for row in json.loads(answer.out)["humans"]["rows"]}
     for number, (original, new) in enumerate(PEOPLE, start=1):
-        for side, truth in (("original", original), ("new", new)):
+        for side, truth, questions in (("original", original, 200), ("new", new, 60)):
             found = rows[str(number)][side]
             # The order of the questions, and so the simulated answers, come from the system's randomness.
-            assert abs(found["value"] - truth) <= 5 * (truth * (1 - truth) / 60) ** 0.5 + 1e-9
+            assert abs(found["value"] - truth) <= 5 * (truth * (1 - truth) / questions) ** 0.5 + 1e-9
             assert found["low"] <= found["value"] <= found["high"]
-            assert found["n"] == 60
+            assert found["n"] == questions
     assert rows["2"]["gap"] > 0
     page = (tmp_path / "page" / "index.html").read_text()
     assert "People on the hardest images" in page
-    assert "has answered 7 of 120 questions" in page
+    assert "has answered 7 of 260 questions" in page
     shown = call(root, "--results")
     assert shown.words.startswith("The average gap")
     third = [person.id for person in project.workers() if person.role == "participant"][2]
@@ -150,8 +150,8 @@ def test_without_predictions_by_selection_frequency(call, project):
 
 
 def test_nothing_tells_the_origin(project):
-    begun = project.begin_experiment(count=40)
-    from hardpan.replicate.database.experiment import question_truths
+    begun = project.begin_experiment(per_class=4)
+    from hardpan.replicate.database.votes import question_truths
 
     truths = question_truths(project)
     assert len(truths) == 80 == len(begun.original) + len(begun.new)
@@ -159,7 +159,7 @@ def test_nothing_tells_the_origin(project):
     assert abs(np.mean(ranks) - np.mean(list(truths))) < 12  # four standard deviations of a random order
 
 
-def test_a_store_a_matrix_and_tables_say_the_same(project, tmp_path):
+def test_a_store_and_tables_say_the_same(project, tmp_path):
     original, new = images(project)
     names, ids = [item.name for item in project.classes], [*original, *new]
     truth = np.array([names.index(c) for c in [*original.values(), *new.values()]])
@@ -176,23 +176,14 @@ def test_a_store_a_matrix_and_tables_say_the_same(project, tmp_path):
     (tmp_path / "wide.csv").write_text("id," + ",".join(models) + "\n" + wide + "\n")
     long = "\n".join(f"{name},{models[k]},{said[k, row]}" for row, name in enumerate(ids) for k in range(3))
     (tmp_path / "long.csv").write_text("id,model,prediction\n" + long + "\n")
-    cut = len(original)
-    np.savez(
-        tmp_path / "matrix.npz",
-        models=models,
-        predictions_original=said[:, :cut],
-        labels_original=truth[:cut],
-        predictions_new=said[:, cut:],
-        labels_new=truth[cut:],
-    )
     want = {m: dict(zip(ids, (said[k] == truth).tolist(), strict=True)) for k, m in enumerate(models)}
-    for path in ("store", "wide.csv", "long.csv", "matrix.npz"):
-        assert right_by_model([tmp_path / path], original, new, names) == want
+    for path in ("store", "wide.csv", "long.csv"):
+        assert right_by_model([tmp_path / path], {**original, **new}, names) == want
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("id,m\n", "no rows"), ("id,m\nx,3\n", "no model has predictions"), ("id,m\nx,cat\n", "'cat' is not a class")],
+    [("id,m\n", "no rows"), ("id,m\nx,3\n", "no model has predictions"), ("id,m\nx,cat\n", "'cat'")],
 )
 def test_bad_predictions_are_refused(call, project, tmp_path, text, words):
     (tmp_path / "bad.csv").write_text(text)
@@ -204,9 +195,10 @@ def test_bad_predictions_are_refused(call, project, tmp_path, text, words):
 def test_hardest_images_choose_ties_by_seed():
     easy = dict.fromkeys("abcdefghij", 1.0)
     classes = dict.fromkeys(easy, "c")
-    drawn = {hardest_images(easy, classes, 0.3, seed=seed) for seed in range(20)}
+    drawn = {hardest_images(easy, classes, fraction=0.3, seed=seed) for seed in range(20)}
     assert all(len(item) == 3 for item in drawn)
     assert len(drawn) > 5
-    for bad in ({"count": 11}, {"count": 1, "per_class": 1}, {"fraction": 0.0}, {"count": 0}):
-        with pytest.raises(InputError):
+    for bad in ({"fraction": 0.0}, {"fraction": 1.1}, {"per_class": 0}):
+        with pytest.raises(InputError) as caught:
             hardest_images(easy, classes, **bad)
+        assert caught.value.argument in bad

@@ -5,11 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hardpan.errors import InputError
-from hardpan.replicate.database import decisions, experiment, leases, votes
+from hardpan.replicate.database import decisions, leases, votes
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database.images import stored_images, workers_needed
 from hardpan.replicate.database.people import NotAdmitted
 from hardpan.replicate.database.votes import counted_votes
+from hardpan.replicate.project_sample import sample_problems
+from hardpan.replicate.tasks import top_up
 
 pytestmark = pytest.mark.both_databases
 
@@ -50,9 +52,9 @@ def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
 def test_a_shared_link_of_every_role_is_used_up_by_those_who_answer_first(make_project):
     project = make_project()
     new = [row.id for row in stored_images(project, "candidate")][:4]
-    experiment.start_experiment(project, [], new)
+    votes.start_experiment(project, [], new)
     actions = {
-        "participant": lambda who, k: experiment.answer_question(project, who, 1 + k, 0),
+        "participant": lambda who, k: votes.answer_question(project, who, 1 + k, 0),
         "selector": lambda who, k: decisions.decide(project, "first-selection", new[k], "select", by=who),
     }
     for role, act in actions.items():
@@ -163,7 +165,7 @@ def test_tasks_of_a_batch_want_their_own_number_of_votes(make_project):
         project.make_tasks(votes=0)
     project.make_tasks(votes=5)
     assert {needed for _, needed in workers_needed(project).values()} == {5}
-    assert project.top_up() == 0
+    assert top_up(project) == 0
 
 
 def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowhere(make_project, tmp_path):
@@ -182,7 +184,7 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     project.export_votes(tmp_path / "votes.csv")
     rows = [line.split(",") for line in (tmp_path / "votes.csv").read_text().splitlines()[1:]]
     assert {(row[2], row[-1]) for row in rows} == {(bad, "1"), (good, "0")}
-    assert project.top_up() == 1  # somebody else is asked in their place
+    assert top_up(project) == 1  # somebody else is asked in their place
     project.unblock(bad)
     stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24
@@ -193,8 +195,6 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
 
 
 def test_a_sample_replays_with_the_exclusions_of_its_day(make_project):
-    from hardpan.replicate.samples import sample_problems
-
     project = make_project(each=12)
     people = [stored_people.enter(project, project.invite().link).id for _ in range(3)]
     for who in people:

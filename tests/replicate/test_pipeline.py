@@ -133,8 +133,9 @@ def test_what_if_keeps_accuracies_closed_until_the_set_is_frozen(done, tmp_path)
     assert not found.accuracies
     table = tmp_path / "predictions.csv"
     table.write_text("id,model\nx,3\n")
-    with pytest.raises(InputError, match="classifier"):
+    with pytest.raises(InputError) as caught:
         project.threshold_sweep(predictions=table)
+    assert caught.value.argument == "predictions"
 
 
 def test_from_duplicates_to_the_frozen_set(done, tmp_path):
@@ -157,7 +158,7 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
             bad = item.image_id in {i.image_id for i in closest} and item.other_split != "new"
             verdict = "remove" if bad else "keep"
             decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
-        resolved = project.resolve_duplicates()
+        resolved = project.find_duplicates()
         removed |= set(resolved.removed)
         rounds += 1
         if resolved.stable:
@@ -171,9 +172,6 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     come = Counter((i.class_name, i.subclass, i.slot) for i in drawn.images if i.id not in first.ids)
     assert {(c, s) for c, _, s in come} == {(c, s) for c, _, s in gone}
     assert set(first.ids) - removed < set(drawn.ids)
-    learned = project.learn_threshold(target=0.9)
-    assert learned.decisions >= 10
-    assert learned.recall.n >= len(removed)
 
     made = project.assemble(author="A <b>name</b>", license_="CC0")
     assert made.lineage.per_class == {str(c): PER_CLASS for c in range(10)}
@@ -185,8 +183,9 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
         p.name: p.read_bytes() for p in (project.root / "set").iterdir() if p.is_file()
     }
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="out"):
+    with pytest.raises(InputError) as caught:
         project.assemble(tmp_path / "other")
+    assert caught.value.argument == "out"
     with pytest.raises(InputError, match="frozen"):
         project.sample()
     verified = project.verify()

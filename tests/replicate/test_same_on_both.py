@@ -12,11 +12,11 @@ from hardpan import files, replicate
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import TargetClass
-from hardpan.replicate.database import decisions, experiment, leases, people
+from hardpan.replicate.database import decisions, leases, people
 from hardpan.replicate.database.decisions import add_pairs, begin_sample, chosen_rows
 from hardpan.replicate.database.images import contents, set_quotas, stored_images
 from hardpan.replicate.database.models import Invitation
-from hardpan.replicate.database.votes import store_votes
+from hardpan.replicate.database.votes import start_experiment, store_votes
 from hardpan.replicate.sampling import SampledImage
 from hardpan.replicate.simulate import add_arrays
 
@@ -64,10 +64,9 @@ def test_text_comes_in_the_order_of_its_characters(make):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id .*180"),
+        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "180"),
         ({"ids": [f"{k}\0x" for k in range(12)]}, "id "),
-        ({"words": ("w" * 201,)}, "keyword .*200"),
-        ({"words": ("w\x1b",)}, "keyword"),
+        ({"words": ("w" * 201,)}, "200"),
     ],
 )
 def test_originals_that_one_of_them_could_not_hold_are_refused(make, changed, words):
@@ -163,7 +162,7 @@ def test_the_same_step_four_times_at_once_is_done_once(make):
     drawn = [SampledImage(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
     at_once(begin_sample, project, drawn)
     assert len(chosen_rows(project)) == 5
-    assert at_once(experiment.start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
+    assert at_once(start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
 
 
 def test_what_is_read_in_one_transaction_is_of_one_moment(make):

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.pages.replicate import limits
+from hardpan.replicate.documents import sample_limits
 from hardpan.replicate.sampling import (
     BINS,
     average_frequency,
@@ -20,8 +20,8 @@ from hardpan.replicate.sampling import (
     largest_remainder,
     sample,
     sample_again,
+    threshold_sweep,
 )
-from hardpan.replicate.thresholds import threshold_sweep
 
 
 def table(counts, name="cat", votes=10, start=0):
@@ -47,7 +47,7 @@ def test_matched_follows_the_originals_bin_by_bin():
     assert bins_of(drawn) == {0: 1, 2: 3, 3: 2, 4: 4}
     assert drawn.fills == ()
     assert drawn.shortfalls == ()
-    assert limits(drawn) == ()
+    assert sample_limits(drawn) == ()
 
 
 def test_a_short_bin_takes_from_the_next_higher_one_and_says_so():
@@ -75,7 +75,7 @@ def test_the_lowest_bin_never_fills_a_higher_one():
     assert drawn.images == ()
     assert drawn.shortfalls[0].missing == 5
     assert drawn.shortfalls[0].slot == 4
-    assert "5 missing in bin 0.8–1" in limits(drawn)[-1]
+    assert "5 missing in bin 0.8–1" in sample_limits(drawn)[-1]
 
 
 def test_threshold_and_top():
@@ -105,10 +105,14 @@ def test_votes_and_originals_that_are_too_few_are_told():
     drawn = sample(candidates, "matched", per_class=12, originals=table({0.9: 19}))
     assert len(drawn.images) == 10
     assert (drawn.too_few_votes, drawn.originals_too_few_votes, drawn.few_originals) == (5, 0, {"cat": 19})
-    assert [line.split()[0] for line in limits(drawn)] == ["5", "class", "class"]  # votes, originals, 2 missing
+    assert [line.split()[0] for line in sample_limits(drawn)] == [
+        "5",
+        "class",
+        "class",
+    ]
     below = sample(candidates, "matched", 2, table({0.9: 30}) + table({0.9: 4}, votes=3, start=30))
     assert (below.originals_too_few_votes, below.few_originals) == (4, {})
-    with pytest.raises(InputError, match=r"'cat'.*10"):
+    with pytest.raises(InputError, match="'cat'"):
         sample(candidates, originals=table({0.9: 30}, votes=9))
 
 
@@ -126,7 +130,7 @@ def test_an_image_of_a_sample_is_the_row_that_was_given():
     assert {image.votes for image in sample(untold, "top", per_class=4).images} == {-1}
     short = sample(rows, "top", per_class=9)
     assert [(item.slot, item.missing) for item in short.shortfalls] == [(-1, 3), (-1, 3)]
-    assert limits(short)[-1] == "class dog: 3 missing"
+    assert sample_limits(short)[-1] == "class dog: 3 missing"
 
 
 def test_quotas_by_subclass():
@@ -225,23 +229,24 @@ def test_the_average_frequency_is_at_most_one():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "argument"),
     [
-        ({"strategy": "best"}, "strategy.*matched, threshold, top"),
+        ({"strategy": "best"}, "strategy"),
         ({"per_class": 0}, "per_class"),
         ({"threshold": 1.5}, "threshold"),
         ({"strategy": "matched"}, "originals"),
-        ({"candidates": [{"id": 1, "class": "a"}]}, "'frequency'"),
-        ({"candidates": [{"id": 1, "class": "a", "frequency": 2}]}, "between 0 and 1"),
-        ({"candidates": [{"id": 1, "class": "a", "frequency": 1}] * 2}, "more than once"),
-        ({"candidates": [{"id": 1, "class": "a", "frequency": 1, "votes": 1.5}]}, "votes"),
-        ({"candidates": {"id": [1, 2], "class": ["a", "a"], "frequency": [0.5, "often"]}}, "frequency.*'often'"),
+        ({"candidates": [{"id": 1, "class": "a"}]}, "candidates"),
+        ({"candidates": [{"id": 1, "class": "a", "frequency": 2}]}, "candidates"),
+        ({"candidates": [{"id": 1, "class": "a", "frequency": 1}] * 2}, "candidates: id"),
+        ({"candidates": [{"id": 1, "class": "a", "frequency": 1, "votes": 1.5}]}, "candidates: votes"),
+        ({"candidates": {"id": [1, 2], "class": ["a", "a"], "frequency": [0.5, "often"]}}, "candidates"),
     ],
 )
-def test_bad_input_is_refused(change, message):
+def test_bad_input_is_refused(change, argument):
     given_ = {"candidates": table({0.9: 3}), "strategy": "top"} | change
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError) as caught:
         sample(**given_)
+    assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize("kind", ["rows", "csv", "parquet", "columns"])

@@ -50,7 +50,7 @@ steps = {
     "sample": lambda: project.sample(strategy="top", per_class=4, min_votes=3),
     "duplicates": lambda: project.find_duplicates(k=1),
     "decide": decide,
-    "resolve": lambda: project.resolve_duplicates(),
+    "resolve": lambda: project.find_duplicates(),
     "assemble": assemble,
 }
 for name, step in steps.items():

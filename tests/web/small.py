@@ -15,7 +15,7 @@ from tests.databases import copy_project, drop_database, new_database
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import TargetClass, simulate
-from hardpan.replicate.database import experiment
+from hardpan.replicate.database import votes
 
 SCRIPT = "<script>alert(1)</script>"
 CLASSES = (
@@ -116,4 +116,4 @@ def prepare_reviews(project: Any, *, each: int = 6) -> None:
         connection.execute(insert(SampleRow), sampled)
         connection.execute(insert(Pair), pairs)
     originals = [row.id for row in stored_images(project, "original")][::10]
-    experiment.start_experiment(project, originals, [row["image_id"] for row in sampled][::4])
+    votes.start_experiment(project, originals, [row["image_id"] for row in sampled][::4])

@@ -79,10 +79,6 @@ def test_all_is_done_in_the_end_and_there_is_a_code(town):
         {},
         {"task": 1, "selected": [], "key": "k"},
         {"task": "x", "selected": "0", "key": "k"},
-        {"task": "x", "selected": [0, 0], "key": "k"},
-        {"task": "x", "selected": [True], "key": "k"},
-        {"task": "x", "selected": [-1], "key": "k"},
-        {"task": "x", "selected": [0.5], "key": "k"},
         {"task": "x", "selected": [], "key": ""},
         {"task": "x", "selected": [], "key": "k" * 1000},
         {"task": "\0", "selected": [], "key": "k"},
@@ -101,7 +97,8 @@ def test_a_submission_that_cannot_be_read_is_400(town, body):
 def test_a_place_outside_the_grid_is_400_and_leaves_the_task_open(town):
     worker = town.person()
     task = worker.task()
-    assert worker.submit(task, [12]).status_code == 400
+    for bad in (12, -1, 0.5, True, "0", [0], None):
+        assert worker.submit(task, [bad]).status_code == 400, bad
     assert stored_votes.all_votes(town.project) == []
     assert worker.submit(task, [11]).json()["state"] == "counted"
 

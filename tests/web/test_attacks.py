@@ -9,8 +9,7 @@ from tests.web.visitor import ROLES
 from hardpan import replicate
 from hardpan.replicate.database import decisions, votes
 from hardpan.replicate.database import people as stored_people
-from hardpan.web.security import Limits
-from hardpan.web.security.sessions import signer
+from hardpan.web.security import Limits, signer
 
 PROTECTED = ["/annotate/", "/select/", "/select/keyword", "/review/", "/review/second", "/review/final"]
 PROTECTED += ["/review/duplicates", "/people/", "/owner/", "/owner/live", "/owner/export/votes.csv"]

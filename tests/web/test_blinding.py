@@ -26,11 +26,11 @@ from tests.web.visitor import GENEROUS, Town
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
-from hardpan.replicate.database import experiment, people
 from hardpan.replicate.database import leases as stored_leases
+from hardpan.replicate.database import people, votes
 from hardpan.replicate.database.leases import lease_image_ids
-from hardpan.web.annotation import create_app, links, site
-from hardpan.web.security.limits import Limits
+from hardpan.web.annotation import create_app, entry, site
+from hardpan.web.security import Limits
 
 PER_CLASS, EACH = 40, 120
 TIMED = dataclasses.replace(GENEROUS, image_seconds=Limits().image_seconds)
@@ -75,7 +75,7 @@ async def received(project, tasks: int) -> tuple[list[Received], np.ndarray, np.
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(create_app(project, TIMED)), base_url="http://here"
         ) as client:
-            await client.get(links.path_of(project.invite()))
+            await client.get(entry.path_of(project.invite()))
             page = await client.get("/annotate/")
             csrf = {"X-CSRF-Token": re.search(r'name="csrf" content="(\w+)"', page.text)[1]}
             worker = project.workers()[-1].id
@@ -288,13 +288,13 @@ def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
         project = shapes_project(tmp_path / str(copy))
         originals = [row.id for row in stored(project, "original")][:8]
         new = [row.id for row in stored(project, "candidate")][:8]
-        experiment.start_experiment(project, originals, new)
-        from hardpan.replicate.database.experiment import question_truths
+        votes.start_experiment(project, originals, new)
+        from hardpan.replicate.database.votes import question_truths
 
         numbers.add(tuple(origin for _, (origin, _) in sorted(question_truths(project).items())))
         who = people.enter(project, project.invite(role="participant").link).id
-        asked = experiment.next_question(project, who)
-        assert experiment.next_question(project, who) == asked
+        asked = votes.next_question(project, who)
+        assert votes.next_question(project, who) == asked
         firsts.add(asked.question)
         project.close()
     assert len(numbers) > 1

@@ -13,7 +13,8 @@ from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.people import new_name
-from hardpan.web.annotation import figures, links
+from hardpan.web.annotation import entry
+from hardpan.web.annotation.owner import owner_figures
 
 KINDS = ("candidate", "original")
 
@@ -26,7 +27,7 @@ def test_frequencies_and_controls_are_those_that_were_planted(town):
     kinds = {row.id: row.class_index for kind in KINDS for row in stored_images(town.project, kind)}
     perfect = [simulate.Annotator(1.0)] * 3
     simulate.annotate(town.project, perfect, lambda image, target: float(kinds[image] == target))
-    found = figures.count(town.project)
+    found = owner_figures(town.project)
     candidates, originals = found.histograms[None]
     assert candidates.counts == (0,) * 9 + (candidates.images,)
     assert originals.mean == 1.0
@@ -109,13 +110,13 @@ def test_one_address_cannot_bring_in_people_without_end(open_town):
 
 
 def test_the_owners_link_is_printed_once_and_a_new_one_ends_the_old(town):
-    first = links.entry_links(town.project, "http://testserver", people=7)
+    first = entry.entry_links(town.project, "http://testserver", admits=7)
     before, town.token = town.token, first.owner.rpartition("#")[2]
     assert town.owner().get("/owner/").status_code == 200
     assert town.stranger().get(first.annotators.removeprefix("http://testserver")).status_code == 303
-    second = links.entry_links(town.project, "http://testserver", people=7)
+    second = entry.entry_links(town.project, "http://testserver", admits=7)
     assert (second.owner, second.annotators) == ("", first.annotators)
-    third = links.entry_links(town.project, "http://testserver", people=7, new_owner=True)
+    third = entry.entry_links(town.project, "http://testserver", admits=7, new_owner=True)
     for ended in (before, town.token):
         assert town.stranger("owner").client.post("/owner/api/enter", json={"token": ended}).status_code == 403
     town.token = third.owner.rpartition("#")[2]

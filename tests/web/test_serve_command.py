@@ -70,7 +70,6 @@ def test_a_script_gets_the_links_as_json(folder):
     [
         (("--host", "203.0.113.7"), "203.0.113.7"),
         (("--address", "label.example.org"), "must begin with https://"),
-        (("--database-url", "mysql://x"), "sqlite or postgresql"),
         (("--port", "70000"), "65535"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from starlette.testclient import TestClient
 
-from hardpan.web.annotation import create_app, links
+from hardpan.web.annotation import create_app, entry
 from hardpan.web.security import Limits
 
 GENEROUS = Limits(
@@ -76,7 +76,7 @@ class Town:
             visitor.client.close()
 
     def invited(self, role: str = "annotator", uses: int = 1) -> str:
-        return links.path_of(self.project.invite(role=role, uses=uses))
+        return entry.path_of(self.project.invite(role=role, uses=uses))
 
     def person(self, role: str = "annotator") -> Visitor:
         visitor = self.stranger(ROLES[role])

@@ -1,12 +1,12 @@
-"""Assembly: the set as files with ids, a datasheet, and the lineage."""
+"""Assembly: the set as files with ids, a datasheet and the lineage; verification: the lineage replayed."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +19,19 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
-from hardpan.replicate.folder import ProjectFolder, resized
-from hardpan.replicate.samples import current_sample, sample_problems
+from hardpan.replicate.documents import UNREVIEWED, croissant, datasheet, facts_of
+from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_rows, resized
+from hardpan.replicate.pool import keyword_counts, keyword_quotas, picture_id
+from hardpan.replicate.project_sample import current_sample, sample_problems
+from hardpan.replicate.quality import rows_to_columns
 from hardpan.replicate.sampling import Sample
-from hardpan.replicate.steps import hash_rows, read_steps, record_step
-from hardpan.replicate.votes import rows_to_columns
+from hardpan.replicate.tasks import control_originals, hash_plan, original_uses, plan_tasks
 from hardpan.report.base import Report
 from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.decisions import PairItem
 
-UNREVIEWED = "unreviewed_pairs.csv"
 FORMATS = ("npz", "folder", "idx")
 INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
 
@@ -77,6 +78,25 @@ class Assembled(Report):
     sample: Sample | None = field(default=None, repr=False, metadata=files.TRANSIENT)
 
 
+@record
+class Verified(Report):
+    """What :func:`verify` found: the number of problems of every check, and each problem."""
+
+    ok: bool
+    checks: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _SetOptions:
+    """What the log of steps records of :func:`assemble`."""
+
+    formats: Sequence[str]
+    author: str
+    license: str
+    unreviewed_ok: bool
+
+
 def assemble(
     project: ProjectFolder,
     out: str | os.PathLike[str] | None = None,
@@ -85,7 +105,7 @@ def assemble(
     author: str = "",
     license_: str = "",
     unreviewed_ok: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Assembled:
     """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
 
@@ -98,8 +118,7 @@ def assemble(
         unreviewed_ok: accept possible near-duplicates that were not reviewed; the datasheet lists them.
         progress: called with the step and the fraction done.
     """
-    unknown = set(formats) - set(FORMATS)
-    if unknown or not formats:
+    if set(formats) - set(FORMATS) or not formats:
         raise InputError(
             f"must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}", argument="formats"
         )
@@ -109,7 +128,13 @@ def assemble(
         copy = None
     if copy is not None and copy.exists():
         raise InputError(f": {copy} exists already; give a new folder for the copy", argument="out")
-    result = _assemble(project, target, formats, author, license_, unreviewed_ok, progress)
+    options = _SetOptions(list(formats), author, license_, unreviewed_ok)
+    if project.frozen:
+        result = Assembled(str(target), files.load(target / "lineage.json"))
+        if not project.steps("assemble"):  # stopped just after the files
+            _record_assembly(project, result.lineage, options)
+    else:
+        result = _assemble(project, target, options, progress)
     if copy is not None:
         partial = copy.with_name(f".{copy.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
@@ -119,75 +144,57 @@ def assemble(
 
 
 def _is_copy(folder: Path, target: Path) -> bool:
-    name = "lineage.json"
-    return all((each / name).is_file() for each in (folder, target)) and file_hash(folder / name) == file_hash(
-        target / name
-    )
+    paths = [each / "lineage.json" for each in (folder, target)]
+    return all(path.is_file() for path in paths) and len({file_hash(path) for path in paths}) == 1
 
 
-def _assemble(
-    project: ProjectFolder,
-    target: Path,
-    formats: tuple[str, ...],
-    author: str,
-    license_: str,
-    unreviewed_ok: bool,
-    progress: Progress | None,
-) -> Assembled:
+def _assemble(project: ProjectFolder, target: Path, options: _SetOptions, progress: Progress) -> Assembled:
     from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue
-    from hardpan.replicate.documents import croissant, datasheet, facts_of
 
-    if project.frozen:
-        lineage = files.load(target / "lineage.json")
-        if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
-            _record(project, lineage, formats, author, license_, unreviewed_ok)
-        return Assembled(str(target), lineage)
-    report = progress or no_progress
-    report("checking the sample", 0.0)
+    progress("checking the sample", 0.0)
     sample = current_sample(project)
     waiting = duplicate_queue(project, most=10**9)
-    _check(project, sample, waiting, unreviewed_ok)
+    _check_sample(project, sample, waiting, options.unreviewed_ok)
     unseen = len(final_review_queue(project, most=10**9))
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    report("writing the files", 0.3)
-    x, y = arrays(project, sample)
-    _write(fresh, project, sample, x, y, formats)
+    progress("writing the files", 0.3)
+    x, y = sample_arrays(project, sample)
+    _write_data(fresh, project, sample, x, y, options.formats)
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
-    facts = facts_of(project, sample, author, license_, unseen, waiting)
+    facts = facts_of(project, sample, options.author, options.license, unseen, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet(facts))
-    report("describing and hashing them", 0.8)
-    hashes = _hashes(fresh)
+    progress("describing and hashing them", 0.8)
+    hashes = _file_hashes(fresh)
     sizes = {name: (fresh / name).stat().st_size for name in hashes}
     files.write_text(fresh / "croissant.json", files.dumps(croissant(facts, hashes, sizes)) + "\n")
-    steps = sorted((project.root / "steps").glob("*.json"))
     lineage = Lineage(
         project.config.name,
         len(sample.images),
         dict(sorted(Counter(image.class_name for image in sample.images).items())),
-        _hashes(fresh),
+        _file_hashes(fresh),
         hash_rows(sample.ids),
-        file_hash(steps[-1]),
+        project.last_step_hash(),
         hardpan.__version__,
     )
     files.save(lineage, fresh / "lineage.json")
     shutil.rmtree(target, ignore_errors=True)
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
     files.sync_folder(project.root)
-    _record(project, lineage, formats, author, license_, unreviewed_ok)
+    _record_assembly(project, lineage, options)
     return Assembled(str(target), lineage, len(waiting), unseen, sample)
 
 
-def arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def sample_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels in the size of the originals and class numbers, in the order of the sample."""
     shape = project.config.shape
     x = np.stack([resized(project.pixels(image.id, None), shape) for image in sample.images])
     return x, np.array([project.config.class_index(image.class_name) for image in sample.images], dtype=np.int64)
 
 
-def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> None:
+def _check_sample(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> None:
     """Refuse a sample that lacks images, cannot be replayed, or was not compared with the originals."""
     missing = sum(item.missing for item in sample.shortfalls)
     if missing or not sample.images:
@@ -198,11 +205,11 @@ def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], 
     changed = sample_problems(project)
     if changed:
         raise InputError(
-            f"the sample cannot be replayed ({changed[0]}), as after subclasses ran with other settings; draw it "
+            f"the sample cannot be replayed ({changed[0]}), as after other quotas of keywords were made; draw it "
             f"again with: hardpan replicate sample {project.root}"
         )
-    looked = [step for step in read_steps(project) if step.name == "duplicates"]
-    if not looked or looked[-1].outputs["images"] != hash_rows(sample.ids):
+    searches = project.steps("duplicates")
+    if not searches or searches[-1].outputs["images"] != hash_rows(sample.ids):
         raise InputError(
             f"the sample has not been compared with the originals; run: hardpan replicate duplicates {project.root}"
         )
@@ -210,17 +217,17 @@ def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], 
         raise InputError(
             f"{len(waiting):,} pairs of possible near-duplicates wait for review (the most similar has an SSIM of "
             f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or as a file with "
-            "review --export and --decisions, or give --unreviewed-ok to freeze the set with them named"
+            "duplicates --export and --decisions, or give --unreviewed-ok to freeze the set with them named"
         )
 
 
-def _write(
+def _write_data(
     folder: Path,
     project: ProjectFolder,
     sample: Sample,
     x: NDArray[np.uint8],
     y: NDArray[np.int64],
-    formats: tuple[str, ...],
+    formats: Sequence[str],
 ) -> None:
     names = np.array([item.name for item in project.classes])
     if "npz" in formats:
@@ -236,7 +243,7 @@ def _write(
         write_idx(folder / f"t10k-images-idx{x.ndim}-ubyte", x)
         name, kind = ("ubyte", np.uint8) if len(names) <= 256 else ("int", np.int32)
         write_idx(folder / f"t10k-labels-idx1-{name}", y.astype(kind))
-    _index(folder / "index.csv", project, sample, x)
+    _write_index(folder / "index.csv", project, sample, x)
 
 
 def _folder_name(number: int, name: str) -> str:
@@ -252,7 +259,7 @@ def write_idx(path: Path, array: NDArray[Any]) -> None:
     path.write_bytes(header + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder(">")).tobytes())
 
 
-def _index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
+def _write_index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
     from hardpan.replicate.database.images import stored_images
 
     known = {row.id: row for row in stored_images(project, "candidate")}
@@ -265,7 +272,7 @@ def _index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uin
     files.write_text(path, tables.csv_text(rows_to_columns(INDEX_COLUMNS, rows)))
 
 
-def _hashes(folder: Path) -> dict[str, str]:
+def _file_hashes(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
@@ -276,25 +283,132 @@ def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
     files.write_text(path, tables.csv_text(rows_to_columns(("id", "other", "other_split", "l2", "ssim"), rows)))
 
 
-def _record(
-    project: ProjectFolder,
-    lineage: Lineage,
-    formats: tuple[str, ...],
-    author: str,
-    license_: str,
-    unreviewed_ok: bool,
-) -> None:
+def _record_assembly(project: ProjectFolder, lineage: Lineage, options: _SetOptions) -> None:
     from hardpan.replicate.database.votes import add_event
 
-    record_step(
-        project,
+    project.record_step(
         "assemble",
-        parameters={
-            "formats": list(formats),
-            "author": author,
-            "license": license_,
-            "unreviewed_ok": unreviewed_ok,
-        },
+        parameters=asdict(options),
         outputs={"lineage": file_hash(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
     add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)
+
+
+def verify(project: ProjectFolder, *, progress: Progress = no_progress) -> Verified:
+    """Check every link of the lineage by doing it again; nothing is changed."""
+    check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
+        ("log of steps", _log_problems),
+        ("original data", _original_problems),
+        ("pool", _pool_problems),
+        ("keyword quotas", _quota_problems),
+        ("tasks", _task_problems),
+        ("sample", lambda each: sample_problems(each) if (each.root / "sample.json").exists() else []),
+        ("assembled files", _file_problems),
+    )
+    checks, problems = {}, []
+    for number, (name, check) in enumerate(check_functions):
+        progress(f"checking the {name}", number / len(check_functions))
+        try:
+            result = check(project)
+        except InputError as error:
+            result = [str(error)]
+        checks[name] = len(result)
+        problems += [f"{name}: {text}" for text in result]
+    return Verified(not problems, checks, tuple(problems))
+
+
+def _log_problems(project: ProjectFolder) -> list[str]:
+    steps = project.steps()
+    if not steps or steps[0].name != "init":
+        return ["it does not begin with init"]
+    return []
+
+
+def _original_problems(project: ProjectFolder) -> list[str]:
+    from hardpan.replicate.database.images import stored_images
+
+    rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    pixels = np.asarray(project.original_pixels)
+    digest = hash_originals(
+        pixels, [row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]
+    )
+    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
+
+
+def _pool_problems(project: ProjectFolder) -> list[str]:
+    from hardpan.replicate.database.images import stored_images
+
+    problems = []
+    for row in stored_images(project, "candidate"):
+        try:
+            result = picture_id(project.pixels(row.id, None))
+        except (OSError, InputError, SyntaxError, ValueError) as error:
+            problems.append(f"{row.id} cannot be read ({error})")
+            continue
+        if result != row.id:
+            problems.append(f"{row.id} holds another picture ({result})")
+    return problems
+
+
+def _quota_problems(project: ProjectFolder) -> list[str]:
+    from hardpan.replicate.database.images import stored_quotas
+
+    made = project.steps("subclasses")
+    if not made:
+        return []
+    settings = made[-1].parameters
+    again = {
+        (c, word): quota
+        for c, count in enumerate(keyword_counts(project))
+        for word, quota in keyword_quotas(count, settings["per_class"], settings["top"]).items()
+    }
+    return [] if again == stored_quotas(project) else ["quotas are not those that the originals' keywords give"]
+
+
+def _task_problems(project: ProjectFolder) -> list[str]:
+    from hardpan.replicate.database.images import stored_tasks
+
+    problems = []
+    originals = control_originals(project)
+    for step in project.steps("tasks"):
+        batch = step.parameters["batch"]
+        stored = stored_tasks(project, batch)
+        candidates: dict[int, list[str]] = {}
+        for task in stored:
+            members = [name for name, role in task.images if role == "candidate"]
+            candidates.setdefault(task.class_index, []).extend(members)
+        nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
+        used = original_uses(project, batch) if step.parameters.get("uses_counted") else None
+        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
+        if not hash_plan(planned) == hash_plan(stored) == step.outputs["plan"]:
+            problems.append(f"batch {batch} differs from what its seed gives")
+    return problems
+
+
+def _file_problems(project: ProjectFolder) -> list[str]:
+    if not project.frozen:
+        return []
+    folder = project.root / "set"
+    lineage: Any = files.load(folder / "lineage.json")
+    if not isinstance(lineage, Lineage):
+        return ["lineage.json holds something else"]
+    problems = []
+    for name, digest in lineage.files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            problems.append(f"{name} is not there")
+        elif file_hash(path) != digest:
+            problems.append(f"{name} was changed")
+    sample = current_sample(project)
+    if hash_rows(sample.ids) != lineage.sample:
+        problems.append("the frozen set holds other images than the sample")
+    if "data.npz" in lineage.files and not problems:
+        x, y = sample_arrays(project, sample)
+        with np.load(folder / "data.npz", allow_pickle=False) as stored:
+            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
+        if not same:
+            problems.append("data.npz holds other pixels than the pool")
+    made = project.steps("assemble")
+    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
+        problems.append("lineage.json is not the one that the log of steps names")
+    return problems

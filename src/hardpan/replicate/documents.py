@@ -12,14 +12,14 @@ import hardpan
 from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import clean_text
-from hardpan.pages.replicate import limits
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
 from hardpan.replicate.quality import Quality, annotation_quality
-from hardpan.replicate.sampling import BINS, Sample
+from hardpan.replicate.sampling import BINS, MIN_ORIGINALS, Sample
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.decisions import PairItem
 
+UNREVIEWED = "unreviewed_pairs.csv"
 UNREVIEWED_SHOWN = 20
 
 
@@ -107,7 +107,10 @@ def datasheet(facts: Facts) -> str:
         "",
         "## Limits",
         "",
-        *([f"- {_plain(item)}" for item in limits(sample, len(facts.waiting), facts.unseen)] or ["None known."]),
+        *(
+            [f"- {_plain(item)}" for item in sample_limits(sample, len(facts.waiting), facts.unseen)]
+            or ["None known."]
+        ),
         "",
         "## Hashes",
         "",
@@ -118,6 +121,36 @@ def datasheet(facts: Facts) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def sample_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_review: int = 0) -> tuple[str, ...]:
+    """What a reader of a set has to know: votes that do not count, missing images, what nobody reviewed."""
+    lines = [
+        f"{count} {what} have fewer than {sample.min_votes} votes and do not count"
+        for count, what in ((sample.too_few_votes, "candidates"), (sample.originals_too_few_votes, "originals"))
+        if count
+    ]
+    lines += [
+        f"class {name}: {count} annotated originals, fewer than {MIN_ORIGINALS}"
+        for name, count in sample.few_originals.items()
+    ]
+    lines += [
+        f"class {item.class_name}: {item.missing} missing"
+        + (f" of sub-class {item.subclass}" if item.subclass else "")
+        + (f" in bin {BINS[item.slot]}" if item.slot >= 0 else "")
+        for item in sample.shortfalls
+    ]
+    if sample.without_flagged and sample.too_few_votes:
+        lines.append(
+            "flagged workers are left out, so request replacements with: hardpan replicate tasks PROJECT --top-up"
+        )
+    if unreviewed_pairs:
+        lines.append(
+            f"{unreviewed_pairs:,} pairs of possible near-duplicates were not reviewed; {UNREVIEWED} lists them"
+        )
+    if without_final_review:
+        lines.append(f"{without_final_review} images had no final review")
+    return tuple(lines)
 
 
 def _opening(facts: Facts) -> list[str]:
@@ -153,7 +186,7 @@ def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
         return []
     listed = waiting[:UNREVIEWED_SHOWN]
     return [
-        f"{len(waiting):,} of these pairs were not reviewed (`unreviewed_pairs.csv`); the most similar are:",
+        f"{len(waiting):,} of these pairs were not reviewed (`{UNREVIEWED}`); the most similar are:",
         "",
         "| image | other | where | SSIM | l2 |",
         "| --- | --- | --- | --- | --- |",

@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardpan import tables
+from hardpan import files, tables
 from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.samples import current_sample
-from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.predictions.predictions import Predictions
+from hardpan.replicate.folder import ProjectFolder, hash_rows
+from hardpan.replicate.project_sample import current_sample
+from hardpan.replicate.quality import annotation_quality, frequency_table
 from hardpan.replicate.tasks import CONTROL_SPLIT, keep_blinded_originals
 from hardpan.report.base import Report
 
@@ -83,7 +84,6 @@ def begin_experiment(
     *,
     fraction: float = FRACTION,
     per_class: int | None = None,
-    count: int | None = None,
     seed: int = 0,
 ) -> HumanExperiment:
     """Choose the hardest images of the original test set and of the frozen new set, and ask people about them.
@@ -93,65 +93,58 @@ def begin_experiment(
 
     Args:
         project: a project whose set is frozen.
-        predictions: table with id and one column per model, store, or testbed file; opening it is logged.
+        predictions: table with id and one column per model, or store of predictions; opening it is logged.
         fraction: fraction of each set to take, hardest first, rounded up.
         per_class: number of images per class and set, instead of a fraction.
-        count: number of images per set, instead of a fraction.
         seed: of ties.
 
     Source: Recht et al., appendix B.2.5 and Table 3.
     """
-    from hardpan.replicate.database.experiment import start_experiment
+    from hardpan.replicate.database.votes import start_experiment
 
     if not project.frozen:
         raise InputError(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
         )
-    classes = _classes(project)
+    classes = _class_names_by_id(project)
     easy, models, partial = _by_predictions(project, predictions, classes) if predictions else _by_votes(project)
-    sides = [
-        hardest_images(
-            easy[side], {name: classes[side][name] for name in easy[side]}, fraction, per_class, count, seed
-        )
+    original, new = (
+        hardest_images(easy[side], classes[side], fraction=fraction, per_class=per_class, seed=seed)
         for side in ("original", "new")
-    ]
-    short = {
-        side: _short(ids, classes[side], per_class) for side, ids in zip(("original", "new"), sides, strict=True)
-    }
+    )
+    questions = {"original": original, "new": new}
+    short = {side: _short(ids, classes[side], per_class) for side, ids in questions.items()}
     experiment = HumanExperiment(
-        sides[0],
-        sides[1],
+        original,
+        new,
         len(easy["original"]),
         len(easy["new"]),
         "predictions" if predictions else "selection frequency",
         models,
-        max(easy["original"][name] for name in sides[0]),
-        max(easy["new"][name] for name in sides[1]),
+        max(easy["original"][name] for name in original),
+        max(easy["new"][name] for name in new),
         seed,
         partial,
         per_class,
         {side: names for side, names in short.items() if names},
     )
-    keep_blinded_originals(project, set(experiment.original))
-    start_experiment(project, experiment.original, experiment.new)
-    settings = {
-        "by": experiment.by,
-        "models": list(models),
-        "fraction": fraction,
-        "per_class": per_class,
-        "count": count,
-    }
-    outputs = {"original": hash_rows(experiment.original), "new": hash_rows(experiment.new)}
-    record_step(project, "experiment", parameters=settings, seed=seed, outputs=outputs)
+    keep_blinded_originals(project, set(original))
+    start_experiment(project, original, new)
+    project.record_step(
+        "experiment",
+        parameters={"by": experiment.by, "models": list(models), "fraction": fraction, "per_class": per_class},
+        seed=seed,
+        outputs={"original": hash_rows(original), "new": hash_rows(new)},
+    )
     return experiment
 
 
 def hardest_images(
     easiness: Mapping[str, float],
     classes: Mapping[str, str],
+    *,
     fraction: float = FRACTION,
     per_class: int | None = None,
-    count: int | None = None,
     seed: int = 0,
 ) -> tuple[str, ...]:
     """The ids with the lowest easiness, lowest first, ties in an order drawn by ``seed``.
@@ -161,44 +154,34 @@ def hardest_images(
         classes: id to class name.
         fraction: proportion of all, rounded up.
         per_class: images of each class, instead of a fraction.
-        count: images in all, instead of a fraction.
         seed: of ties.
 
     Example:
         >>> hardest_images({"a": 3, "b": 0, "c": 1}, {"a": "x", "b": "x", "c": "y"}, per_class=1)
         ('b', 'c')
     """
-    if per_class is not None and count is not None:
-        raise InputError(f"give per_class or count, not both; got {per_class} and {count}")
     real_number("fraction", fraction, "(0, 1]")
-    for name, value in (("per_class", per_class), ("count", count)):
-        if value is not None:
-            whole_number(name, value, 1)
     names = sorted(easiness)
     tie = np.random.default_rng(seed).permutation(len(names))
     order = [names[k] for k in np.lexsort((tie, np.array([easiness[name] for name in names])))]
-    if per_class is not None:
-        seen: Counter[str] = Counter()
-        hardest = []
-        for name in order:
-            seen[classes[name]] += 1
-            if seen[classes[name]] <= per_class:
-                hardest.append(name)
-        return tuple(hardest)
-    size = count if count is not None else int(np.ceil(fraction * len(order) - 1e-9))
-    if size > len(order):
-        raise InputError(
-            f"must be at most {len(order):,}, the images to choose from; got {size:,}", argument="count"
-        )
-    return tuple(order[:size])
+    if per_class is None:
+        return tuple(order[: int(np.ceil(fraction * len(order) - 1e-9))])
+    whole_number("per_class", per_class, 1)
+    seen: Counter[str] = Counter()
+    hardest = []
+    for name in order:
+        seen[classes[name]] += 1
+        if seen[classes[name]] <= per_class:
+            hardest.append(name)
+    return tuple(hardest)
 
 
-def experiment_results(project: ProjectFolder, *, confidence: float = 0.95, seed: int = 0) -> ExperimentResults:
+def experiment_results(project: ProjectFolder, *, seed: int = 0) -> ExperimentResults:
     """Table 3: accuracies on the original and the new images of everybody who has answered on both.
 
     Who has answered some of the questions counts with those.
     """
-    from hardpan.replicate.database.experiment import human_responses, question_count
+    from hardpan.replicate.database.votes import human_responses, question_count
     from hardpan.testbed import human_table
 
     total = question_count(project)
@@ -213,12 +196,12 @@ def experiment_results(project: ProjectFolder, *, confidence: float = 0.95, seed
         raise InputError(
             "nobody has answered on both sets yet; invite participants on the page of hardpan replicate serve"
         )
-    table = human_table([row for row in answers if row["participant"] in both], confidence=confidence, seed=seed)
+    table = human_table([row for row in answers if row["participant"] in both], seed=seed)
     answered = {name: sum(seen.values()) for name, seen in sides.items()}
     return ExperimentResults(table, total, answered, tuple(name for name in sides if name not in both))
 
 
-def _classes(project: ProjectFolder) -> dict[str, dict[str, str]]:
+def _class_names_by_id(project: ProjectFolder) -> dict[str, dict[str, str]]:
     """Id to class name: the original test set in the order of the data, the new set in that of its index."""
     from hardpan.replicate.database.images import stored_images
 
@@ -237,13 +220,11 @@ _Easy = tuple[dict[str, dict[str, float]], tuple[str, ...], tuple[str, ...]]
 def _by_predictions(
     project: ProjectFolder, paths: Sequence[str | os.PathLike[str]], classes: Mapping[str, Mapping[str, str]]
 ) -> _Easy:
-    from pathlib import Path
-
     from hardpan.replicate.database.votes import add_event
 
     add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
-    right = right_by_model(paths, classes["original"], classes["new"], [item.name for item in project.classes])
     images = {**classes["original"], **classes["new"]}
+    right = right_by_model(paths, images, [item.name for item in project.classes])
     whole = sorted(model for model, answers in right.items() if all(name in answers for name in images))
     if not whole:
         model = max(right, key=lambda name: len(right[name]), default="")
@@ -260,8 +241,6 @@ def _by_predictions(
 
 
 def _by_votes(project: ProjectFolder) -> _Easy:
-    from hardpan.replicate.quality import annotation_quality, frequency_table
-
     names = [item.name for item in project.classes]
     table = frequency_table(annotation_quality(project).frequencies, "positive", names)
     original = dict(zip(table.ids.tolist(), table.frequencies.tolist(), strict=True))
@@ -287,101 +266,70 @@ _NOT_MODELS = ("id", "label", "labels", "target", "set", "split", "class")
 
 
 def right_by_model(
-    paths: Sequence[str | os.PathLike[str]],
-    original: Mapping[str, str],
-    new: Mapping[str, str],
-    class_names: Sequence[str],
+    paths: Sequence[str | os.PathLike[str]], truth: Mapping[str, str], class_names: Sequence[str]
 ) -> Right:
-    """Model name to (image id to whether the model is right), for images of both sets.
+    """Model name to (image id to whether the model is right).
 
     Args:
-        paths: tables with id and one column per model (or id, model, prediction) of class names or numbers;
-            stores of predictions with the images' ids; or one or two files that ``testbed.two_sets`` opens, whose
-            rows are those of the original test set and of the new set, in their order.
-        original: image id to class name, in the order of the original test set.
-        new: the same of the new set.
+        paths: tables with id and one column per model (or id, model, prediction) of class names or numbers, or
+            stores of predictions with the images' ids.
+        truth: image id to class name.
         class_names: in the order of class numbers.
     """
-    sources = [Path(path) for path in paths]
-    truth = {**original, **new}
     results: Right = {}
-    for source in sources:
-        if not source.exists():
-            raise InputError(f"{source}: no such file or folder of predictions")
-        if (source / "zarr.json").is_file():
-            _merge(results, _of_store(source, truth))
-            continue
-        columns = tables.read_columns(source, text=True) if tables.is_table_file(source) else {}
-        if "id" not in columns:
-            return _in_order(sources, list(original), list(new))
-        _merge(results, of_table(columns, truth, class_names, str(source)))
+    for path in paths:
+        source = files.as_path("predictions", path)
+        read = _right_of_table if tables.is_table_file(source) else _right_of_store
+        for model, answers in read(source, truth, class_names).items():
+            results.setdefault(model, {}).update(answers)
     return results
 
 
-def _merge(results: Right, more: Right) -> None:
-    for model, answers in more.items():
-        results.setdefault(model, {}).update(answers)
-
-
-def _of_store(path: Path, truth: Mapping[str, str]) -> Right:
-    from hardpan.testbed.sets import store_outcomes
-
-    outcomes = store_outcomes(path)
+def _right_of_store(path: Path, truth: Mapping[str, str], class_names: Sequence[str]) -> Right:
+    """Every seed is a model, named after the store's model or folder."""
+    predictions = Predictions.open(path)
+    outcomes = predictions.outcomes()
     ids = outcomes.items.tolist()
     known = [row for row, name in enumerate(ids) if name in truth]
-    results: Right = {
-        model: {ids[row]: bool(outcomes.scores[k, row]) for row in known} for k, model in enumerate(outcomes.models)
+    if not known:
+        raise InputError(
+            f": {path} holds none of the project's images; its ids must be those of the images",
+            argument="predictions",
+        )
+    prefix = "" if predictions.named else f"{predictions.config.get('model') or path.name} "
+    return {
+        f"{prefix}{model}": {ids[row]: bool(outcomes.scores[k, row]) for row in known}
+        for k, model in enumerate(outcomes.models)
     }
-    if not any(results.values()):
-        raise InputError(f"{path}: holds none of the project's images; its ids must be those of the images")
-    return results
 
 
-def of_table(
-    columns: Mapping[str, Sequence[Any]], truth: Mapping[str, str], class_names: Sequence[str], where: str
-) -> Right:
-    """The same from the columns of one table: id and one column per model, or id, model and prediction."""
-    ids = [str(name) for name in columns["id"]]
-    results: Right = {}
+def _right_of_table(path: Path, truth: Mapping[str, str], class_names: Sequence[str]) -> Right:
+    columns = tables.read_columns(path, text=True, required=("id",))
+    ids, results = columns["id"], Right()
     if "model" in columns and "prediction" in columns:
-        predicted = _as_names(columns["prediction"], class_names, where)
-        for name, model, answer in zip(ids, columns["model"], predicted, strict=True):
+        answers = _as_class_names(columns["prediction"], class_names, path)
+        for name, model, answer in zip(ids, columns["model"], answers, strict=True):
             if name in truth:
-                results.setdefault(str(model), {})[name] = answer == truth[name]
+                results.setdefault(model, {})[name] = answer == truth[name]
         return results
-    for model in columns:
-        if model not in _NOT_MODELS:
-            predicted = _as_names(columns[model], class_names, f"{where}, {model}")
-            results[model] = {n: answer == truth[n] for n, answer in zip(ids, predicted, strict=True) if n in truth}
+    for model in (name for name in columns if name not in _NOT_MODELS):
+        answers = _as_class_names(columns[model], class_names, path)
+        results[model] = {n: answer == truth[n] for n, answer in zip(ids, answers, strict=True) if n in truth}
     if not results:
-        raise InputError(f"{where}: needs, beside id, a column of predicted class names for each model")
+        raise InputError(
+            f": {path} needs, beside id, a column of predicted class names for each model", argument="predictions"
+        )
     return results
 
 
-def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> list[str]:
+def _as_class_names(values: Sequence[str], class_names: Sequence[str], path: Path) -> list[str]:
     """Predictions as class names: they are names, or else all numbers of classes."""
-    predicted, known = [str(value) for value in values], set(class_names)
-    if known.issuperset(predicted):
-        return predicted
-    if all(text.isdigit() and int(text) < len(class_names) for text in predicted):
-        return [class_names[int(text)] for text in predicted]
-    unknown = next(text for text in predicted if text not in known)
-    raise InputError(f"{where}: {unknown!r} is not a class; predictions must be class names, or numbers from 0")
-
-
-def _in_order(paths: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:
-    from hardpan.testbed import two_sets
-
-    sets = two_sets(*paths)
-    first, second = sets.original.scores, sets.new.scores
-    if first is None or second is None:
-        raise InputError(f"{paths[0]}: has counts; the hardest images need predictions image by image")
-    for side, ids, matrix in (("original", original, first), ("new", new, second)):
-        if matrix.shape[1] != len(ids):
-            raise InputError(
-                f"{paths[0]}: predictions for {matrix.shape[1]:,} images of the {side} set, which has {len(ids):,}"
-                "; give a table with a column id, or the rows in the order of the set"
-            )
-    right = np.concatenate([first, second], axis=1) == 1.0
-    names = [*original, *new]
-    return {model: dict(zip(names, right[k].tolist(), strict=True)) for k, model in enumerate(sets.models)}
+    if set(class_names).issuperset(values):
+        return list(values)
+    if all(text.isdigit() and int(text) < len(class_names) for text in values):
+        return [class_names[int(text)] for text in values]
+    unknown = next(text for text in values if text not in class_names)
+    raise InputError(
+        f": {unknown!r} in {path} is not a class; predictions must be class names, or numbers from 0",
+        argument="predictions",
+    )

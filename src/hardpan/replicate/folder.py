@@ -22,8 +22,9 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+import hardpan
 from hardpan import files
 from hardpan.data.images import fitted, looks_like_image
 from hardpan.errors import InputError, MissingExtra
@@ -92,6 +94,33 @@ class ProjectConfig:
             if item.name == name:
                 return index
         raise InputError(f"class {name!r} is not one of the project's: {', '.join(c.name for c in self.classes)}")
+
+
+@files.record
+class Step:
+    """One step of a project.
+
+    Attributes:
+        number: 1, 2, ...
+        name: the command's name.
+        at: when it ended, in UTC.
+        inputs: what was read, and its sha256.
+        parameters: settings of the step.
+        seed: of its draws.
+        outputs: what came out, and its sha256 or count.
+        version: of hardpan.
+        previous: sha256 of the step before it, "" for the first.
+    """
+
+    number: int
+    name: str
+    at: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    version: str = hardpan.__version__
+    previous: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,12 +192,8 @@ class ProjectFolder:
         return self.root / "pool" / image_id[:2] / f"{image_id}.png"
 
     def picture(self, image_id: str, row: int | None) -> bytes:
-        """An image as PNG without metadata, in its own size: for the owner, selectors and reviewers."""
-        from PIL import Image
-
-        stream = io.BytesIO()
-        Image.fromarray(self.pixels(image_id, row)).save(stream, format="PNG", compress_level=1)
-        return stream.getvalue()
+        """An image as a browser gets it, for the owner, selectors and reviewers: PNG, large ones as small WebP."""
+        return _encoded(self.pixels(image_id, row), small=160)
 
     def blinded_picture(self, image_id: str, row: int | None) -> bytes:
         """An image for people who must not know whether it is a control: one size, format and length for all.
@@ -182,9 +207,7 @@ class ProjectFolder:
         except FileNotFoundError:
             content = b""
         # A machine that stopped may leave a file without its content: these are not flushed one by one.
-        return (
-            content if looks_like_image(content) else _for_annotators(self.pixels(image_id, row), self.config.shape)
-        )
+        return content if looks_like_image(content) else self._blinded(self.pixels(image_id, row))
 
     def keep_blinded(self, image_id: str, pixels: NDArray[np.uint8]) -> None:
         """Make an image's blinded form now.
@@ -197,8 +220,11 @@ class ProjectFolder:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        fresh.write_bytes(_for_annotators(pixels, self.config.shape))
+        fresh.write_bytes(self._blinded(pixels))
         fresh.replace(path)
+
+    def _blinded(self, pixels: NDArray[np.uint8]) -> bytes:
+        return _encoded(resized(pixels, self.config.shape), small=SMALL, compress_level=0, padding=PADDING)
 
     def _blinded_file(self, image_id: str) -> Path:
         name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
@@ -212,6 +238,56 @@ class ProjectFolder:
             return np.asarray(self.original_pixels[row])
         with Image.open(self.pool_file(image_id), formats=("PNG",)) as image:
             return np.asarray(image)
+
+    def steps(self, name: str = "") -> list[Step]:
+        """Every step, or those of one name, first to last; refuses a changed log and one with gaps."""
+        results = []
+        previous = ""
+        for number, path in enumerate(self._step_files(), start=1):
+            step = files.load(path)
+            if not isinstance(step, Step) or step.number != number or step.previous != previous:
+                raise InputError(f"{path}: the log of steps was changed or lacks a step before this one")
+            previous = files.file_hash(path)
+            results.append(step)
+        return [step for step in results if name in ("", step.name)]
+
+    def record_step(
+        self,
+        name: str,
+        *,
+        inputs: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        outputs: Mapping[str, Any] | None = None,
+    ) -> Step:
+        """Append a step to the log; where the last step of this name says the same, nothing is written."""
+        folder = self.root / "steps"
+        folder.mkdir(exist_ok=True)
+        with files.locked(folder / ".lock"):  # two steps of one number would break the chain
+            earlier = self.steps()
+            step = Step(
+                len(earlier) + 1,
+                name,
+                datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds"),
+                dict(inputs or {}),
+                json.loads(json.dumps(dict(parameters or {}))),
+                seed,
+                dict(outputs or {}),
+                previous=self.last_step_hash(),
+            )
+            last = next((item for item in reversed(earlier) if item.name == name), None)
+            if last is not None and _step_content(last) == _step_content(step):
+                return last
+            files.save(step, folder / f"{step.number:04d}-{name}.json")
+            return step
+
+    def last_step_hash(self) -> str:
+        """Sha256 of the log's last file, "" where there is none."""
+        paths = self._step_files()
+        return files.file_hash(paths[-1]) if paths else ""
+
+    def _step_files(self) -> list[Path]:
+        return sorted((self.root / "steps").glob("[0-9][0-9][0-9][0-9]-*.json"))
 
     @property
     def frozen(self) -> bool:
@@ -239,19 +315,20 @@ def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uin
     return np.asarray(fitted(image, (shape[1], shape[0])))
 
 
-def _for_annotators(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> bytes:
+def _encoded(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1) -> bytes:
+    """PNG without metadata up to ``small`` pixels, else WebP of at most LARGEST, a multiple of ``padding`` long."""
     from PIL import Image
 
-    image = Image.fromarray(resized(pixels, shape))
+    image = Image.fromarray(pixels)
     stream = io.BytesIO()
-    if max(image.size) <= SMALL:
-        image.save(stream, format="PNG", compress_level=0)
+    if max(image.size) <= small:
+        image.save(stream, format="PNG", compress_level=compress_level)
         return stream.getvalue()
     image = image.convert("RGB")
     image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
     image.save(stream, "WEBP", quality=88, method=2)
     content = stream.getvalue()
-    return content + bytes(-len(content) % PADDING)  # a reader of WebP stops at the length in its header
+    return content + bytes(-len(content) % padding)  # a reader of WebP stops at the length in its header
 
 
 def read_secrets(root: Path) -> dict[str, str]:
@@ -296,3 +373,26 @@ def _base64(data: bytes) -> str:
     import base64
 
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def hash_rows(rows: Iterable[Any]) -> str:
+    """Sha256 over rows of plain values, in their order, written one way on every machine.
+
+    Example:
+        >>> hash_rows([("a", 1)]) == hash_rows([["a", 1]])
+        True
+    """
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def hash_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
+    """Sha256 over the original data; ``split`` counts where an example has one."""
+    return hash_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
+
+
+def _step_content(step: Step) -> Any:
+    item = files.to_json(step)
+    return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]

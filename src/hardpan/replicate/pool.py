@@ -1,4 +1,4 @@
-"""The pool of candidates: pictures decoded with care, stored by content; a broken one is reported, not fatal."""
+"""The pool of candidates, stored by content, and their sub-classes: the keywords of each class and their quotas."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files, tables
+from hardpan.arguments import whole_number
 from hardpan.data.images import FORMATS, MOST_PIXELS
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
-from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.replicate.folder import ProjectFolder, hash_rows
+from hardpan.replicate.sampling import largest_remainder
 from hardpan.report.base import Report
 
+TOP = 25
+_PROGRESS_EVERY = 500
 MOST_BYTES = 64 * 1024 * 1024
 _MODES = ("1", "L", "RGB", "P", "CMYK", "YCbCr", "RGBA", "LA", "PA")
 
@@ -105,8 +110,8 @@ _AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """A picture as a source offers it: its bytes or the file that holds them, and what is said of it."""
+class SourcePicture:
+    """A picture of a source: its bytes or the file that holds them, and what is said of it."""
 
     name: str
     data: bytes | Path
@@ -115,6 +120,50 @@ class Offered:
     source: str = ""
     date: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
+
+
+@record
+class KeywordShare:
+    """A keyword of a class: how many originals have it, how many new images it should give, and from what supply.
+
+    Attributes:
+        class_name: the class.
+        keyword: the sub-class.
+        originals: originals with this keyword.
+        share: their share among the kept keywords of the class.
+        quota: new images it should give, by largest remainder.
+        supply: candidates it has (within the date window).
+        used: quota as a proportion of the supply; above 1 where the supply is too small.
+    """
+
+    class_name: str
+    keyword: str
+    originals: int
+    share: float
+    quota: int
+    supply: int
+    used: float
+
+
+@record
+class Subclasses(Report):
+    """What :func:`find_subclasses` did.
+
+    Attributes:
+        matched: originals whose keyword an exact match gave.
+        unmatched: originals without a keyword.
+        coverage: per class, the proportion of its originals with a keyword that the kept keywords cover.
+        keywords: the kept keywords.
+        outside: candidates outside the date window, which are set aside.
+    """
+
+    HEADLINE = "{matched} originals have a keyword, {unmatched} have none."
+
+    matched: int
+    unmatched: int
+    coverage: Mapping[str, float]
+    keywords: tuple[KeywordShare, ...]
+    outside: int
 
 
 @record
@@ -128,7 +177,10 @@ class AddedCandidates(Report):
         in_original: exact copies of an original, which are left out.
         broken: "name: reason" of every picture that could not be used.
         without_class: new candidates whose class is not known yet (their keyword may tell it later).
+        subclasses: the keywords and their quotas, where they were requested.
     """
+
+    HEADLINE = "{added} of {read} images added; {repeated} repeated, {in_original} in the original data."
 
     read: int
     added: int
@@ -136,6 +188,7 @@ class AddedCandidates(Report):
     in_original: int
     broken: tuple[str, ...]
     without_class: int
+    subclasses: Subclasses | None = None
 
 
 def add_candidates(
@@ -144,7 +197,12 @@ def add_candidates(
     *,
     class_name: str = "",
     keyword: str = "",
-    progress: Progress | None = None,
+    per_class: int | None = None,
+    keywords: str | os.PathLike[str] | None = None,
+    top: int = TOP,
+    first_date: str = "",
+    last_date: str = "",
+    progress: Progress = no_progress,
 ) -> AddedCandidates:
     """Put candidates into the pool; the same source again adds nothing.
 
@@ -155,52 +213,76 @@ def add_candidates(
             source and date; other columns are kept with the image.
         class_name: class of images for which the source has none.
         keyword: keyword of images for which the source has none.
+        per_class: number of new images per class: also find the keywords (sub-classes) of the originals and how
+            many new images each should give (see :func:`find_subclasses`).
+        keywords: folder or table of images with keywords: originals get the keyword of the same image there.
+        top: number of keywords to keep per class.
+        first_date: exclude candidates from before this date, such as 2012-01-31, or without a date.
+        last_date: exclude candidates from after this date, or without a date.
         progress: called with the step and the fraction done.
     """
+    path = files.as_path("source", source)
+    if per_class is None and (keywords is not None or first_date or last_date):
+        raise InputError("is needed to make quotas of keywords", argument="per_class")
+    report = _add_pictures(project, path, class_name, keyword, progress)
+    if per_class is None:
+        return report
+    subclasses = find_subclasses(
+        project,
+        keywords,
+        per_class=per_class,
+        top=top,
+        first_date=first_date,
+        last_date=last_date,
+        progress=progress,
+    )
+    return replace(report, subclasses=subclasses)
+
+
+def _add_pictures(
+    project: ProjectFolder, path: Path, class_name: str, keyword: str, progress: Progress
+) -> AddedCandidates:
     from hardpan.replicate.database.images import add_images, contents
 
-    path = Path(source)
     if class_name:
         project.config.class_index(class_name)  # refuses a class that is not one of the project's
-    offered = list(read_offers(path))
+    pictures = list(read_source(path))
     known, originals = set(contents(project, "candidate")), set(contents(project, "original"))
     counts: Counter[str] = Counter()
     broken: list[str] = []
     seen: list[tuple[str, str]] = []
-    for start in range(0, len(offered), _AT_ONCE):
-        if progress is not None:
-            progress(f"adding candidates, {start:,} of {len(offered):,}", start / len(offered))
+    for start in range(0, len(pictures), _AT_ONCE):
+        progress(f"adding candidates, {start:,} of {len(pictures):,}", start / len(pictures))
         rows = []
-        piece = offered[start : start + _AT_ONCE]
+        piece = pictures[start : start + _AT_ONCE]
         with ThreadPoolExecutor() as threads:
-            pictures = list(threads.map(functools.partial(decoded, project), piece))
-        for item, picture in zip(piece, pictures, strict=True):
-            if isinstance(picture, str):
-                broken.append(picture)
+            arrays = list(threads.map(functools.partial(decoded, project), piece))
+        for item, pixels in zip(piece, arrays, strict=True):
+            if isinstance(pixels, str):
+                broken.append(pixels)
                 continue
-            name = picture_id(picture)
+            name = picture_id(pixels)
             seen.append((item.name, name))
             if name in originals:
                 counts["original"] += 1
             elif name in known:
                 counts["repeated"] += 1
             else:
-                row = _row(project, item, class_name, keyword, name, picture.shape)
+                row = _row(project, item, class_name, keyword, name, pixels.shape)
                 if isinstance(row, str):
                     broken.append(row)
                     continue
-                store_picture(project, picture)
+                store_picture(project, pixels)
                 known.add(name)
                 rows.append(row)
                 counts["without"] += row["class_index"] is None
         counts["added"] += add_images(project, rows) if rows else 0
     report = AddedCandidates(
-        len(offered), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
+        len(pictures), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
     )
     if report.added:
         pictures_hash = {"pictures": hash_rows(seen)}
-        record_step(
-            project,
+        project.record_step(
             "add",
             inputs={"table": file_hash(path)} | pictures_hash if path.is_file() else pictures_hash,
             parameters={"source": path.name, "class": class_name, "keyword": keyword},
@@ -214,7 +296,7 @@ def add_candidates(
     return report
 
 
-def read_offers(path: Path) -> Iterator[Offered]:
+def read_source(path: Path) -> Iterator[SourcePicture]:
     """What a folder or table offers, in the order of names or rows."""
     if path.is_dir():
         yield from _from_folder(path)
@@ -224,7 +306,7 @@ def read_offers(path: Path) -> Iterator[Offered]:
         raise InputError(f"{path}: candidates come from a folder, a CSV or a Parquet file")
 
 
-def _from_folder(root: Path) -> Iterator[Offered]:
+def _from_folder(root: Path) -> Iterator[SourcePicture]:
     limit = root.resolve()
     for file in sorted(p for p in root.rglob("*") if not p.name.startswith(".") and not p.is_dir()):
         parts = file.relative_to(root).parts
@@ -232,7 +314,7 @@ def _from_folder(root: Path) -> Iterator[Offered]:
             raise InputError(f"{file}: is nested too deeply; use CLASS/image or CLASS/KEYWORD/image")
         inside = file.resolve().is_relative_to(limit)
         data: bytes | Path = file if inside else b""
-        yield Offered(
+        yield SourcePicture(
             file.relative_to(root).as_posix(),
             data,
             parts[0] if len(parts) > 1 else "",
@@ -242,7 +324,7 @@ def _from_folder(root: Path) -> Iterator[Offered]:
         )
 
 
-def _from_table(path: Path) -> Iterator[Offered]:
+def _from_table(path: Path) -> Iterator[SourcePicture]:
     columns = tables.read_columns(path, text=tables.suffix_of(path) in (".csv", ".tsv"))
     size = len(next(iter(columns.values())))
     column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
@@ -272,7 +354,7 @@ def _from_table(path: Path) -> Iterator[Offered]:
             result = next((columns[n][row] for n in names if n in columns), None)
             return "" if result is None or result != result else str(result).strip()
 
-        yield Offered(
+        yield SourcePicture(
             name,
             data,
             cell("class", "label"),
@@ -283,7 +365,7 @@ def _from_table(path: Path) -> Iterator[Offered]:
         )
 
 
-def decoded(project: ProjectFolder, item: Offered) -> Any:
+def decoded(project: ProjectFolder, item: SourcePicture) -> Any:
     """Pixels, or one sentence that says why there are none."""
     if "refused" in item.details:
         return f"{item.name}: {item.details['refused']}"
@@ -304,7 +386,7 @@ def decoded(project: ProjectFolder, item: Offered) -> Any:
 
 
 def _row(
-    project: ProjectFolder, item: Offered, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
+    project: ProjectFolder, item: SourcePicture, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
     from hardpan.replicate.database.images import check_image
 
@@ -328,3 +410,163 @@ def _row(
         "width": shape[1],
         "details": {"name": item.name} | dict(item.details),
     }
+
+
+def keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dict[str, int]:
+    """How many of ``total`` images each of the ``top`` most common keywords should give, by largest remainder.
+
+    Equal counts: names in order, the earlier kept; equal remainders go to the more common keyword.
+
+    Example:
+        >>> keyword_quotas({"tabby": 6, "siamese": 3, "rare": 1}, 4, top=2)
+        {'tabby': 3, 'siamese': 1}
+    """
+    common = sorted(counts, key=lambda name: (-counts[name], name))[:top]
+    if not common:
+        return {}
+    # largest_remainder gives ties to later entries; reversed, those are the more common keywords.
+    quotas = largest_remainder([counts[name] for name in reversed(common)], total)
+    return dict(zip(common, reversed(quotas.tolist()), strict=True))
+
+
+def find_subclasses(
+    project: ProjectFolder,
+    source: str | os.PathLike[str] | None = None,
+    *,
+    per_class: int,
+    top: int = TOP,
+    first_date: str = "",
+    last_date: str = "",
+    progress: Progress = no_progress,
+) -> Subclasses:
+    """Find originals' keywords, make quotas, and give candidates with a kept keyword their class.
+
+    The arguments are those of :func:`add_candidates`; without ``source`` the originals keep their own keywords.
+    """
+    from hardpan.replicate.database.images import contents, set_aside, set_columns, set_quotas, stored_images
+
+    project.check_open()  # the sample of a frozen set is replayed with the quotas that it was drawn by
+    whole_number("per_class", per_class, 1)
+    whole_number("top", top, 1)
+    window = _window(first_date, last_date)
+    inputs: dict[str, str] = {}
+    if source is not None:
+        words, inputs = _matches(project, Path(source), contents(project, "original"), progress)
+        set_columns(project, [{"id": name, "keyword": word} for name, word in sorted(words.items())], "keywords")
+    originals = stored_images(project, "original")
+    outside = [row.id for row in stored_images(project, "candidate") if not _within(row.date, window)]
+    set_aside(project, outside)
+    counts = keyword_counts(project)
+    quotas = [keyword_quotas(count, per_class, top) for count in counts]
+    _classify(project, quotas)
+    set_quotas(
+        project,
+        [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
+    )
+    supply = Counter(
+        (row.class_index, row.keyword) for row in stored_images(project, "candidate") if row.split != "aside"
+    )
+    matched = sum(row.keyword is not None for row in originals)
+    coverage, shares = _keyword_shares(project, counts, quotas, supply)
+    report = Subclasses(matched, len(originals) - matched, coverage, shares, len(outside))
+    project.record_step(
+        "subclasses",
+        inputs=inputs,
+        parameters={"per_class": per_class, "top": top, "first_date": first_date, "last_date": last_date},
+        outputs={"quotas": hash_rows(sorted([k.class_name, k.keyword, k.quota] for k in report.keywords))},
+    )
+    return report
+
+
+def keyword_counts(project: ProjectFolder) -> list[Counter[str]]:
+    """How many originals of each class have each keyword."""
+    from hardpan.replicate.database.images import stored_images
+
+    counts = [Counter[str]() for _ in project.classes]
+    for row in stored_images(project, "original"):
+        if row.keyword is not None and row.class_index is not None:
+            counts[row.class_index][row.keyword] += 1
+    return counts
+
+
+def _matches(
+    project: ProjectFolder, source: Path, originals: Mapping[str, str], progress: Progress
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Original id to keyword, of pictures with the same pixels (distance 0)."""
+    results: dict[str, str] = {}
+    read = []
+    pictures = list(read_source(source))
+    for number, item in enumerate(pictures):
+        if number % _PROGRESS_EVERY == 0:
+            progress(f"looking for originals, {number:,} of {len(pictures):,} pictures", number / len(pictures))
+        word = item.keyword or item.class_name
+        pixels = decoded(project, item)
+        if isinstance(pixels, str) or not word:
+            continue
+        name = picture_id(pixels)
+        read.append((item.name, name, word))
+        if name in originals:
+            results.setdefault(originals[name], word)
+    inputs = {"source": hash_rows(read)}
+    if source.is_file():
+        inputs["table"] = file_hash(source)
+    return results, inputs
+
+
+def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
+    """A candidate that came with a keyword but without a class gets the class of the keyword."""
+    from hardpan.replicate.database.images import set_columns, stored_images
+
+    owners: dict[str, list[int]] = {}
+    for c, words in enumerate(quotas):
+        for word in words:
+            owners.setdefault(word, []).append(c)
+    rows = [
+        {"id": row.id, "class_index": owners[row.keyword][0]}
+        for row in stored_images(project, "candidate")
+        if row.class_index is None and len(owners.get(row.keyword or "", ())) == 1
+    ]
+    set_columns(project, rows, "classes")
+
+
+def _keyword_shares(
+    project: ProjectFolder,
+    counts: Sequence[Counter[str]],
+    quotas: Sequence[Mapping[str, int]],
+    supply: Mapping[tuple[int | None, str | None], int],
+) -> tuple[dict[str, float], tuple[KeywordShare, ...]]:
+    """The proportion of each class's originals that the kept keywords cover, and every kept keyword."""
+    coverage, shares = {}, []
+    for c, (target, words) in enumerate(zip(project.classes, quotas, strict=True)):
+        covered = sum(counts[c][word] for word in words)
+        if counts[c]:
+            coverage[target.name] = covered / counts[c].total()
+        for word, quota in words.items():
+            have, originals = supply.get((c, word), 0), counts[c][word]
+            used = quota / have if have else (float("inf") if quota else 0.0)
+            shares.append(KeywordShare(target.name, word, originals, originals / covered, quota, have, used))
+    return coverage, tuple(shares)
+
+
+def _window(first: str, last: str) -> tuple[date, date] | None:
+    """The dates between which candidates are used; None: all, also those without a date."""
+    ends = [_date(first) if first else date.min, _date(last) if last else date.max]
+    for name, text, end in zip(("first_date", "last_date"), (first, last), ends, strict=True):
+        if end is None:
+            raise InputError(f"must be a date, written as YYYY-MM-DD; got {text!r}", argument=name)
+    low, high = cast(tuple[date, date], tuple(ends))
+    if low > high:
+        raise InputError(f"must not be after last_date {last}; got {first}", argument="first_date")
+    return (low, high) if first or last else None
+
+
+def _within(text: str | None, window: tuple[date, date] | None) -> bool:
+    when = _date(text or "")
+    return window is None or (when is not None and window[0] <= when <= window[1])
+
+
+def _date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text.strip()[:10])
+    except ValueError:
+        return None

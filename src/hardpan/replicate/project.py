@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -13,33 +12,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files, tables
-from hardpan.arguments import whole_number
+from hardpan.arguments import real_number, whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
-from hardpan.replicate import (
-    assembly,
-    duplicates,
-    experiment,
-    folder,
-    pool,
-    quality,
-    samples,
-    status,
-    steps,
-    subclasses,
-    tasks,
-    thresholds,
-    verification,
-    votes,
-)
-from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass
-from hardpan.replicate.steps import hash_originals, record_step
+from hardpan.replicate import assembly, experiment, folder, pool, project_sample, quality, tasks
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_rows
+from hardpan.replicate.quality import Quality
+from hardpan.report.base import Report
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.people import Invited, Person
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
 KEYWORD_COLUMNS = ("keyword", "sub_class", "subclass")
+
+
+@files.record
+class ProjectStatus(Report):
+    """Counts of everything, and the next command.
+
+    Attributes:
+        name: of the project.
+        classes: how many.
+        originals: images of the original data.
+        candidates: images in the pool.
+        keywords_short: keywords whose selections do not reach their quota.
+        tasks: grid tasks, of which ``tasks_complete`` have all their workers.
+        tasks_complete: see tasks.
+        votes: counted.
+        workers: who voted.
+        sample: images in the sample, of which ``sample_missing`` places are empty.
+        sample_missing: see sample.
+        pairs_waiting: possible near-duplicates to review.
+        reviews_waiting: images without a final review.
+        frozen: whether the set is assembled.
+        steps: how many are in the log.
+        next: what to do next, in words or as a command.
+        quality: workers on the controls, agreement and average frequencies; None before there are votes.
+        votes_imported: votes that this call imported, and ``votes_known`` that had been imported before.
+        votes_known: see votes_imported.
+    """
+
+    HEADLINE = "{name}. Next: {next}"
+
+    name: str
+    classes: int
+    originals: int
+    candidates: int
+    keywords_short: int
+    tasks: int
+    tasks_complete: int
+    votes: int
+    workers: int
+    sample: int
+    sample_missing: int
+    pairs_waiting: int
+    reviews_waiting: int
+    frozen: bool
+    steps: int
+    next: str
+    quality: Quality | None = None
+    votes_imported: int = 0
+    votes_known: int = 0
 
 
 class Project(ProjectFolder):
@@ -93,7 +127,7 @@ class Project(ProjectFolder):
             shape=tuple(int(size) for size in pixels.shape[1:]),
             **settings,
         )
-        _check(config)
+        _check_config(config)
         if (root / "project.json").exists():
             project = cls.open(root, database_url=database_url)
             if files.to_json(project.config) != files.to_json(config):
@@ -117,8 +151,7 @@ class Project(ProjectFolder):
             if new and isinstance(error, InputError):  # such as a database that cannot be reached
                 shutil.rmtree(root)
             raise
-        record_step(
-            project,
+        project.record_step(
             "init",
             inputs={"original": config.original_hash},
             parameters=asdict(config),
@@ -153,36 +186,48 @@ class Project(ProjectFolder):
 
     # The pool and the tasks
     add_candidates = pool.add_candidates
-    find_subclasses = subclasses.find_subclasses
     make_tasks = tasks.make_tasks
-    top_up = tasks.top_up
 
     # Votes
-    exchange_votes = votes.exchange_votes
-    import_votes = votes.import_votes
-    export_votes = votes.export_votes
-    export_frequencies = votes.export_frequencies
+    import_votes = quality.import_votes
+    export_votes = quality.export_votes
+    export_frequencies = quality.export_frequencies
     quality = quality.annotation_quality
 
     # The sample
-    sample = samples.draw_sample
-    current_sample = samples.current_sample
-    threshold_sweep = thresholds.project_sweep
-    find_duplicates = duplicates.find_duplicates
-    import_decisions = duplicates.import_decisions
-    export_pairs = duplicates.export_pairs
-    learn_threshold = duplicates.learn_threshold
-    keep_below = duplicates.keep_below
-    resolve_duplicates = duplicates.resolve_duplicates
-    review = duplicates.review
+    sample = project_sample.draw_sample
+    current_sample = project_sample.current_sample
+    threshold_sweep = project_sample.project_sweep
+    find_duplicates = project_sample.find_duplicates
 
     # The set
     assemble = assembly.assemble
-    verify = verification.verify
+    verify = assembly.verify
     begin_experiment = experiment.begin_experiment
     experiment_results = experiment.experiment_results
-    status = status.project_status
-    steps = steps.read_steps
+
+    def status(
+        self,
+        *,
+        import_votes: str | os.PathLike[str] | None = None,
+        platform: str = "",
+        export_votes: str | os.PathLike[str] | None = None,
+        frequencies: str | os.PathLike[str] | None = None,
+    ) -> ProjectStatus:
+        """The state of the project, its votes and the next command.
+
+        Args:
+            import_votes: add the votes of this CSV or Parquet file, with columns image_id, class, worker, selected.
+            platform: name of the platform that imported votes come from.
+            export_votes: write every vote to this .csv or .parquet file.
+            frequencies: write the selection frequency of every image to this .csv or .parquet file.
+        """
+        new, known = (0, 0) if import_votes is None else self.import_votes(import_votes, platform=platform)
+        if export_votes is not None:
+            self.export_votes(export_votes)
+        if frequencies is not None:
+            self.export_frequencies(frequencies)
+        return replace(_project_status(self), votes_imported=new, votes_known=known)
 
     def serve(
         self,
@@ -256,6 +301,63 @@ class Project(ProjectFolder):
         from hardpan.replicate.database import people
 
         people.unblock(self, worker_id)
+
+
+def _project_status(project: Project) -> ProjectStatus:
+    from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue, keywords
+    from hardpan.replicate.database.images import count_images
+    from hardpan.replicate.database.votes import coverage, vote_totals
+
+    counts, covered = count_images(project), coverage(project)
+    votes, workers = vote_totals(project)
+    images = missing = 0
+    compared = False
+    steps = project.steps()
+    if (project.root / "sample.json").exists():
+        sample = project.current_sample()
+        images, missing = len(sample.images), sum(item.missing for item in sample.shortfalls)
+        searches = [step for step in steps if step.name == "duplicates"]
+        removed = project_sample.removed_so_far(project) & set(sample.ids)
+        compared = bool(searches) and searches[-1].outputs["images"] == hash_rows(sample.ids) and not removed
+    status = ProjectStatus(
+        project.config.name,
+        len(project.classes),
+        counts.get("original", 0),
+        counts.get("candidate", 0),
+        sum(item.short > 0 for item in keywords(project)),
+        sum(row.tasks for row in covered),
+        sum(row.complete for row in covered),
+        votes,
+        workers,
+        images,
+        missing,
+        len(duplicate_queue(project, most=10**9)),
+        len(final_review_queue(project, most=10**9)),
+        project.frozen,
+        len(steps),
+        "",
+        quality.annotation_quality(project, probabilities=False) if votes else None,
+    )
+    return replace(status, next=_next_command(project, status, compared))
+
+
+def _next_command(project: ProjectFolder, status: ProjectStatus, compared: bool) -> str:
+    command = f"hardpan replicate {{}} {project.root}"
+    if status.frozen:
+        return command.format("verify")
+    if not status.candidates:
+        return command.format("add") + " SOURCE"
+    if not status.tasks and not status.sample:
+        return command.format("tasks")
+    if status.tasks_complete < status.tasks and not status.sample:
+        return f"{status.tasks - status.tasks_complete} tasks are open: " + command.format("serve")
+    if not status.sample or status.sample_missing:
+        return command.format("sample")
+    if not compared:
+        return command.format("duplicates")
+    if status.pairs_waiting:
+        return f"{status.pairs_waiting} pairs wait for review: " + command.format("serve")
+    return command.format("assemble")
 
 
 def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
@@ -345,7 +447,7 @@ def _target_classes(
     return tuple(replace(by_name[name]) for name in dataset.class_names)
 
 
-def _check(config: ProjectConfig) -> None:
+def _check_config(config: ProjectConfig) -> None:
     for key in ("grid", "positives", "negatives", "workers_per_image", "originals_per_class"):
         whole_number(key, getattr(config, key), 1)
     if config.positives + config.negatives >= config.grid:
@@ -353,7 +455,6 @@ def _check(config: ProjectConfig) -> None:
             f"must be larger than positives + negatives ({config.positives + config.negatives}); got {config.grid}",
             argument="grid",
         )
-    if not 0 < config.lease_seconds < math.inf:
-        raise InputError(f"must be a finite number above 0; got {config.lease_seconds!r}", argument="lease_seconds")
+    real_number("lease_seconds", config.lease_seconds, "(0, inf)")
     if len(config.classes) < 2:
         raise InputError("a project needs at least two classes: negative controls come from another one")

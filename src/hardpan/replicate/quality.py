@@ -1,25 +1,41 @@
-"""How good the votes are: workers on hidden controls, selection frequencies, agreement, Dawid–Skene."""
+"""Votes: workers on hidden controls, selection frequencies, agreement, Dawid–Skene; import and export as files."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.arguments import real_number
+from hardpan import files, tables
+from hardpan.arguments import real_number, whole_numbers
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import record
+from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.sampling import Annotated, average_frequency
+from hardpan.replicate.sampling import Annotated, average_frequency, image_columns
 from hardpan.report.base import Report
-from hardpan.stats.intervals import check_confidence, clopper_pearson, whole_numbers
+from hardpan.safe_files import few
+from hardpan.stats.intervals import clopper_pearson
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.votes import StoredVote
+
+MIN_INFORMEDNESS = 0.5
+COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
+FREQUENCY_COLUMNS = (
+    *("id", "class", "role", "selected", "votes", "frequency", "low", "high"),
+    *("selected_unflagged", "votes_unflagged", "probability"),
+)
 
 
 def krippendorff_alpha(
@@ -45,7 +61,7 @@ def krippendorff_alpha(
         >>> krippendorff_alpha([[2, 0], [0, 2], [2, 0], [0, 2]]).value
         1.0
     """
-    level = check_confidence(confidence)
+    level = real_number("confidence", confidence, "(0, 1)")
     table = whole_numbers("counts", counts)
     if table.ndim != 2 or table.shape[1] < 2:
         raise InputError(
@@ -92,7 +108,7 @@ def beta_interval(
     k, n = whole_numbers("selected", selected), whole_numbers("votes", votes)
     if (k > n).any():
         raise InputError("must not exceed votes", argument="selected")
-    tail = (1.0 - check_confidence(confidence)) / 2.0
+    tail = (1.0 - real_number("confidence", confidence, "(0, 1)")) / 2.0
     low = np.where(k == 0, 0.0, special.betaincinv(k + 0.5, n - k + 0.5, tail))
     high = np.where(k == n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, tail))
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
@@ -135,8 +151,8 @@ def dawid_skene(
     Source: Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (1979).
 
     Example:
-        >>> found = dawid_skene([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 1, 0, 0, 0, 1])
-        >>> found.probability.round().tolist()
+        >>> result = dawid_skene([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 1, 0, 0, 0, 1])
+        >>> result.probability.round().tolist()
         [1.0, 0.0]
     """
     i, w = np.asarray(items, dtype=np.int64), np.asarray(workers, dtype=np.int64)
@@ -167,9 +183,6 @@ def _alpha_values(disagreement: Any, totals: NDArray[np.float64]) -> NDArray[np.
     expected = (n**2 - (totals**2).sum(axis=1)) / np.maximum(n - 1.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(expected > 0, 1.0 - disagreement / expected, np.nan), dtype=np.float64)
-
-
-MIN_INFORMEDNESS = 0.5
 
 
 @record
@@ -225,17 +238,17 @@ class Quality(Report):
 
     Attributes:
         workers: every worker on the controls.
-        frequencies: every image and target class with votes.
         alpha: Krippendorff's α over candidates, all workers.
         alpha_unflagged: the same without flagged ones.
         average: mean selection frequency by role ("candidate", "positive", "negative").
+        frequencies: every image and target class with votes (not in the JSON).
     """
 
     workers: tuple[WorkerQuality, ...]
-    frequencies: tuple[Frequency, ...]
     alpha: Estimate | None
     alpha_unflagged: Estimate | None
     average: dict[str, Estimate]
+    frequencies: tuple[Frequency, ...] = field(default=(), repr=False, metadata=files.TRANSIENT)
 
     @property
     def flagged(self) -> tuple[str, ...]:
@@ -243,29 +256,28 @@ class Quality(Report):
         return tuple(item.worker_id for item in self.workers if item.flagged)
 
 
-def annotation_quality(project: ProjectFolder, *, min_informedness: float = MIN_INFORMEDNESS) -> Quality:
+def annotation_quality(project: ProjectFolder, *, probabilities: bool = True) -> Quality:
     """Workers, frequencies and agreement of a project's votes so far.
 
     Args:
         project: an open project.
-        min_informedness: workers fail the controls if the upper limit of hit rate − false-alarm rate is below this.
+        probabilities: also estimate the probability that each image shows the class, which takes most of the time.
     """
     from hardpan.replicate.database.votes import counted_votes
 
-    return quality_of(counted_votes(project), min_informedness=min_informedness)
+    return quality_of(counted_votes(project), probabilities=probabilities)
 
 
-def quality_of(votes: Sequence[StoredVote], *, min_informedness: float = MIN_INFORMEDNESS) -> Quality:
+def quality_of(votes: Sequence[StoredVote], *, probabilities: bool = True) -> Quality:
     """The same from votes in memory.
 
     A worker is flagged when the hit rate on positive controls at its upper limit, minus the selection rate on
-    negative ones at its lower limit (Clopper–Pearson, 90 % two-sided), is below ``min_informedness``: nobody is
+    negative ones at its lower limit (Clopper–Pearson, 90 % two-sided), is below :data:`MIN_INFORMEDNESS`: nobody is
     flagged for bad luck on a few controls; workers who select at random, all or nothing are, after enough of them.
     """
-    real_number("min_informedness", min_informedness, "[-1, 1]")
-    workers = worker_quality(votes, min_informedness)
-    bad = {item.worker_id for item in workers if item.flagged}
-    frequencies = selection_frequencies(votes, bad)
+    workers = worker_quality(votes)
+    flagged = {item.worker_id for item in workers if item.flagged}
+    frequencies = selection_frequencies(votes, flagged, probabilities=probabilities)
     candidates = [item for item in frequencies if item.role == "candidate"]
     average = {
         role: average_frequency([item.value for item in frequencies if item.role == role])
@@ -274,16 +286,14 @@ def quality_of(votes: Sequence[StoredVote], *, min_informedness: float = MIN_INF
     }
     return Quality(
         workers,
-        frequencies,
         _alpha([(item.selected, item.votes) for item in candidates]),
         _alpha([(item.selected_unflagged, item.votes_unflagged) for item in candidates]),
         average,
+        frequencies,
     )
 
 
-def worker_quality(
-    votes: Sequence[StoredVote], min_informedness: float = MIN_INFORMEDNESS
-) -> tuple[WorkerQuality, ...]:
+def worker_quality(votes: Sequence[StoredVote]) -> tuple[WorkerQuality, ...]:
     """Every worker on the controls, in the order of ids."""
     counts: dict[str, list[int]] = {}
     for vote in votes:
@@ -303,7 +313,7 @@ def worker_quality(
             informedness = hits / positives - alarms / negatives
             highest = float(clopper_pearson(hits, positives, 0.9)[1])
             lowest = float(clopper_pearson(alarms, negatives, 0.9)[0])
-            flagged = highest - lowest < min_informedness
+            flagged = highest - lowest < MIN_INFORMEDNESS
         results.append(WorkerQuality(name, total, positives, hits, negatives, alarms, informedness, flagged))
     return tuple(results)
 
@@ -385,3 +395,137 @@ def _probabilities(votes: Sequence[StoredVote], keys: Sequence[Any], row_of: dic
 def _alpha(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
     counts = np.array([(selected, total - selected) for selected, total in pairs if total >= 2])
     return krippendorff_alpha(counts) if len(counts) else None
+
+
+def export_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
+    """Write every vote as .csv or .parquet, those of excluded workers marked; gives how many."""
+    if Path(path).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise InputError(f": votes are written as .csv or .parquet; got {path}", argument="export_votes")
+    columns = vote_columns(project)
+    write_columns(path, columns)
+    return len(columns["worker"])
+
+
+def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
+    """Every vote, those of excluded workers marked."""
+    from hardpan.replicate.database.people import excluded_workers
+    from hardpan.replicate.database.votes import all_votes
+
+    names, excluded = [item.name for item in project.classes], excluded_workers(project)
+    rows = [
+        (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at, int(v.worker_id in excluded))
+        for v in all_votes(project)
+    ]
+    return rows_to_columns(COLUMNS, rows)
+
+
+def frequency_columns(project: ProjectFolder, quality: Quality) -> dict[str, list[Any]]:
+    """Every selection frequency with its interval, and the same without flagged workers."""
+    names = [item.name for item in project.classes]
+    rows = [
+        (
+            *(f.image_id, names[f.class_index], f.role, f.selected, f.votes, f.value, f.low, f.high),
+            *(f.selected_unflagged, f.votes_unflagged, f.probability),
+        )
+        for f in quality.frequencies
+    ]
+    return rows_to_columns(FREQUENCY_COLUMNS, rows)
+
+
+def rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows as columns by name.
+
+    Example:
+        >>> rows_to_columns(("a", "b"), [(1, 2), (3, 4)]), rows_to_columns(("a",), [])
+        ({'a': [1, 3], 'b': [2, 4]}, {'a': []})
+    """
+    return {name: [row[position] for row in rows] for position, name in enumerate(names)}
+
+
+def export_frequencies(project: ProjectFolder, path: str | os.PathLike[str]) -> Quality:
+    """Write every selection frequency with its interval, and the same without flagged workers."""
+    quality = annotation_quality(project)
+    write_columns(path, frequency_columns(project, quality))
+    return quality
+
+
+def write_columns(path: str | os.PathLike[str], columns: dict[str, list[Any]]) -> None:
+    """Write a table where a person asked for it, its folder too; what cannot be written is an InputError."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; give the name of a file in it")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tables.write_table(target, columns)
+    except OSError as error:
+        raise InputError(
+            f"{target}: cannot be written ({error.strerror or error}); make room or give another path"
+        ) from error
+
+
+def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platform: str = "") -> tuple[int, int]:
+    """Add votes of a CSV, JSON or Parquet file (image_id, class, worker, selected, at); gives how many new, known.
+
+    Workers are named PLATFORM:NAME, the file's own name where no platform is given, so that two platforms' workers
+    stay apart; the same file again adds nothing. Votes that an export marked as excluded are left out.
+    """
+    from hardpan.replicate.database.votes import store_votes
+
+    source = Path(path)
+    columns = tables.read_columns(source, text=True)
+    names = image_columns(columns, ("id", "label", "annotator"), str(source))
+    names |= {"selected": "selected"} if "selected" in columns else {}
+    for role in ("id", "label", "annotator", "selected"):
+        if role not in names:
+            raise InputError(f": {source} has no column of {role}; it has {few(columns)}", argument="votes")
+    required = [columns[names[role]] for role in ("id", "label", "annotator", "selected")]
+    size = len(required[0])
+    times, excluded = columns.get("at", [""] * size), columns.get("excluded", ["0"] * size)
+    rows = [
+        {
+            "image_id": image,
+            "class_index": project.config.class_index(label),
+            "worker": worker,
+            "selected": _is_true(said, source),
+            "at": _moment(when, source),
+        }
+        for image, label, worker, said, when, out in zip(*required, times, excluded, strict=True)
+        if not (out and _is_true(out, source, "excluded"))
+    ]
+    if any(not row["worker"] for row in rows):
+        raise InputError(f": {source} has rows without a worker; name the worker of every vote", argument="votes")
+    counts = Counter((row["worker"], row["image_id"], row["class_index"]) for row in rows)
+    (worker, image, _), most = max(counts.items(), key=lambda item: item[1], default=(("", "", 0), 1))
+    if most > 1:
+        raise InputError(
+            f": worker {worker!r} votes twice on image {image!r} in {source}; keep one", argument="votes"
+        )
+    new, known = store_votes(project, rows, platform=platform or source.stem)
+    if new:
+        project.record_step("votes", inputs={source.name: file_hash(source)}, outputs={"votes": new})
+    return new, known
+
+
+def _moment(text: str, source: Path) -> float | None:
+    """Seconds since 1970, from a number or from a time as ISO 8601 writes it (UTC where it names no zone)."""
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if math.isfinite(seconds := float(text)):
+            return seconds
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f": at must be seconds since 1970 or a time such as 2024-05-01T12:00:00Z; got {text!r} in {source}",
+            argument="votes",
+        ) from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_true(text: str, source: Path, name: str = "selected") -> bool:
+    if text.lower() in ("1", "true", "yes", "1.0"):
+        return True
+    if text.lower() in ("0", "false", "no", "0.0"):
+        return False
+    raise InputError(f": {name} must be 0 or 1; got {text!r} in {source}", argument="votes")

@@ -1,9 +1,8 @@
-"""Tables of annotated images, the three sampling strategies, and drawing again after removals."""
+"""Tables of annotated images, the three sampling strategies, drawing again after removals, the threshold sweep."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import stats, tables
+from hardpan import arguments, stats, tables
 from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
+from hardpan.safe_files import few
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
 BINS = ("0–0.2", "0.2–0.4", "0.4–0.6", "0.6–0.8", "0.8–1")
@@ -63,15 +63,6 @@ def average_frequency(frequencies: ArrayLike) -> Estimate:
     return stats.mean(values, least=0.0, most=1.0, method=method)
 
 
-_NAMES = {
-    "id": ("id", "image_id", "image"),
-    "class": ("class", "class_name", "label"),
-    "frequency": ("frequency", "selection_frequency"),
-    "votes": ("votes", "n"),
-    "subclass": ("subclass", "sub_class", "keyword"),
-}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotated:
     """Images with their selection frequencies, one entry per image and target class.
@@ -112,53 +103,45 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
     if isinstance(table, Annotated):
         return table
     from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
-    table_columns = tables.read_columns(table, text=from_csv, name=what)
-    columns = {meaning: _find(table_columns, names) for meaning, names in _NAMES.items()}
-    for meaning in ("id", "class", "frequency") if need_ids else ("class", "frequency"):
-        if columns[meaning] is None:
-            raise InputError(f"{what}: column {meaning!r} is missing; the columns are {', '.join(table_columns)}")
-    classes, frequencies = columns["class"] or [], columns["frequency"] or []
-    n = len(frequencies)
-    result = Annotated(
-        np.array([str(v) for v in columns["id"] or range(n)], dtype=np.str_),
-        np.array([str(v) for v in classes], dtype=np.str_),
-        np.array(_numbers("frequency", frequencies, what), dtype=np.float64),
-        _whole(columns["votes"], n, what),
-        np.array(["" if v is None else str(v) for v in columns["subclass"] or [""] * n], dtype=np.str_),
+    columns = tables.read_columns(table, text=from_csv, name=what)
+    names = image_columns(columns, ("id", "label", "frequency", "votes", "subclass"), what)
+    for role in ("id", "label", "frequency") if need_ids else ("label", "frequency"):
+        if role not in names:
+            raise InputError(f": a column of {role} is missing; it has {few(columns)}", argument=what)
+    cells = {role: columns[name] for role, name in names.items()}
+    n = len(cells["frequency"])
+    frequencies = _column_numbers(what, "frequency", cells["frequency"])
+    if not ((frequencies >= 0) & (frequencies <= 1)).all():
+        raise InputError(": frequencies must lie between 0 and 1", argument=what)
+    votes = (
+        arguments.whole_numbers(f"{what}: votes", _column_numbers(what, "votes", cells["votes"]))
+        if "votes" in cells
+        else np.full(n, UNKNOWN_VOTES, dtype=np.int64)
     )
-    if not ((result.frequencies >= 0) & (result.frequencies <= 1)).all():
-        raise InputError(f"{what}: frequencies must lie between 0 and 1")
-    if need_ids and len(np.unique(result.ids)) < n:
-        names, counts = np.unique(result.ids, return_counts=True)
-        raise InputError(f"{what}: id {str(names[np.argmax(counts)])!r} occurs more than once")
-    return result
+    ids = np.array([str(value) for value in cells.get("id", range(n))], dtype=np.str_)
+    return Annotated(
+        arguments.ids(f"{what}: id", ids, n) if need_ids else ids,
+        np.array([str(value) for value in cells["label"]], dtype=np.str_),
+        frequencies,
+        votes,
+        np.array(["" if value is None else str(value) for value in cells.get("subclass", [""] * n)], dtype=np.str_),
+    )
 
 
 UNKNOWN_VOTES = np.iinfo(np.int64).max
 
 
-def _numbers(name: str, values: Sequence[Any], what: str) -> list[float]:
-    results = []
-    for value in values:
-        try:
-            results.append(float(value))
-        except (TypeError, ValueError):
-            raise InputError(f"{what}: {name} must be numbers; got {value!r}") from None
-    return results
+def image_columns(columns: Collection[str], roles: Collection[str], where: str) -> dict[str, str]:
+    """The columns of a table of images by role; ids may also be called ``image_id``."""
+    renamed = {"id": "image_id"} if "image_id" in columns and "id" not in columns else {}
+    return tables.find_columns(list(columns), roles, renamed, where=where)
 
 
-def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]:
-    if values is None:
-        return np.full(n, UNKNOWN_VOTES, dtype=np.int64)
-    read = np.array(_numbers("votes", values, what), dtype=np.float64)
-    if not ((read >= 0) & (read == np.floor(read)) & (read < 2**53)).all():
-        raise InputError(f"{what}: votes must be whole numbers of at least 0")
-    return read.astype(np.int64)
-
-
-def _find(columns: Any, names: Sequence[str]) -> Sequence[Any] | None:
-    plain = {re.sub(r"[\s-]+", "_", str(name).strip().lower()): name for name in reversed(list(columns))}
-    return next((list(columns[plain[name]]) for name in names if name in plain), None)
+def _column_numbers(what: str, name: str, values: Sequence[Any]) -> NDArray[np.float64]:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f": {name} must be numbers ({error})", argument=what) from error
 
 
 STRATEGIES = ("matched", "threshold", "top")
@@ -291,7 +274,10 @@ def sample(
         1
     """
     table = annotated(candidates)
-    _check(strategy, per_class, threshold, min_votes)
+    one_of("strategy", strategy, STRATEGIES)
+    whole_number("per_class", per_class, 1)
+    real_number("threshold", threshold, "[0, 1]")
+    whole_number("min_votes", min_votes, 0)
     free = (table.votes >= min_votes) & ~np.isin(table.ids, np.array(list(exclude), dtype=np.str_))
     shares: dict[str, tuple[int, ...]] = {}
     few_originals: dict[str, int] = {}
@@ -299,7 +285,9 @@ def sample(
     names = sorted(set(table.classes.tolist()) | {name for name, _ in quotas or ()})
     if strategy == "matched":
         if originals is None:
-            raise InputError("originals are needed for the strategy 'matched': annotate the original set too")
+            raise InputError(
+                "are needed for the strategy 'matched'; annotate the original set too", argument="originals"
+            )
         reference = annotated(originals, "originals", need_ids=False)
         originals_below = int((reference.votes < min_votes).sum())
         shares = _histograms(reference, min_votes, names)
@@ -470,8 +458,66 @@ def _instead(item: SampledImage, subclass: str) -> SampledImage:
     return replace(item, fill=reason)
 
 
-def _check(strategy: str, per_class: int, threshold: float, min_votes: int) -> None:
-    one_of("strategy", strategy, STRATEGIES)
+@record(eq=False)
+class ThresholdSweep(Report):
+    """What every threshold would give.
+
+    Attributes:
+        thresholds: (T,) smallest selection frequency of an image.
+        candidates: (T,) candidates at or above it.
+        size: (T,) images of the set: at most ``per_class`` of each class.
+        full_classes: (T,) classes that reach ``per_class``.
+        average: (T,) average selection frequency of the set, in expectation over the random draws.
+        per_class: images wanted of each class.
+        accuracies: model name to (T,) accuracies, in expectation; empty until the set is frozen.
+    """
+
+    thresholds: NDArray[np.float64]
+    candidates: NDArray[np.int64]
+    size: NDArray[np.int64]
+    full_classes: NDArray[np.int64]
+    average: NDArray[np.float64]
+    per_class: int
+    accuracies: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def threshold_sweep(
+    candidates: Any, per_class: int = 10, *, steps: int = 51, right: Mapping[str, Mapping[str, bool]] | None = None
+) -> ThresholdSweep:
+    """Size and average frequency of the strategy "threshold" at every threshold from 0 to 1.
+
+    Args:
+        candidates: table of id, class, frequency (see :func:`hardpan.replicate.sample`).
+        per_class: images wanted of each class.
+        steps: how many thresholds.
+        right: model name to (id to whether the model is right), for accuracies.
+
+    Example:
+        >>> table = {"id": [1, 2, 3], "class": ["a", "a", "b"], "frequency": [0.2, 0.9, 0.6]}
+        >>> sweep = threshold_sweep(table, per_class=1, steps=3)
+        >>> sweep.size.tolist(), sweep.average.round(3).tolist()
+        ([2, 2, 0], [0.575, 0.75, nan])
+    """
+    table = annotated(candidates)
     whole_number("per_class", per_class, 1)
-    real_number("threshold", threshold, "[0, 1]")
-    whole_number("min_votes", min_votes, 0)
+    whole_number("steps", steps, 2)
+    thresholds = np.round(np.linspace(0.0, 1.0, steps), 6)
+    values = {"": table.frequencies} | {
+        model: np.array([float(answers.get(str(i), np.nan)) for i in table.ids])
+        for model, answers in (right or {}).items()
+    }
+    counts = np.zeros((steps, 3), dtype=np.int64)
+    sums = {name: np.zeros(steps) for name in values}
+    for name in np.unique(table.classes):
+        mine = table.classes == name
+        for t, threshold in enumerate(thresholds):
+            above = mine & (table.frequencies >= threshold - ROUNDING)
+            have = int(above.sum())
+            count = min(have, per_class)
+            counts[t] += (have, count, have >= per_class)
+            for key, column in values.items():
+                sums[key][t] += count * column[above].mean() if have else 0.0
+    size = np.maximum(counts[:, 1], 1)
+    means = {key: np.where(counts[:, 1] > 0, total / size, np.nan) for key, total in sums.items()}
+    average = means.pop("")
+    return ThresholdSweep(thresholds, counts[:, 0], counts[:, 1], counts[:, 2], average, per_class, means)

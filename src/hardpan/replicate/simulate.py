@@ -158,8 +158,8 @@ def answer_questions(
         seed: of their answers.
         most: largest number of questions for each.
     """
-    from hardpan.replicate.database.experiment import answer_question, next_question, question_truths
     from hardpan.replicate.database.people import enter, invite
+    from hardpan.replicate.database.votes import answer_question, next_question, question_truths
 
     truths, classes = question_truths(project), len(project.classes)
     link = invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import tables
 from hardpan.arguments import whole_number
-from hardpan.errors import InputError
-from hardpan.files import file_hash, record
-from hardpan.replicate.folder import ProjectConfig, ProjectFolder
-from hardpan.replicate.steps import hash_rows, read_steps, record_step
+from hardpan.files import record
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder, hash_rows
 from hardpan.report.base import Report
 
 CONTROL_SPLIT = "test"
@@ -105,8 +100,6 @@ def make_tasks(
     project: ProjectFolder,
     *,
     votes: int | None = None,
-    similarity: str | os.PathLike[str] | None = None,
-    hierarchy: str | os.PathLike[str] | None = None,
     replace_failing: bool = False,
 ) -> TasksMade:
     """Make tasks for every candidate with a class that is in none yet; a second call makes none.
@@ -114,8 +107,6 @@ def make_tasks(
     Args:
         project: an open project.
         votes: number of workers per task; default: that of the project.
-        similarity: CSV with columns class, other, similarity; the most similar class is the nearby one.
-        hierarchy: CSV with columns child, parent; the class at the fewest steps is the nearby one.
         replace_failing: also add workers to tasks that were answered by one who fails the controls.
     """
     from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
@@ -128,7 +119,7 @@ def make_tasks(
         if row.class_index is not None and row.split != "aside" and row.id not in in_tasks:
             candidates.setdefault(row.class_index, []).append(row.id)
     originals = control_originals(project)
-    nearby = nearby_classes(project, similarity=similarity, hierarchy=hierarchy)
+    nearby = nearby_classes(project)
     batch = next_batch(project)
     used = original_uses(project, batch)
     planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
@@ -137,11 +128,8 @@ def make_tasks(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
         )
         add_tasks(project, planned, batch, workers)
-        files = {"similarity": similarity, "hierarchy": hierarchy}
-        record_step(
-            project,
+        project.record_step(
             "tasks",
-            inputs={key: file_hash(Path(path)) for key, path in files.items() if path is not None},
             parameters={
                 "batch": batch,
                 "votes": workers,
@@ -152,8 +140,16 @@ def make_tasks(
             outputs={"tasks": len(planned), "plan": hash_plan(planned)},
         )
     used.update(name for task in planned for name, role in task.images if role != "candidate")
-    repeated = sum(count > 1 for count in used.values()) if planned else 0
-    return _summary(project, planned, candidates, top_up(project) if replace_failing else 0, repeated)
+    positives = {(task.class_index, name) for task in planned for name, role in task.images if role == "positive"}
+    by_class = Counter(c for c, _ in positives)
+    return TasksMade(
+        len(planned),
+        sum(map(len, candidates.values())),
+        {project.classes[c].name: by_class[c] for c in sorted({task.class_index for task in planned})},
+        project.config.originals_per_class,
+        top_up(project) if replace_failing else 0,
+        sum(count > 1 for count in used.values()) if planned else 0,
+    )
 
 
 def original_uses(project: ProjectFolder, before: int) -> Counter[str]:
@@ -177,11 +173,7 @@ def top_up(project: ProjectFolder) -> int:
         task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged
     )
     default = project.config.workers_per_image
-    planned = {
-        step.parameters["batch"]: step.parameters.get("votes", default)
-        for step in read_steps(project)
-        if step.name == "tasks"
-    }
+    planned = {step.parameters["batch"]: step.parameters.get("votes", default) for step in project.steps("tasks")}
     extra = {
         task: planned.get(batch, default) + flagged_votes[task] - requested
         for task, (batch, requested) in workers_needed(project).items()
@@ -218,36 +210,16 @@ def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
     return results
 
 
-def nearby_classes(
-    project: ProjectFolder,
-    *,
-    similarity: str | os.PathLike[str] | None = None,
-    hierarchy: str | os.PathLike[str] | None = None,
-) -> dict[int, list[int]]:
-    """Other classes by class, nearest first: as the class list says, then by file, else by class means.
+def nearby_classes(project: ProjectFolder) -> dict[int, list[int]]:
+    """Other classes by class, nearest first: those that the class list names, then by the distance of class means.
 
     Distance of class means: ‖mean pixels of a − mean pixels of b‖₂ over the originals.
     """
-    config = project.config
-    if similarity is not None and hierarchy is not None:
-        raise InputError("give either a similarity file or a hierarchy file, not both")
-    if similarity is not None:
-        distance = _by_similarity(Path(similarity), config)
-    elif hierarchy is not None:
-        distance = _by_hierarchy(Path(hierarchy), config)
-    else:
-        distance = _by_means(project)
+    distance = _mean_distances(project)
     results = {}
-    for c, item in enumerate(config.classes):
-        first = [config.class_index(name) for name in item.nearby]
-        rest = [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
-        source_file = similarity or hierarchy
-        if source_file is not None and not first and np.isinf(distance[c][rest]).all():
-            raise InputError(
-                f"{source_file}: leads from class {item.name!r} to no other; add a row with it, or a class in the "
-                "column nearby of the class list"
-            )
-        results[c] = first + rest
+    for c, item in enumerate(project.classes):
+        first = [project.config.class_index(name) for name in item.nearby]
+        results[c] = first + [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
     return results
 
 
@@ -274,25 +246,7 @@ def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
     return [items[int(k)] for k in order]
 
 
-def _summary(
-    project: ProjectFolder,
-    planned: Sequence[PlannedTask],
-    candidates: Mapping[int, Sequence[str]],
-    extra: int,
-    repeated: int,
-) -> TasksMade:
-    names = [item.name for item in project.classes]
-    annotated = {
-        names[c]: len(
-            {n for task in planned if task.class_index == c for n, role in task.images if role == "positive"}
-        )
-        for c in sorted({task.class_index for task in planned})
-    }
-    originals = project.config.originals_per_class
-    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, originals, extra, repeated)
-
-
-def _by_means(project: ProjectFolder) -> NDArray[np.float64]:
+def _mean_distances(project: ProjectFolder) -> NDArray[np.float64]:
     from hardpan.replicate.database.images import stored_images
 
     pixels = project.original_pixels
@@ -307,41 +261,3 @@ def _by_means(project: ProjectFolder) -> NDArray[np.float64]:
     squares = (means**2).sum(axis=1)
     distance = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2.0 * means @ means.T, 0.0))
     return np.asarray(np.nan_to_num(distance, nan=np.inf), dtype=np.float64)
-
-
-def _by_similarity(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
-    size = len(config.classes)
-    distance = np.full((size, size), np.inf)
-    for row in tables.read_rows(path, required=("class", "other", "similarity")):
-        try:
-            value = float(row["similarity"])
-        except ValueError as error:
-            raise InputError(f"{path}: similarity must be a number; got {row['similarity']!r}") from error
-        a, b = config.class_index(row["class"]), config.class_index(row["other"])
-        distance[a, b] = distance[b, a] = -value
-    return distance
-
-
-def _by_hierarchy(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
-    """Steps through the nearest common ancestor."""
-    parents: dict[str, list[str]] = {}
-    for row in tables.read_rows(path, required=("child", "parent")):
-        parents.setdefault(row["child"], []).append(row["parent"])
-    heights = [_ancestors(item.name, parents) for item in config.classes]
-    size = len(heights)
-    distance = np.full((size, size), np.inf)
-    for a in range(size):
-        for b in range(size):
-            shared = heights[a].keys() & heights[b].keys()
-            if shared:
-                distance[a, b] = min(heights[a][node] + heights[b][node] for node in shared)
-    return distance
-
-
-def _ancestors(name: str, parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    heights, layer, height = {name: 0}, [name], 0
-    while layer:
-        height += 1
-        layer = [p for node in layer for p in parents.get(node, ()) if p not in heights]
-        heights |= dict.fromkeys(layer, height)
-    return heights

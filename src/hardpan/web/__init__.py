@@ -2,9 +2,8 @@
 
 ::
 
-    security/     signed texts, sessions, limits, headers: knows nothing of the pages
+    security.py   signed texts, sessions, limits, headers: knows nothing of the pages
     shell.py      templates, static files, error pages, one JSON form: what every small app shares
-    pictures.py   images as the browser gets them: pixels alone, one format whatever the source
     serving.py    a socket that says when it is taken, a server that stops gracefully
     annotation/   the app of ``hardpan replicate serve``: one module per page
     explorer/     the app of ``hardpan browse``: every example of an audit

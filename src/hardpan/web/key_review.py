@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from hardpan import files, tables
 from hardpan.leaderboard.keys import SuspectKeys
 from hardpan.pages.leaderboard.items import review_sheet
-from hardpan.web.security.limits import local
+from hardpan.web.security import local
 from hardpan.web.shell import Shell, read_json, text_of
 
 FILE = "reviewed.csv"

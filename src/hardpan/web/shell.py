@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,9 @@ class Shell:
     def _refused(self, request: Request, error: Exception) -> Response:
         return self._error(request, 400, str(error))
 
-    def forbidden(self, request: Request, error: Exception) -> Response:
-        """403 with the error's own sentence."""
-        return self._error(request, 403, sentence(error))
+    def refusal(self, status: int) -> Callable[[Request, Exception], Response]:
+        """A handler that answers with a status and the error's own sentence."""
+        return lambda request, error: self._error(request, status, sentence(error))
 
     def _unavailable(self, request: Request, error: Exception) -> Response:
         """The database is away, or the disk is full: 503, and one line of log in ten seconds."""
@@ -173,7 +173,7 @@ async def read_json(request: Request) -> dict[str, Any]:
     if not request.headers.get("content-type", "").startswith("application/json"):
         raise HTTPException(400, "The body must be JSON.")
     try:
-        # Bare constants (NaN, Infinity) are no JSON, and would come back to bite in the database.
+        # Bare constants (NaN, Infinity) are not JSON; PostgreSQL would refuse to store them.
         content = json.loads(await request.body(), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise HTTPException(400, "The body is not JSON.") from None

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -202,12 +204,21 @@ def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = 
 
 
 def picture_of(project: ProjectFolder, image_id: str) -> bytes:
-    """An image by its id, as PNG; for selectors and reviewers, never for annotators."""
+    """An image by its id, for selectors and reviewers, never for annotators."""
+    return project.picture(image_id, _image_row(project, image_id))
+
+
+def image_pixels(project: ProjectFolder, image_id: str) -> NDArray[np.uint8]:
+    """The pixels of an image by its id."""
+    return project.pixels(image_id, _image_row(project, image_id))
+
+
+def _image_row(project: ProjectFolder, image_id: str) -> int | None:
     with project.database.read() as connection:
-        row = connection.execute(select(Image.id, Image.row).where(Image.id == image_id)).first()
+        row = connection.execute(select(Image.row).where(Image.id == image_id)).first()
     if row is None:
         raise InputError(f"image {image_id[:40]!r} is not in this project")
-    return project.picture(row.id, row.row)
+    return cast(int | None, row.row)
 
 
 def _verdicts(connection: Connection, step: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Assignment, Image, Invitation, Task, TaskImage, Vote, Worker
-from hardpan.replicate.database.people import USED_UP, NotAdmitted, recently_leased, taking_part
+from hardpan.replicate.database.people import LinkUsedUp, NotAdmitted, recently_leased, taking_part
 from hardpan.replicate.folder import ProjectFolder
 
 _assignments = cast(Table, Assignment.__table__)
@@ -350,4 +350,4 @@ def _check_worker(connection: Connection, worker_id: str, now: float) -> None:
         return
     connection.execute(INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
     if taking_part(connection, row.id, now, besides=worker_id) >= row.uses:
-        raise NotAdmitted(USED_UP)
+        raise LinkUsedUp

@@ -31,13 +31,19 @@ from hardpan.replicate.folder import ProjectFolder
 ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
 OWNER_LEFT = "owner-left"
-USED_UP = "this link has been used by as many people as it was made for; ask for a new one"
 MOST_USES = 1_000_000_000
 FIRST_ANSWER_SECONDS = 300.0  # a newcomer who has not answered by then no longer occupies a use of a shared link
 
 
 class NotAdmitted(InputError):
     """The link or the person behind a session may not enter (any more)."""
+
+
+class LinkUsedUp(NotAdmitted):
+    """As many people as a link was made for have taken part."""
+
+    def __init__(self) -> None:
+        super().__init__("this link has been used by as many people as it was made for; ask for a new one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +250,7 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
                     raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
                 return _person(known)
         if taking_part(connection, name, now) >= invitation.uses:
-            raise NotAdmitted(USED_UP)
+            raise LinkUsedUp
         worker = new_name()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
         external = external or ("" if invitation.uses == 1 else f"#{worker}")
@@ -269,7 +275,7 @@ def check_use(connection: Connection, worker_id: str, now: float) -> None:
     # Newcomers of a link begin one at a time.
     uses = connection.scalar(select(Invitation.uses).where(Invitation.id == name).with_for_update())
     if uses is not None and taking_part(connection, name, now, besides=worker_id) >= uses:
-        raise NotAdmitted(USED_UP)
+        raise LinkUsedUp
 
 
 def worker(project: ProjectFolder, worker_id: str) -> Person | None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.replicate import Project
 from hardpan.replicate.database.leases import LeaseLost
-from hardpan.replicate.database.people import NotAdmitted
+from hardpan.replicate.database.people import LinkUsedUp, NotAdmitted
 from hardpan.web import serving
-from hardpan.web.annotation import annotate, entry, links, owner, people, review, select
+from hardpan.web.annotation import annotate, entry, owner, people, review
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect
 
-__all__ = ["create_app", "links", "serve"]
+__all__ = ["create_app", "serve"]
 
-PAGES = (entry, annotate, select, review, people, owner)
+PAGES = (entry, annotate, review, people, owner)
 
 
 def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
@@ -30,8 +29,9 @@ def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
     limits = limits or Limits()
     site = Site(project, limits)
     app = site.shell.app([route for page in PAGES for route in page.routes(site)])
-    app.add_exception_handler(LeaseLost, _lease_lost)
-    app.add_exception_handler(NotAdmitted, site.shell.forbidden)
+    app.add_exception_handler(LeaseLost, site.shell.refusal(410))
+    app.add_exception_handler(NotAdmitted, site.shell.refusal(401))
+    app.add_exception_handler(LinkUsedUp, site.shell.refusal(403))
     return protect(app, limits)
 
 
@@ -51,11 +51,7 @@ def serve(
     with serving.bind(host, port) as listener:
         base = address.rstrip("/") or serving.address(listener, host)
         application = create_app(project)
-        entry = links.entry_links(project, base, people=workers_expected, new_owner=new_owner_link)
+        links = entry.entry_links(project, base, admits=workers_expected, new_owner=new_owner_link)
         # Written through at once: whoever started the server waits for its links.
-        print(links.as_json(entry) if json else links.as_text(entry), flush=True)
+        print(files.dumps(files.to_json(links)) if json else links.as_text(), flush=True)
         serving.run(application, listener, trusted_proxy=trusted_proxy)
-
-
-def _lease_lost(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 410)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import leases, people
-from hardpan.web.annotation.site import Body, Site, action, picture, positions_of, view
+from hardpan.web.annotation.site import Body, Site, action, picture, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import text_of, texts_of
 
@@ -24,9 +24,9 @@ def routes(site: Site) -> list[BaseRoute]:
     role = Role.ANNOTATOR
     return [
         view(site, "/annotate/", role, page),
-        action(site, "/annotate/api/task", role, take),
+        action(site, "/annotate/api/task", role, take, admits=False),
         action(site, "/annotate/api/renew", role, renew),
-        action(site, "/annotate/api/submit", role, submit),
+        action(site, "/annotate/api/submit", role, submit, admits=False),
         action(site, "/annotate/api/code", role, code, writes=False),
         picture(site, "/annotate/image/{token}/{position:int}", role, image, blinded=True),
     ]
@@ -64,8 +64,10 @@ def renew(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def submit(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Count the answers to a task, once."""
-    token, key = text_of(body, "task"), text_of(body, "key")
-    receipt = leases.submit(site.project, session.person, token, positions_of(body, "selected"), key)
+    token, key, selected = text_of(body, "task"), text_of(body, "key"), body.get("selected")
+    if not isinstance(selected, list):
+        raise HTTPException(400, "selected must be a list of positions.")
+    receipt = leases.submit(site.project, session.person, token, selected, key)
     return {"state": receipt.state, "done": receipt.done}
 
 

@@ -1,4 +1,4 @@
-"""How people enter: workers by signed links, the owner by the token of the owner's link."""
+"""How people enter: workers by signed links, the owner by the token of the owner's link; the links of a server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from hardpan import files
 from hardpan.errors import InputError
+from hardpan.replicate import Project
 from hardpan.replicate.database import people
+from hardpan.replicate.database.votes import add_event, has_event
 from hardpan.web.annotation.site import ROLE_NAMES, ROLE_OF, Site
 from hardpan.web.security import Role, check_origin
 from hardpan.web.shell import read_json, sentence, text_of
@@ -21,6 +24,8 @@ from hardpan.web.shell import read_json, sentence, text_of
 PLATFORM_NAMES = ("worker", "PROLIFIC_PID", "workerId", "participantId", "aid")
 Endpoint = Callable[[Request], Awaitable[Response]]
 _LATER = {"Retry-After": "600"}
+OWNER_LINK = "owner-link"  # the event of printing it
+SHARED_LABEL = "printed by serve"
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -120,3 +125,72 @@ def _counting_refusals(site: Site, request: Request) -> Iterator[None]:
     except (InputError, HTTPException):
         site.entries.allow(address)
         raise
+
+
+@files.record
+class EntryLinks:
+    """Where a project is served, and the links to enter.
+
+    Attributes:
+        name: of the project.
+        address: of the server.
+        owner: the owner's link, at the first start only; "" where it was printed before.
+        annotators: the invitation of the annotators.
+        people: how many it admits.
+    """
+
+    name: str
+    address: str
+    owner: str
+    annotators: str
+    people: int
+
+    def as_text(self) -> str:
+        """The links as lines of text.
+
+        Example:
+            >>> print(EntryLinks("new-digits", "http://here", "", "http://here/annotate/join/a", 5).as_text())
+            new-digits is served at http://here
+            Owner: use the link that was printed at the first start (--new-owner-link makes a new one)
+            Annotators (up to 5): http://here/annotate/join/a
+            A crowd platform adds its worker's number to that link: ?worker=NUMBER
+            Links for selectors, reviewers and participants: on the owner's page. Ctrl-C stops the server.
+        """
+        printed = "Owner: use the link that was printed at the first start (--new-owner-link makes a new one)"
+        return "\n".join(
+            [
+                f"{self.name} is served at {self.address}",
+                f"Owner (printed once; keep it secret): {self.owner}" if self.owner else printed,
+                f"Annotators (up to {self.people}): {self.annotators}",
+                "A crowd platform adds its worker's number to that link: ?worker=NUMBER",
+                "Links for selectors, reviewers and participants: on the owner's page. Ctrl-C stops the server.",
+            ]
+        )
+
+
+def path_of(invited: people.Invited) -> str:
+    """The path of an invitation.
+
+    Example:
+        >>> path_of(people.Invited("a", "a.signature", "annotator", "", 1, 0, 0, None, False))
+        '/annotate/join/a.signature'
+    """
+    return f"/{ROLE_NAMES[invited.role].value}/join/{invited.link}"
+
+
+def entry_links(project: Project, base: str, *, admits: int = 100, new_owner: bool = False) -> EntryLinks:
+    """The links of a server: the annotators' always, the owner's at the first start or with ``new_owner``."""
+    owner = ""
+    if new_owner or not has_event(project, OWNER_LINK):
+        owner = f"{base}/owner/enter#{project.renew_owner_token()}"
+        add_event(project, "owner", OWNER_LINK)
+    shared = _shared_invitation(project, admits)
+    return EntryLinks(project.config.name, base, owner, f"{base}{path_of(shared)}", admits)
+
+
+def _shared_invitation(project: Project, admits: int) -> people.Invited:
+    """The invitation that was printed before, where it was made for as many."""
+    for invited in people.invitations(project):
+        if invited.label == SHARED_LABEL and invited.uses == admits and not invited.revoked:
+            return invited
+    return people.invite(project, uses=admits, label=SHARED_LABEL)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,11 +19,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan import tables
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.replicate import Project
-from hardpan.replicate.database import experiment, people, votes
-from hardpan.replicate.quality import annotation_quality
-from hardpan.replicate.votes import frequency_columns, rows_to_columns, vote_columns
-from hardpan.web.annotation import figures, links
+from hardpan.replicate.database import people, votes
+from hardpan.replicate.quality import (
+    Frequency,
+    Quality,
+    WorkerQuality,
+    annotation_quality,
+    frequency_columns,
+    rows_to_columns,
+    vote_columns,
+)
+from hardpan.testbed.followups import Humans
+from hardpan.web.annotation.entry import path_of
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, action, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import flag_of, integer_of, text_of
@@ -28,6 +41,7 @@ from hardpan.web.shell import flag_of, integer_of, text_of
 LONGEST_LABEL = 100
 MOST_LINKS = 500
 EVENTS_SHOWN = 12
+BINS = 10
 Columns = dict[str, list[Any]]
 
 
@@ -51,7 +65,7 @@ class CachedFigures:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: figures.Figures | None = None
+        self._figures: Figures | None = None
         self._good_until = 0.0
         self._last_events: deque[dict[str, Any]] = deque(maxlen=EVENTS_SHOWN)
         self._seen = 0
@@ -64,12 +78,12 @@ class CachedFigures:
                 self._last_events.append({**event, "at": time_text(event["at"])})
             return list(self._last_events)[::-1]
 
-    def get(self, site: Site) -> figures.Figures:
+    def get(self, site: Site) -> Figures:
         """The figures; many windows share one count."""
         with self._lock:
             start = time.monotonic()
             if self._figures is None or start >= self._good_until:
-                self._figures = figures.count(site.project)
+                self._figures = owner_figures(site.project)
                 end = time.monotonic()
                 self._good_until = end + 10 * (end - start)
             return self._figures
@@ -90,7 +104,7 @@ def page(site: Site, session: Session, request: Request) -> Response:
 
 def live(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
-    invited = [(item, links.path_of(item)) for item in site.project.invitations()]
+    invited = [(item, path_of(item)) for item in site.project.invitations()]
     return site.shell.page(
         "owner_live.html",
         figures=cache.get(site),
@@ -110,7 +124,7 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
         label = text_of(body, "label", LONGEST_LABEL)
     uses, count = integer_of(body, "uses", 1, 100_000), integer_of(body, "count", 1, MOST_LINKS)
     invitations = [site.project.invite(role=role, uses=uses, label=label) for _ in range(count)]
-    return {"paths": [links.path_of(item) for item in invitations]}
+    return {"paths": [path_of(item) for item in invitations]}
 
 
 def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
@@ -167,7 +181,7 @@ def _votes(project: Project) -> Columns:
 
 
 def _workers(project: Project) -> Columns:
-    annotators = {row.quality.worker_id: row for row in figures.count(project).workers}
+    annotators = {row.quality.worker_id: row for row in owner_figures(project).workers}
     states = ("flagged", "blocked", "excluded")
     header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
     rows = []
@@ -181,7 +195,7 @@ def _workers(project: Project) -> Columns:
 
 
 def _answers(project: Project) -> Columns:
-    rows = experiment.human_responses(project)
+    rows = votes.human_responses(project)
     return {name: [row[name] for row in rows] for name in ("participant", "set", "response", "label")}
 
 
@@ -201,3 +215,140 @@ def time_text(seconds: float) -> str:
         '1970-01-01T00:00:00+00:00'
     """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One annotator: the crowd platform's number, answers on the controls, tasks, seconds per task."""
+
+    name: str
+    quality: WorkerQuality
+    tasks: int
+    seconds: float | None
+    blocked: bool = False
+
+    @property
+    def controls(self) -> int:
+        """Hidden controls seen."""
+        return self.quality.positives + self.quality.negatives
+
+    @property
+    def right(self) -> int:
+        """Hidden controls answered as they should be."""
+        return self.quality.hits + self.quality.negatives - self.quality.false_alarms
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many images have which selection frequency, in ten bins from 0 to 1 (the last one holds 1)."""
+
+    title: str
+    counts: tuple[int, ...]
+    images: int
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything that the dashboard shows; histograms by class number, None for all classes."""
+
+    coverage: list[votes.ClassCoverage]
+    done: int
+    needed: int
+    votes: int
+    median_seconds: float | None
+    workers: list[WorkerRow]
+    flagged: int
+    alpha: Estimate | None
+    alpha_unflagged: Estimate | None
+    histograms: Mapping[int | None, tuple[Histogram, Histogram]]
+    entered: int
+    excluded: list[people.Person]
+    humans: Humans | None
+
+
+def owner_figures(project: Project) -> Figures:
+    """Count everything anew."""
+    quality = project.quality(probabilities=False)
+    coverage = votes.coverage(project)
+    persons = project.workers()
+    seconds = votes.task_seconds(project)
+    every = [value for values in seconds.values() for value in values]
+    return Figures(
+        coverage,
+        sum(item.submitted for item in coverage),
+        sum(item.needed for item in coverage),
+        sum(item.votes for item in quality.workers),
+        statistics.median(every) if every else None,
+        _worker_rows(quality, {person.id: person for person in persons}, seconds),
+        len(quality.flagged),
+        _if_defined(quality.alpha),
+        _if_defined(quality.alpha_unflagged),
+        _histograms(quality.frequencies, len(project.classes)),
+        len(persons),
+        [person for person in persons if person.excluded],
+        _humans(project),
+    )
+
+
+def histogram(title: str, frequencies: Sequence[float]) -> Histogram:
+    """Ten equal bins, closed below.
+
+    Example:
+        >>> histogram("", [0.0, 0.1, 0.95, 1.0]).counts
+        (1, 1, 0, 0, 0, 0, 0, 0, 0, 2)
+    """
+    counts = [0] * BINS
+    for value in frequencies:
+        counts[min(BINS - 1, int(value * BINS + 1e-9))] += 1
+    return Histogram(title, tuple(counts), len(frequencies), statistics.fmean(frequencies) if frequencies else None)
+
+
+def _histograms(frequencies: Sequence[Frequency], classes: int) -> dict[int | None, tuple[Histogram, Histogram]]:
+    """Candidates and originals, by class and (None) over all."""
+    values: dict[tuple[int | None, str], list[float]] = {}
+    for item in frequencies:
+        for target in (None, item.class_index):
+            values.setdefault((target, item.role), []).append(item.value)
+    return {
+        target: (
+            histogram("Candidates", values.get((target, "candidate"), [])),
+            histogram("Originals", values.get((target, "positive"), [])),
+        )
+        for target in [None, *range(classes)]
+    }
+
+
+def _worker_rows(
+    quality: Quality, persons: Mapping[str, people.Person], seconds: Mapping[str, list[float]]
+) -> list[WorkerRow]:
+    """Weakest on the controls first; who has seen too few to tell comes last."""
+    rows = [
+        WorkerRow(
+            _outside(persons[item.worker_id].external_id),
+            item,
+            len(seconds.get(item.worker_id, ())),
+            statistics.median(seconds[item.worker_id]) if item.worker_id in seconds else None,
+            persons[item.worker_id].blocked,
+        )
+        for item in quality.workers
+    ]
+    return sorted(rows, key=lambda row: (-row.quality.flagged, row.right / row.controls if row.controls else 2.0))
+
+
+def _if_defined(alpha: Estimate | None) -> Estimate | None:
+    """Agreement means nothing where everybody always says the same."""
+    return None if alpha is None or math.isnan(alpha.value) else alpha
+
+
+def _outside(name: str) -> str:
+    """A crowd platform's number; people who came without one have a name that begins with "#"."""
+    return "" if name.startswith("#") else name
+
+
+def _humans(project: Project) -> Humans | None:
+    """Table 3 over those who have answered on both sets."""
+    try:
+        return project.experiment_results().humans
+    except InputError:
+        return None

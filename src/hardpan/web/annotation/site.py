@@ -16,7 +16,6 @@ from starlette.routing import Route
 from hardpan.replicate import Project
 from hardpan.replicate.database.decisions import picture_of
 from hardpan.replicate.database.people import NotAdmitted, check_admitted, owner_session_ended
-from hardpan.web import pictures
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
 from hardpan.web.shell import Shell, read_json, sentence, text_of
 
@@ -94,11 +93,15 @@ def view(site: Site, path: str, role: Role, show: View) -> Route:
     return Route(path, endpoint, methods=["GET"])
 
 
-def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True) -> Route:
-    """A post for one role: ``do(site, session, body)`` returns what becomes the answer's JSON."""
+def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True, admits: bool = True) -> Route:
+    """A post for one role: ``do(site, session, body)`` returns what becomes the answer's JSON.
+
+    Without ``admits`` it is ``do`` that refuses a person whose access has ended, in its own transaction.
+    """
 
     def run(session: Session, body: Body) -> Any:
-        site.admit(session)
+        if admits:
+            site.admit(session)
         return do(site, session, body)
 
     async def endpoint(request: Request) -> Response:
@@ -120,7 +123,7 @@ def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool =
     def make(session: Session, parameters: Mapping[str, Any]) -> Response:
         site.admit(session)
         content = find(site, session, parameters)
-        content, kind = (content, pictures.media_type(content)) if blinded else pictures.for_browser(content)
+        kind = "image/png" if content.startswith(b"\x89PNG") else "image/webp"
         return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
 
     async def endpoint(request: Request) -> Response:
@@ -138,14 +141,3 @@ def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool =
 def image_by_id(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """An image by its id, for selectors and reviewers."""
     return picture_of(site.project, text_of(parameters, "id"))
-
-
-def positions_of(body: Body, name: str, most: int = 10_000) -> list[int]:
-    """A list of different whole numbers from 0 up."""
-    value = body.get(name)
-    fits = isinstance(value, list) and len(value) <= most
-    if not fits or any(isinstance(item, bool) or not isinstance(item, int) or item < 0 for item in value or ()):
-        raise HTTPException(400, f"{name} must be a list of positions.")
-    if len(set(value or ())) != len(value or ()):
-        raise HTTPException(400, f"{name} must not repeat.")
-    return list(value or ())

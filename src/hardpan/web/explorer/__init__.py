@@ -32,7 +32,7 @@ from hardpan.errors import HardpanError, InputError
 from hardpan.report.palette import DARK, LIGHT
 from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.query import Explorer, read_filters
-from hardpan.web.security.limits import local
+from hardpan.web.security import local
 from hardpan.web.shell import read_json
 
 PAGE_ROWS = 120

@@ -1,0 +1,486 @@
+"""The sample of a project: drawn, compared with the originals, drawn again where people removed images.
+
+It is kept as ``sample.json`` and frozen by assembly.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import files, tables
+from hardpan.arguments import one_of, whole_number
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
+from hardpan.files import file_hash, record
+from hardpan.neighbors.near_duplicates import near_duplicates
+from hardpan.replicate.folder import ProjectFolder, Step, hash_rows, resized
+from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality, write_columns
+from hardpan.replicate.sampling import (
+    MIN_VOTES,
+    UNKNOWN_VOTES,
+    Annotated,
+    Sample,
+    ThresholdSweep,
+    sample,
+    sample_again,
+    threshold_sweep,
+)
+from hardpan.report.base import Report
+from hardpan.report.sections import columns_of
+
+SOURCES = ("votes", "selection")
+NEAREST = 10
+_TOP_UP = "flagged workers are left out, so request replacements with: hardpan replicate tasks {} --top-up"
+_PAIRS_AT_ONCE = 2048
+_EVERY = 10**9
+
+
+def draw_sample(
+    project: ProjectFolder,
+    strategy: str = "matched",
+    *,
+    per_class: int = 10,
+    threshold: float = 0.7,
+    seed: int = 0,
+    min_votes: int = MIN_VOTES,
+    source: str = "votes",
+    without_flagged: bool = False,
+) -> Sample:
+    """Draw the sample of a project; keyword quotas, where there are any, take the place of ``per_class``.
+
+    Args:
+        project: an open project that is not frozen.
+        strategy: "matched", "threshold" or "top".
+        per_class: images of each class.
+        threshold: smallest frequency for "threshold".
+        seed: of the draws.
+        min_votes: fewest votes that an image needs.
+        source: "votes" (grid tasks), or "selection" (by the first selector and the second reviewer).
+        without_flagged: leave out the votes of workers who fail the controls.
+    """
+    from hardpan.replicate.database.decisions import begin_sample
+    from hardpan.replicate.database.people import excluded_workers
+    from hardpan.replicate.database.votes import all_votes
+
+    project.check_open()
+    one_of("source", source, SOURCES)
+    settings = {
+        "strategy": strategy if source == "votes" else "threshold",
+        "per_class": per_class,
+        "threshold": threshold if source == "votes" else 0.0,
+        "min_votes": min_votes,
+        "source": source,
+        "without_flagged": without_flagged,
+        "votes_counted": len(all_votes(project)),
+        "excluded_workers": sorted(excluded_workers(project)),
+        "exclude": sorted(removed_so_far(project)),
+        "selected": sorted(_selected(project)) if source == "selection" else [],
+    }
+    try:
+        result = replay_sample(project, settings, seed)
+    except InputError as error:
+        if without_flagged and source == "votes":
+            raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
+        raise
+    result = replace(result, without_flagged=without_flagged and source == "votes")
+    begin_sample(project, result.images)
+    files.save(result, project.root / "sample.json")
+    project.record_step("sample", parameters=settings, seed=seed, outputs=_sample_outputs(result))
+    return result
+
+
+def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
+    """The sample that the settings of a step give, from the votes that were there."""
+    candidates, originals = sample_tables(project, settings)
+    quotas = _quotas(project)
+    if settings["strategy"] == "matched" and not len(originals):
+        raise InputError("no original has votes yet; annotate first, or use the strategy 'threshold' or 'top'")
+    if not len(candidates):
+        raise InputError("no candidate can be drawn: there are no votes (or no selections) yet")
+    return sample(
+        candidates,
+        settings["strategy"],
+        settings["per_class"],
+        originals,
+        settings["threshold"],
+        seed,
+        min_votes=settings["min_votes"],
+        quotas=quotas or None,
+        exclude=settings["exclude"],
+    )
+
+
+def sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]:
+    """Candidates and originals as :func:`sample` takes them, from the votes that were there at the step."""
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.database.votes import all_votes
+
+    names = [item.name for item in project.classes]
+    rows = [row for row in stored_images(project, "candidate") if row.split != "aside"]
+    words = {row.id: row.keyword or "" for row in rows}
+    if settings["source"] == "selection":
+        picked = set(settings["selected"])
+        selected = [row for row in rows if row.id in picked and row.class_index is not None]
+        empty = np.zeros(0, dtype=np.str_)
+        return Annotated(
+            np.array([row.id for row in selected], dtype=np.str_),
+            np.array([names[row.class_index] for row in selected], dtype=np.str_),
+            np.ones(len(selected)),
+            np.full(len(selected), UNKNOWN_VOTES),
+            np.array([words[row.id] for row in selected], dtype=np.str_),
+        ), Annotated(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
+    excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
+    votes = [v for v in all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
+    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
+    frequencies = selection_frequencies(votes, flagged, probabilities=False)  # a draw uses counts alone
+    without = bool(settings["without_flagged"])
+    candidates = frequency_table(frequencies, "candidate", names, words, without_flagged=without)
+    # An image may have votes for a class that is not (or no longer) its own.
+    owners = {row.id: names[row.class_index] for row in rows if row.class_index is not None}
+    mine = np.array(
+        [owners.get(str(i)) == c for i, c in zip(candidates.ids, candidates.classes, strict=True)], bool
+    )
+    return candidates.select(mine), frequency_table(frequencies, "positive", names, without_flagged=without)
+
+
+def current_sample(project: ProjectFolder) -> Sample:
+    """The current sample, or an InputError."""
+    path = project.root / "sample.json"
+    if not path.exists():
+        raise InputError(f"there is no sample yet; draw one with: hardpan replicate sample {project.root}")
+    result = files.load(path)
+    if not isinstance(result, Sample):
+        raise InputError(f"{path} holds {type(result).__name__}, not a sample")
+    return result
+
+
+def draw_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
+    """Replace removed images (id to reason) by others of the same sub-class and bin; one round, one step."""
+    from hardpan.replicate.database.decisions import change_sample
+
+    project.check_open()
+    before = current_sample(project)
+    round_number = 1 + len(sample_steps(project)[1])
+    after = replay_again(project, before, sorted(removed), round_number)
+    fresh = set(after.ids) - set(before.ids)
+    change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
+    files.save(after, project.root / "sample.json")
+    project.record_step(
+        "resample",
+        parameters={"round": round_number, "removed": sorted(removed)},
+        seed=after.seed,
+        outputs=_sample_outputs(after),
+    )
+    return after
+
+
+def replay_again(project: ProjectFolder, before: Sample, removed: list[str], round_number: int) -> Sample:
+    """What a round of drawing again gives; earlier rounds' removals are in the log of steps."""
+    start, rounds = sample_steps(project)
+    gone = set(start.parameters["exclude"])
+    for step in rounds:
+        if step.parameters["round"] < round_number:
+            gone |= set(step.parameters["removed"])
+    candidates = sample_tables(project, start.parameters)[0]
+    return sample_again(before, candidates, removed, round_number=round_number, ever_removed=gone)
+
+
+def sample_problems(project: ProjectFolder) -> list[str]:
+    """Draw the sample again from votes, quotas, decisions and seeds, and say what does not fit."""
+    start, rounds = sample_steps(project)
+    result = replay_sample(project, start.parameters, start.seed)
+    problems = []
+    if hash_rows(result.ids) != start.outputs["ids"]:
+        problems.append("the votes and the seed give another sample")
+    for step in rounds:
+        result = replay_again(project, result, list(step.parameters["removed"]), step.parameters["round"])
+        if hash_rows(result.ids) != step.outputs["ids"]:
+            problems.append(f"round {step.parameters['round']} gives another sample")
+    if result.ids != current_sample(project).ids:
+        problems.append("sample.json holds other images than the steps give")
+    return problems
+
+
+def sample_steps(project: ProjectFolder) -> tuple[Step, list[Step]]:
+    """The step that drew the current sample, and the rounds after it."""
+    steps = project.steps()
+    last = max((number for number, step in enumerate(steps) if step.name == "sample"), default=None)
+    if last is None:
+        raise InputError("the log of steps has no sample")
+    return steps[last], [step for step in steps[last:] if step.name == "resample"]
+
+
+def removed_so_far(project: ProjectFolder) -> set[str]:
+    """Images that a person removed, at any step; they are never drawn."""
+    from hardpan.replicate.database.decisions import verdicts
+
+    results = {
+        name
+        for step in ("second-review", "final-review")
+        for name, v in verdicts(project, step).items()
+        if v == "remove"
+    }
+    return results | {pair.partition("|")[0] for pair, v in verdicts(project, "duplicate").items() if v == "remove"}
+
+
+def _selected(project: ProjectFolder) -> set[str]:
+    from hardpan.replicate.database.decisions import verdicts
+
+    first, second = verdicts(project, "first-selection"), verdicts(project, "second-review")
+    return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
+
+
+def _quotas(project: ProjectFolder) -> dict[tuple[str, str], int]:
+    from hardpan.replicate.database.images import stored_quotas
+
+    return {(project.classes[c].name, word): count for (c, word), count in stored_quotas(project).items()}
+
+
+def _sample_outputs(result: Sample) -> dict[str, Any]:
+    return {
+        "images": len(result.images),
+        "ids": hash_rows(result.ids),
+        "fills": len(result.fills),
+        "missing": sum(item.missing for item in result.shortfalls),
+        "average_frequency": result.average_frequency.value,
+    }
+
+
+def project_sweep(
+    project: ProjectFolder, per_class: int = 10, *, predictions: str | os.PathLike[str] | None = None
+) -> ThresholdSweep:
+    """Size and average selection frequency of the set at every threshold, from the votes so far.
+
+    Args:
+        project: an open project.
+        per_class: number of images per class.
+        predictions: table with id and one column of predicted classes per model, for every candidate; only for an
+            assembled set. Opening it is logged.
+    """
+    from hardpan.replicate.database.votes import add_event, counted_votes
+    from hardpan.replicate.experiment import right_by_model
+
+    names = [item.name for item in project.classes]
+    frequencies = selection_frequencies(counted_votes(project), probabilities=False)
+    table = frequency_table(frequencies, "candidate", names)
+    if not len(table):
+        raise InputError("no candidate has votes yet")
+    if predictions is None:
+        return threshold_sweep(table, per_class)
+    if not project.frozen:
+        raise InputError(
+            ": no classifier may touch the collection; accuracies can be opened after assemble has frozen the set",
+            argument="predictions",
+        )
+    add_event(project, "owner", "opened-accuracies", file=Path(predictions).name)
+    truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))
+    right = right_by_model([predictions], truth, names)
+    for model, answers in right.items():
+        missing = [name for name in truth if name not in answers]
+        if missing:
+            raise InputError(
+                f": {model} has none for {len(missing):,} of the {len(truth):,} candidates with votes, such as "
+                f"{missing[0]!r}; any of them may be drawn, so predict all",
+                argument="predictions",
+            )
+    return threshold_sweep(table, per_class, right=right)
+
+
+@record
+class SimilarPair:
+    """A sampled image and an image near to it; ``other_split`` is "new", "train", "test" or "original"."""
+
+    image: str
+    other: str
+    other_split: str
+    l2: float
+    ssim: float
+
+
+@record
+class DuplicateSearch(Report):
+    """What :func:`find_duplicates` did.
+
+    Attributes:
+        images: images of the sample.
+        references: originals that they were compared with.
+        new_pairs: pairs that were put into the queue.
+        recall: proportion of the nearest by SSIM that the filter finds; None where nothing had to be compared.
+        close_recall: the same of those with an SSIM of at least 0.6.
+        closest: the most similar pairs that wait for review.
+        removed: images that people decided to remove.
+        added: images drawn in their place.
+        undecided: pairs that wait for review.
+        decisions: decisions imported.
+    """
+
+    HEADLINE = (
+        "{images:counted image} compared with {references:counted original}: {undecided:counted pair} to review."
+    )
+
+    images: int
+    references: int
+    new_pairs: int
+    recall: Estimate | None
+    close_recall: Estimate | None = None
+    closest: tuple[SimilarPair, ...] = ()
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    undecided: int = 0
+    decisions: int = 0
+
+    @property
+    def stable(self) -> bool:
+        """Whether nothing was removed and nothing waits for review."""
+        return not self.removed and not self.undecided
+
+
+def find_duplicates(
+    project: ProjectFolder,
+    *,
+    k: int | None = None,
+    decisions: str | os.PathLike[str] | None = None,
+    export: str | os.PathLike[str] | None = None,
+    progress: Progress = no_progress,
+) -> DuplicateSearch:
+    """Remove what people decided to remove, draw other images, and queue the sample's nearest images for review.
+
+    For every image of the sample its k nearest originals and sampled images by l2, SSIM and features, in the size
+    of the originals. Pairs that are in the queue already stay as they are. Call it, review, and call it again until
+    it says ``stable``.
+
+    Args:
+        project: an open project with a sample.
+        k: number of nearest images to review, by each measure of distance; default: as in the last search, or 10.
+        decisions: CSV with columns step (duplicate, final-review, ...), subject and verdict (keep or remove) to
+            import first.
+        export: write the pairs without a decision to this CSV file.
+        progress: called with the step and the fraction done.
+    """
+    from hardpan.replicate.database.decisions import duplicate_queue
+
+    project.check_open()
+    imported = import_decisions(project, decisions) if decisions is not None else 0
+    before = current_sample(project)
+    removed = removed_so_far(project) & set(before.ids)
+    after = draw_again(project, dict.fromkeys(removed, "removed by a person")) if removed else before
+    ids = list(after.ids)
+    if not ids:
+        raise InputError("the sample is empty; draw one first")
+    last = next(reversed(project.steps("duplicates")), None)
+    count = k if k is not None else NEAREST if last is None else int(last.parameters["k"])
+    whole_number("k", count, 1)
+    search = DuplicateSearch(len(ids), len(project.original_pixels), 0, None)
+    if last is None or (last.outputs["images"], last.parameters["k"]) != (hash_rows(ids), count):
+        search = _search(project, ids, count, progress)
+    queue = duplicate_queue(project, most=_EVERY)
+    if export is not None:
+        empty = {"step": ["duplicate"] * len(queue), "verdict": [""] * len(queue)}
+        write_columns(export, empty | columns_of(queue, "subject", "other_split", "l2", "ssim", "features"))
+    return replace(
+        search,
+        closest=tuple(SimilarPair(p.image_id, p.other_id, p.other_split, p.l2, p.ssim) for p in queue[:10]),
+        removed=tuple(sorted(removed)),
+        added=tuple(sorted(set(ids) - set(before.ids))),
+        undecided=len(queue),
+        decisions=imported,
+    )
+
+
+def _search(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progress) -> DuplicateSearch:
+    """Compare the sample with the originals and with itself, and queue the nearest pairs."""
+    from hardpan.replicate.database.decisions import add_pairs, chosen_rows
+    from hardpan.replicate.database.images import stored_images
+
+    shape = project.config.shape
+    x = np.stack([resized(project.pixels(name, None), shape) for name in ids])
+    originals = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    y = np.concatenate([np.asarray(project.original_pixels), x])
+    names = [row.id for row in originals] + list(ids)
+    splits = [row.split or "original" for row in originals] + ["new"] * len(ids)
+    pairs: set[tuple[int, int]] = set()
+    recall = close_recall = None
+    metrics = ("l2", "features", "ssim") if min(shape[:2]) >= 7 else ("l2", "features")
+    for number, metric in enumerate(metrics):
+        progress(f"nearest by {metric}", number / len(metrics))
+        result = near_duplicates(x, y, min(k + 1, len(y)), metric, seed=0)
+        recall, close_recall = result.recall or recall, result.close_recall or close_recall
+        for row in range(len(ids)):
+            own = len(originals) + row
+            pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
+    round_number = max([0, *(row.round for row in chosen_rows(project))])
+    new = add_pairs(project, _measured_pairs(x, y, sorted(pairs), ids, names, splits, round_number))
+    project.record_step(
+        "duplicates",
+        parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
+        outputs={"images": hash_rows(ids), "pairs": hash_rows([(ids[a], names[b]) for a, b in sorted(pairs)])},
+    )
+    return DuplicateSearch(len(ids), len(originals), new, recall, close_recall)
+
+
+def _measured_pairs(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    pairs: Sequence[tuple[int, int]],
+    ids: Sequence[str],
+    names: Sequence[str],
+    splits: Sequence[str],
+    round_number: int,
+) -> list[dict[str, Any]]:
+    from hardpan.neighbors.near_duplicates import describe
+    from hardpan.neighbors.ssim import ssim_pairs
+
+    rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    l2 = np.empty(len(rows))
+    for k in range(0, len(rows), _PAIRS_AT_ONCE):
+        piece = slice(k, k + _PAIRS_AT_ONCE)
+        difference = x[rows[piece]].astype(np.float64) - y[others[piece]]
+        l2[piece] = np.sqrt((difference.reshape(len(difference), -1) ** 2).sum(axis=1))
+    small = min(x.shape[1:3]) < 7
+    alike = np.full(len(rows), np.nan) if small else ssim_pairs(x, y, rows, others)
+    features = np.linalg.norm(describe(x)[rows] - describe(y[others]), axis=1)
+    results = []
+    for k, (row, other) in enumerate(pairs):
+        first, second, split = ids[row], names[other], splits[other]
+        if split == "new" and first > second:  # one entry per pair; the later id would be removed
+            first, second = second, first
+        values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
+        results.append(
+            {"image_id": first, "other_id": second, "other_split": split, "round": round_number, **values}
+        )
+    return results
+
+
+def import_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
+    """Import decisions of a CSV file (step, subject, verdict, note); the same file again changes nothing.
+
+    Rows without a verdict are skipped. Gives how many were new.
+    """
+    from hardpan.replicate.database.decisions import decide
+
+    source = Path(path)
+    rows = tables.read_rows(source, required=("step", "subject"))
+    if "verdict" not in rows[0]:
+        raise InputError(f": {source} needs columns step, subject and verdict", argument="decisions")
+    digest = file_hash(source)[:32]
+    new = 0
+    for number, row in enumerate(rows, start=2):
+        verdict = row["verdict"]
+        if not verdict:
+            continue
+        try:
+            key = f"file-{digest}-{number}"
+            note = row.get("note", "")
+            new += decide(project, row["step"], row["subject"], verdict, by="owner", submission_key=key, note=note)
+        except InputError as error:
+            raise InputError(f"{source}, row {number}: {error}") from error
+    return new
