@@ -39,11 +39,11 @@ def marked(split, n: int) -> np.ndarray:
     return parts
 
 
-LEAN = ("--estimators", "neighbours", "--classifiers", "none")
+LEAN = ("--set", "estimators=neighbours", "--set", "classifiers=none")
 
 
 def test_it_prints_a_bracket_and_writes_a_page(tmp_path: Path, capsys) -> None:
-    code, shown, _ = run(capsys, "digits", "--classifiers", "none", "--out", tmp_path / "floor")
+    code, shown, _ = run(capsys, "digits", "--set", "classifiers=none", "--out", tmp_path / "floor")
     assert code == 0
     words = " ".join(shown.split())
     assert "the lowest possible error is at most" in words
@@ -92,7 +92,7 @@ def test_arrays_without_ids_are_joined_only_by_order(digits, probs, tmp_path: Pa
     code, shown, errors = run(capsys, *options)
     assert (code, shown) == (2, "")
     assert "by_order" in errors
-    lean = ("--by-order", "--calibrations", "temperature", "--json")
+    lean = ("--by-order", "--set", "calibrations=temperature", "--json")
     code, shown, _ = run(capsys, *options, *lean)
     assert code == 0
     assert [entry["name"] for entry in json.loads(shown)["seen"]] == ["model"]
@@ -139,8 +139,8 @@ def test_bad_input_ends_with_one_sentence(digits, probs, tmp_path: Path, capsys)
         ("digits", "--votes", tmp_path / "text.npz"): "text.npz",
         ("digits", "--votes", tmp_path / "empty.npz"): "empty.npz",
         ("digits", "--votes", tmp_path / "wide.npy"): "wide.npy",
-        ("digits", "--estimators", "tea-leaves"): "estimators",
-        ("digits", "--confidence", "95"): "confidence",
+        ("digits", "--set", "estimators=tea-leaves"): "estimators",
+        ("digits", "--set", "confidence=95"): "confidence",
         ("digits", "--label-noise", "2"): "--label-noise",
         ("digits", "--flow", tmp_path / "absent"): "absent",
         (tmp_path / "unlabelled.npz",): "labels",
@@ -148,7 +148,7 @@ def test_bad_input_ends_with_one_sentence(digits, probs, tmp_path: Path, capsys)
         (): "DATA",
     }
     for arguments, argument in cases.items():
-        code, shown, errors = run(capsys, *arguments, *(() if "--estimators" in arguments else LEAN))
+        code, shown, errors = run(capsys, *arguments, *(() if "estimators=tea-leaves" in arguments else LEAN))
         assert (code, shown) == (2, ""), arguments
         assert argument in errors.strip().splitlines()[-1]
         assert "Traceback" not in errors

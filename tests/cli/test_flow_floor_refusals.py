@@ -131,7 +131,7 @@ SAMPLES_CASES = [
     ["flow", "--temperature", "1,1", "--out", "x"], ["flow", "-n", "0", "--out", "x"],
     ["flow", "-n", "100000", "--out", "x"], ["flow", "--seed", "-1", "--out", "x"], ["flow", "--out", "text.npz"],
 ]  # fmt: skip
-NEAR = ["--estimators", "neighbours"]
+NEAR = ["--set", "estimators=neighbours"]
 FLOOR_CASES = [
     [], ["nothing-here"], ["cut.npz"], ["nan.npz"], ["nolabels.npz"], ["oneclass.npz"], ["few.npz"], ["pickled"],
     ["digits", "--flow", "vector-flow", *NEAR], ["digits", "--flow", "broken", *NEAR],
@@ -140,9 +140,9 @@ FLOOR_CASES = [
     ["digits", "--votes", "votes-nan.npz", *NEAR], ["digits", "--votes", "votes-negative.npz", *NEAR],
     ["digits", "--votes", "votes-single.npz", *NEAR], ["digits", "--votes", "votes-shares.npz", *NEAR],
     ["digits", "--votes", "soft-sums.npz", *NEAR], ["digits", "--votes", "neither.npz", *NEAR],
-    ["digits", "--votes", "flow", *NEAR], ["digits", "--estimators", "tea"],
-    ["digits", "--calibrations", "tea", *NEAR], ["digits", "--confidence", "0", *NEAR],
-    ["digits", "--confidence", "nan", *NEAR], ["digits", "--seed", "-1"], ["digits", "--out", "text.npz"],
+    ["digits", "--votes", "flow", *NEAR], ["digits", "--set", "estimators=tea"],
+    ["digits", "--set", "calibrations=tea", *NEAR], ["digits", "--set", "confidence=0", *NEAR],
+    ["digits", "--set", "confidence=nan", *NEAR], ["digits", "--seed", "-1"], ["digits", "--out", "text.npz"],
 ]  # fmt: skip
 CASES = {
     ("flow", "fit"): FIT_CASES,

@@ -59,8 +59,8 @@ def made(tmp_path, monkeypatch):
         (["confusion", "bands", "run@hard.json"], ["confusion", "bands", "cut.npz"]),
         (["predictions", "info", "run@hard.json"], ["predictions", "info", "cut.npz"]),
         (
-            ["floor", "digits@hard.json", "--predictions", "run@hard.json", "--estimators", "tree"],
-            ["floor", "digits@hard.json", "--predictions", "cut.npz", "--estimators", "tree"],
+            ["floor", "digits@hard.json", "--predictions", "run@hard.json", "--set", "estimators=tree"],
+            ["floor", "digits@hard.json", "--predictions", "cut.npz", "--set", "estimators=tree"],
         ),
     ],
 )

@@ -101,7 +101,7 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("confusion", "transfer"): ["probs.npz", "probs.npz", "--names", "a,b"],
     ("confusion", "ablate"): ["store-0"],
     ("confusion", "compare"): ["probs.npz"],
-    ("floor", ""): ["points.npz", "--estimators", "neighbours", "--classifiers", "none"],
+    ("floor", ""): ["points.npz", "--set", "estimators=neighbours", "--set", "classifiers=none"],
     ("leaderboard", "rank"): ["outcomes.csv"],
     ("leaderboard", "keys"): ["logs"],
     ("leaderboard", "inflation"): ["outcomes.csv", "outcomes.csv"],

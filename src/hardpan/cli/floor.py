@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from hardpan.arguments import seconds
 from hardpan.bayes import FloorConfig, floor
-from hardpan.cli.common import Budget, progress_on_stderr
-from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
+from hardpan.cli.common import progress_on_stderr
+from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, reporting
 from hardpan.errors import InputError
 from hardpan.report.base import Report
@@ -21,7 +19,7 @@ app = typer.Typer(rich_markup_mode="rich")
 @app.command("floor")
 @reporting
 def floor_command(
-    config: Annotated[FloorConfig, Flags(without=("budget",))],
+    config: Annotated[FloorConfig, Flags(only=("by_order", "held_out", "label_noise", "budget", "seed"))],
     data: Annotated[
         str | None, typer.Argument(metavar="DATA", help=f"{DATA_HELP} Leave it out to use --votes alone.")
     ] = None,
@@ -44,15 +42,14 @@ def floor_command(
             help="An npz or npy file with annotators' votes (examples × classes) or soft_labels, and ids.",
         ),
     ] = "",
-    budget: Budget = "1m",
-    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
+    reading: DataFlags = DATA_FLAGS,
 ) -> Report:
     """Bound the lowest possible error by evidence; list other estimates with their assumption and status.
 
     Example: [bold]hardpan floor digits --out floor[/bold]
     """
     if data is None and not votes:
-        raise InputError("DATA and --votes: give at least one of them; got neither")
+        raise InputError("give at least one of them; got neither", argument=("DATA", "--votes"))
     loaded = None
     if flow:
         from hardpan import flows
@@ -64,6 +61,6 @@ def floor_command(
             predictions=list(predictions) if predictions else None,
             flow=loaded,
             votes=votes or None,
-            config=replace(config, budget=seconds("--budget", budget)),
+            config=config,
             progress=progress,
         )

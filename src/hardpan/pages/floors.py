@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hardpan import files, formatting
@@ -85,6 +85,7 @@ SHOWN_BELOW = 1e-3  # an estimate that is this much smaller than the upper end b
 FEW_EXAMPLES = 5  # "one in 4 examples" is too coarse: 24 in 100
 MOST_SENTENCES = 4
 SENTENCES = 3  # of the section that are open; the others are under "How this is computed"
+UNDER_ASSUMPTION = "Estimates under an assumption (not part of the bracket)"
 _ROLES = {"estimate": "estimate", "lower": "lower bound", "upper": "upper bound", "classifier": "classifier"}
 
 
@@ -103,40 +104,14 @@ def _(floor: Floor) -> View:
             hashes=floor.hashes,
         ),
         columns={
-            "name": [entry.name for entry in everything],
-            "role": [entry.role for entry in everything],
-            "value": [entry.estimate.value for entry in everything],
-            "low": [entry.estimate.low for entry in everything],
-            "high": [entry.estimate.high for entry in everything],
+            **{name: [getattr(entry, name) for entry in everything] for name in ("name", "role")},
+            **{name: [getattr(entry.estimate, name) for entry in everything] for name in ("value", "low", "high")},
             "status": [entry.status for entry in everything],
             "assumption": [assumption(entry) for entry in everything],
         },
         name=floor.dataset,
         size=f"{floor.n_test:,} test examples, {floor.n_classes:,} classes" if floor.n_test else "",
-        terminal=(dataclasses.replace(section(floor), tables=_short_tables(floor)),),
-    )
-
-
-def _short_tables(floor: Floor) -> tuple[Table, ...]:
-    """Every entry with its value and status, as narrow as a terminal."""
-    parts = (
-        ("Classifiers", ("classifier", "error"), [e for e in floor.entries if e.role == "classifier"]),
-        ("Evidence", ("evidence", "value", "status"), [e for e in floor.entries if _is_evidence(e)]),
-        (
-            "Estimates under an assumption (not part of the bracket)",
-            ("estimate", "value", "status"),
-            [e for e in floor.entries if e.under_assumption],
-        ),
-        ("Not part of the bracket", ("classifier", "error", "status"), list(floor.seen)),
-    )
-    return tuple(
-        Table(
-            title,
-            columns,
-            tuple((e.name, formatting.estimate(e.estimate), e.status)[: len(columns)] for e in entries),
-        )
-        for title, columns, entries in parts
-        if entries
+        terminal=(dataclasses.replace(section(floor), tables=tuple(_terminal_tables(floor))),),
     )
 
 
@@ -198,19 +173,16 @@ def bracket_words(floor: Floor) -> str:
     return f"{condition}the lowest possible error is {between} ({level})"
 
 
-def tiles(floor: Floor) -> tuple[Tile, ...]:
-    """The bracket, the best classifier, and the room between them."""
-    bracket, best, error = floor.bracket, floor.best, floor.best_error
+def bracket_tile(floor: Floor) -> Tile:
+    """The bracket, and what its ends rest on."""
+    bracket = floor.bracket
     text = f"at most {formatting.limit(bracket.high)}"
     if bracket.low_from and bracket.low >= 1e-4 * bracket.high:
         text = formatting.percent_range(bracket.low, bracket.high)
-    results = [Tile("Lowest possible error", text, " ".join(_ends(floor)))]
-    if best is not None and error is not None:
-        results.append(Tile("Best classifier", value_words(error), f"{best.name}: {formatting.estimate(error)}."))
-    return tuple(results)
+    return Tile("Lowest possible error", text, " ".join(_sources_of_ends(floor)))
 
 
-def _ends(floor: Floor) -> list[str]:
+def _sources_of_ends(floor: Floor) -> list[str]:
     bracket = floor.bracket
     upper = f"Upper end: limit of “{bracket.high_from}”."
     if bracket.high_from == GUESSING:
@@ -220,26 +192,30 @@ def _ends(floor: Floor) -> list[str]:
     return [upper, f"Lower end: “{bracket.low_from}”, if {ASSUMPTIONS[bracket.low_assumption]}."]
 
 
-def section(
-    floor: Floor,
-    charts: Sequence[Chart] = (),
-    warnings: Sequence[str] = (),
-    bracket_in_title: bool = False,
-) -> Section:
+def section(floor: Floor, *, bracket_in_title: bool = False) -> Section:
     """The floor as a section: bracket, chart, estimates under an assumption, classifiers."""
     along = training_chart(floor.along)
-    assumed, evidence = _assumed(floor), _evidence(floor)
+    evidence, assumed = [e for e in floor.entries if _is_evidence(e)], _assumed(floor)
     title = capital(bracket_words(floor)) if bracket_in_title else "How low can the error go?"
     said = sentences(floor)[1:]  # the first is the title, or the headline of the page
-    folded: list[Table | Chart] = [_classifiers(floor)]
-    if assumed.rows:
-        folded += [assumed, chart(floor)]
+    settings = _entry_table(
+        f"Classifiers on {floor.n_test:,} test examples",
+        "classifier",
+        [*_classifiers(floor), *floor.seen],
+        "error",
+        "settings",
+    )
+    folded: list[Table | Chart] = [settings]
+    if assumed:
+        names = ("what it is", "value", "status", "by", "assumption", "test of it", "at n/2 → n")
+        folded += [_entry_table(UNDER_ASSUMPTION, "estimate", assumed, *names), chart(floor)]
+    columns = ("what it is", "value", "status", "holds if")
     return Section(
         title,
         said[:SENTENCES],
-        charts=(ceilings(floor), *charts),
-        tables=(evidence,) if evidence.rows else (),
-        warnings=(*warnings, *_warnings(floor)),
+        charts=(ceilings(floor),),
+        tables=(_entry_table("Evidence", "evidence", evidence, *columns),) if evidence else (),
+        warnings=tuple(_warnings(floor)),
         key="floor",
         short="Lowest error",
         folded=(*folded, *([along] if along is not None else [])),
@@ -266,7 +242,7 @@ def sentences(floor: Floor) -> tuple[str, ...]:
         said.append("No evidence bounds it from below: no votes, no stated noise rate, no conflicting labels.")
     if floor.n_copies:
         said.append(f"{formatting.counted(floor.n_copies, 'test example')} with a copy in train were left out.")
-    assumed = [entry for entry in floor.entries if entry.under_assumption and entry.role != "upper"]
+    assumed = [entry for entry in _assumed(floor) if entry.role != "upper"]
     if assumed:
         said.append(_summary(assumed))
     said += [_contradiction(a, b) for a, b in _pairs(floor)[:MOST_SENTENCES]]
@@ -338,50 +314,44 @@ def assumption(entry: Entry) -> str:
 
 def ceilings(floor: Floor) -> Chart:
     """The errors of the classifiers and the evidence, the bracket shaded: what needs no assumption."""
-    classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
-    evidence = [e for e in floor.entries if e.role != "classifier" and not e.under_assumption]
-    listed = (*evidence, *classifiers[:MOST_CLASSIFIERS])
-    rows = tuple(_chart_row(entry, "") for entry in listed)
-    described = "; ".join(f"{entry.name} {formatting.percent(entry.estimate.value)}" for entry in listed)
+    evidence = [e for e in floor.entries if _is_evidence(e)]
     title = "Errors of classifiers; shaded: the lowest possible error"
-    options: dict[str, Any] = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
+    options: dict[str, Any] = {}
     if floor.bracket.n_classifiers > 1:
         options["note"] = (
             f"Each interval is of one classifier; the shaded range allows for the choice among "
             f"{floor.bracket.n_classifiers}."
         )
-    return Chart("intervals", title, rows, f"{described}. {capital(bracket_words(floor))}.", options)
-
-
-def _chart_row(entry: Entry, status: str) -> dict[str, Any]:
-    role = {"role": _colour(entry), "status": status, "reason": reason(entry)}
-    return {"name": entry.name, **fields_of(entry.estimate), **role}
+    return _interval_chart(floor, title, [*evidence, *_classifiers(floor)[:MOST_CLASSIFIERS]], options)
 
 
 def chart(floor: Floor) -> Chart:
     """Every number as a dot with its interval on one error axis, the bracket shaded."""
-    classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
+    classifiers = _classifiers(floor)
     best_models = {entry.name for entry in classifiers[:MOST_CLASSIFIERS]}
     listed = [entry for entry in floor.entries if entry.role != "classifier" or entry.name in best_models]
     owners = [e.name for e in classifiers if any(o.model == e.name for o in listed if o is not e)]
-    crowd = set(owners[2:])
-    listed = [e for e in listed if e.role == "classifier" or e.model not in crowd]
-    rows = tuple(_chart_row(entry, "" if entry.role == "classifier" else _chart_status(entry)) for entry in listed)
-    high = floor.bracket.high
-    described = "; ".join(f"{entry.name} {formatting.percent(entry.estimate.value)}" for entry in listed)
-    positive = [entry.estimate.value for entry in listed if entry.estimate.value > SHOWN_BELOW * high]
-    return Chart(
-        "intervals",
-        "Classifiers' errors, and estimates under an assumption",
-        rows,
-        f"{described}. {capital(bracket_words(floor))}.",
-        {
-            "x_title": "error",
-            "log": bool(positive) and max(positive) > WIDE * min(positive),
-            "bracket": (floor.bracket.low, high),
-            "smallest": SHOWN_BELOW * high,
-        },
-    )
+    listed = [e for e in listed if e.role == "classifier" or e.model not in owners[2:]]
+    smallest = SHOWN_BELOW * floor.bracket.high
+    positive = [entry.estimate.value for entry in listed if entry.estimate.value > smallest]
+    options = {"log": bool(positive) and max(positive) > WIDE * min(positive), "smallest": smallest}
+    title = "Classifiers' errors, and estimates under an assumption"
+    return _interval_chart(floor, title, listed, options, with_status=True)
+
+
+def _interval_chart(
+    floor: Floor, title: str, entries: Sequence[Entry], options: Mapping[str, Any], with_status: bool = False
+) -> Chart:
+    rows = []
+    for entry in entries:
+        status = "" if entry.role == "classifier" or not with_status else entry.status
+        status = "disputed" if status == "contradicted" else status
+        role = {"role": _colour(entry), "status": status, "reason": reason(entry)}
+        rows.append({"name": entry.name, **fields_of(entry.estimate), **role})
+    described = "; ".join(f"{entry.name} {formatting.percent(entry.estimate.value)}" for entry in entries)
+    axis = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
+    words = f"{described}. {capital(bracket_words(floor))}."
+    return Chart("intervals", title, tuple(rows), words, {**axis, **options})
 
 
 def _colour(entry: Entry) -> str:
@@ -390,37 +360,45 @@ def _colour(entry: Entry) -> str:
     return "ceiling" if entry.role in ("upper", "classifier") else "floor"
 
 
-def _chart_status(entry: Entry) -> str:
-    return "disputed" if entry.status == "contradicted" else entry.status
+def _classifiers(floor: Floor) -> list[Entry]:
+    """The classifiers' errors, lowest first."""
+    return sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
 
 
-def _evidence(floor: Floor) -> Table:
-    """What the bracket rests on, apart from the classifiers."""
-    entries = [entry for entry in floor.entries if not entry.under_assumption and entry.role != "classifier"]
-    rows = tuple(
-        (entry.name, _ROLES[entry.role], formatting.estimate(entry.estimate), entry.status, assumption(entry))
-        for entry in entries
-    )
-    return Table("Evidence", ("evidence", "what it is", "value", "status", "holds if"), rows)
+def _assumed(floor: Floor) -> list[Entry]:
+    return [entry for entry in floor.entries if entry.under_assumption]
 
 
-def _assumed(floor: Floor) -> Table:
-    rows = tuple(
-        (
-            entry.name,
-            _ROLES[entry.role],
-            formatting.estimate(entry.estimate),
-            entry.status,
-            ", ".join(entry.refuted_by) if entry.status in ("refuted", "contradicted") else None,
-            assumption(entry),
-            _test_words(entry),
-            _moving_words(entry),
-        )
-        for entry in floor.entries
-        if entry.under_assumption
-    )
-    columns = ("estimate", "what it is", "value", "status", "by", "assumption", "test of it", "at n/2 → n")
-    return Table("Estimates under an assumption (not part of the bracket)", columns, rows)
+def _entry_table(title: str, first: str, entries: Sequence[Entry], *columns: str) -> Table:
+    """A row per entry: its name, and the columns of that name."""
+    cells: dict[str, Callable[[Entry], Any]] = {
+        "what it is": lambda entry: _ROLES[entry.role],
+        "value": lambda entry: formatting.estimate(entry.estimate),
+        "error": lambda entry: formatting.estimate(entry.estimate),
+        "status": lambda entry: entry.status,
+        "by": lambda entry: ", ".join(entry.refuted_by) if entry.status in ("refuted", "contradicted") else None,
+        "assumption": assumption,
+        "holds if": assumption,
+        "settings": lambda entry: MAY_HAVE_SEEN if entry.status == MAY_HAVE_SEEN else entry.estimate.method,
+        "test of it": _test_words,
+        "at n/2 → n": _moving_words,
+    }
+    rows = tuple((entry.name, *(cells[column](entry) for column in columns)) for entry in entries)
+    return Table(title, (first, *columns), rows)
+
+
+def _terminal_tables(floor: Floor) -> Iterator[Table]:
+    """Every entry with its value and status, as narrow as a terminal."""
+    classifiers = [e for e in floor.entries if e.role == "classifier"]
+    evidence = [e for e in floor.entries if _is_evidence(e)]
+    for title, first, entries, columns in (
+        ("Classifiers", "classifier", classifiers, ("error",)),
+        ("Evidence", "evidence", evidence, ("value", "status")),
+        (UNDER_ASSUMPTION, "estimate", _assumed(floor), ("value", "status")),
+        ("Not part of the bracket", "classifier", floor.seen, ("error", "status")),
+    ):
+        if entries:
+            yield _entry_table(title, first, entries, *columns)
 
 
 def _test_words(entry: Entry) -> str | None:
@@ -439,15 +417,6 @@ def _moving_words(entry: Entry) -> str | None:
         return None
     verdict = "still moving" if entry.moving.moving else "settled"
     return f"{percent(entry.moving.half)} → {percent(entry.moving.full)}, {verdict}"
-
-
-def _classifiers(floor: Floor) -> Table:
-    entries = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
-    rows = (
-        *((entry.name, formatting.estimate(entry.estimate), entry.estimate.method) for entry in entries),
-        *((entry.name, formatting.estimate(entry.estimate), MAY_HAVE_SEEN) for entry in floor.seen),
-    )
-    return Table(f"Classifiers on {floor.n_test:,} test examples", ("classifier", "error", "settings"), rows)
 
 
 def _warnings(floor: Floor) -> list[str]:

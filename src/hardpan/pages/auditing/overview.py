@@ -88,7 +88,7 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
     broken = any(item.breaks for item in audit.problems)
     results = []
     if floor is not None and not broken:
-        results += list(floors.tiles(floor)[:1])
+        results.append(floors.bracket_tile(floor))
         best, headroom = measures.get("best_error"), measures.get("headroom")
         if best is not None and floor.best is not None:
             detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {formatting.estimate(best)}."
