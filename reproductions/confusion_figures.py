@@ -44,7 +44,7 @@ from hardpan.estimates import Estimate
 from hardpan.pages.confusion_charts import confused as confused_chart
 from hardpan.pages.confusion_charts import distribution, error_by_band, joint
 from hardpan.pages.confusion_charts import variants as variant_charts
-from hardpan.report import charts, drawing
+from hardpan.report import charts
 from hardpan.report.sections import Chart
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -485,7 +485,7 @@ def _pictures(drawn: Mapping[str, Chart], start: str) -> list[str]:
 
 def _svg(chart: Chart) -> str:
     drawn = charts.spec(chart) | {"width": 460, "background": "white", "title": chart.title}
-    svg: str = drawing.picture(drawn)
+    svg: str = charts.picture(drawn)
     return svg
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from hardpan import flows, stats
-from hardpan.report import charts, drawing
+from hardpan.report import charts
 from hardpan.report.sections import Chart
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -370,7 +370,7 @@ def floors(found: dict[str, Any]) -> list[str]:
     )
     options = {"x_title": "epoch", "y_title": "Bayes error of the flow, τ = 1", "log": True}
     chart = Chart("lines", "The flow's own floor while it is fitted", rows, told, options)
-    svg = drawing.picture(charts.spec(chart) | {"width": 640, "background": "white"})
+    svg = charts.picture(charts.spec(chart) | {"width": 640, "background": "white"})
     (RESULTS / "flows_floor.svg").write_text(svg, encoding="utf-8")
     return [
         "## The floor along training",

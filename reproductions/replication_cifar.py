@@ -23,7 +23,7 @@ from hardpan import files, testbed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.pages.testbed import section
-from hardpan.report import charts, drawing
+from hardpan.report import charts
 from hardpan.testbed.sets import TwoSets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -90,7 +90,7 @@ def main() -> None:
     files.save(result, ROOT / "reproductions" / "records" / "replication_cifar.json")
     (ROOT / "docs" / "results" / "replication_cifar.md").write_text(text + "\n", encoding="utf-8")
     chart = section(everything, new="v4").charts[0]
-    picture = drawing.picture(charts.spec(chart) | {"width": 560, "background": "white"})
+    picture = charts.picture(charts.spec(chart) | {"width": 560, "background": "white"})
     (ROOT / "docs" / "results" / "replication_cifar.svg").write_text(picture, encoding="utf-8")
 
 

@@ -11,11 +11,10 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import View
-from hardpan.report.drawing import picture
-from hardpan.report.notebook import first_screen
+from hardpan.report.charts import picture
 from hardpan.report.sections import ProblemLine
 from hardpan.report.terminal import render
-from hardpan.report.writer import view_page
+from hardpan.report.writer import first_screen, view_page
 from hardpan.tables import csv_text
 
 UNSAFE = ["\x00", "\x01", "\x07", "\x1b", "\x7f", "\x85", "\x9f", "\ufffe", "\uffff", "\ud800", "\udfff"]

@@ -7,8 +7,7 @@ from tests.report.samples import EVERY
 
 from hardpan.estimates import Estimate
 from hardpan.report.base import View
-from hardpan.report.figures import raster_chart
-from hardpan.report.galleries import gallery_chart
+from hardpan.report.figures import gallery_chart, raster_chart
 from hardpan.report.sections import ProblemLine, Provenance, Section, Table, Tile
 from hardpan.report.writer import view_page
 

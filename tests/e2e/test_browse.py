@@ -16,7 +16,7 @@ from hardpan.auditing import examples
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import apply_corrections
 from hardpan.report import page as write_page
-from hardpan.report.galleries import gallery_chart, thumbnails
+from hardpan.report.figures import gallery_chart, thumbnails
 from hardpan.report.sections import Section
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -94,8 +94,8 @@ def axis_labels(page, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_zoom_in_out_and_back_to_the_whole(page, kind):
     found = figure(page, kind)
-    assert found.locator("[data-zoom]").count() == (kind in charts.ZOOMS)
-    if kind not in charts.ZOOMS:
+    assert found.locator("[data-zoom]").count() == bool(charts.KINDS[kind].zoom)
+    if not charts.KINDS[kind].zoom:
         return
     whole = axis_labels(page, kind)
     assert not found.locator("[data-closer]").is_visible()
@@ -128,10 +128,10 @@ def faded(page, kind):
     )
 
 
-@pytest.mark.parametrize("kind", sorted(charts.PICKS))
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if charts.KINDS[kind].pick))
 def test_a_click_selects_and_the_others_fade(page, kind):
     found = figure(page, kind)
-    names = list(dict.fromkeys(str(row[charts.PICKS[kind]]) for row in EVERY[kind].rows))
+    names = list(dict.fromkeys(str(row[charts.KINDS[kind].pick]) for row in EVERY[kind].rows))
     assert faded(page, kind) == 0
     for x, y in marks(page, kind):
         page.mouse.click(x, y)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.report.figures import LARGEST_SIDE, as_bytes
 from hardpan.report.files import write_together
-from hardpan.report.galleries import LARGEST_SIDE, as_bytes
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"

@@ -16,7 +16,7 @@ from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
-from hardpan.report.galleries import gallery_chart, thumbnails
+from hardpan.report.figures import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, fields_of
 
 CELLS = 80

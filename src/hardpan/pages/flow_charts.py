@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan import formatting
 from hardpan.estimates import Estimate
-from hardpan.report.galleries import gallery_chart, thumbnails
+from hardpan.report.figures import gallery_chart, thumbnails
 from hardpan.report.sections import Chart
 
 

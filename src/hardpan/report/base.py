@@ -118,7 +118,7 @@ class Report:
         return target / "index.html"
 
     def _repr_html_(self) -> str:
-        from hardpan.report.notebook import first_screen
+        from hardpan.report.writer import first_screen
 
         return first_screen(self.view())
 

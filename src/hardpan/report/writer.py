@@ -1,4 +1,4 @@
-"""The page: sections in, one self-contained HTML file out. Nothing else in hardpan writes report HTML."""
+"""The page and the first screen in a notebook: a view in, HTML out. Nothing else in hardpan writes report HTML."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import functools
 import hashlib
+import html
 import itertools
 import json
 import math
@@ -23,8 +24,8 @@ from hardpan.estimates import Estimate
 from hardpan.files import clean_text, versions_of
 from hardpan.report import charts
 from hardpan.report.base import View
-from hardpan.report.charts import grids
-from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
+from hardpan.report.charts import COLOURS, Drawing, draw, notebook_svg, vega_bundle
+from hardpan.report.figures import GALLERY, gallery_tiles
 from hardpan.report.palette import DARK, LIGHT
 from hardpan.report.sections import Chart, ProblemLine, Provenance, Section, Table, Tile
 
@@ -43,6 +44,24 @@ SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note
 _DIGITS = "0123456789+−"
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,24}(?![\w-])")
+
+
+NOTEBOOK_STYLE = """
+.hp-view{max-width:60rem;line-height:1.45;font-size:14px}
+.hp-view .hp-top{opacity:.75;font-size:12px}
+.hp-view .hp-headline{font-size:1.35em;font-weight:650;margin:.3em 0 .6em}
+.hp-view .hp-hero{display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}
+.hp-view .hp-hero>*{flex:1 1 22rem;min-width:0;max-width:30rem}
+.hp-view ol{list-style:none;margin:0;padding:0}
+.hp-view li{display:flex;gap:.6em;margin:0;padding:.35em 0;border-top:1px solid #8884}
+.hp-view li:first-child{border:0}
+.hp-view li i{flex:none;width:.7em;height:.7em;border-radius:50%;margin-top:.4em}
+.hp-view small{display:block;opacity:.75;font-size:.9em}
+.hp-view svg{width:100%;height:auto}
+.hp-view table{border-collapse:collapse;margin:.3em 0}
+.hp-view td{padding:.1em 1.2em .1em 0;text-align:left}
+"""
+_DOTS = {"high": LIGHT.ceiling, "medium": LIGHT.warm, "low": LIGHT.floor, "note": "#8a93a0"}
 
 
 def page(
@@ -116,6 +135,40 @@ def view_page(view: View, *, date: str = "") -> str:
     )
 
 
+def first_screen(view: View) -> str:
+    """Headline, problems, the picture and the numbers of a report, without scripts.
+
+    Example:
+        >>> first_screen(View("Audit", "Two <classes>."))[-57:]
+        '<div class="hp-headline">Two &lt;classes&gt;.</div></div>'
+    """
+    top = " · ".join(text for text in (view.name or view.title, view.size) if text)
+    body = f'<div class="hp-top">{_escaped(top)}</div><div class="hp-headline">{_escaped(view.headline)}</div>'
+    blocks = []
+    if view.problems:
+        items = (
+            f'<li><i style="background:{_DOTS[item.severity]}"></i><div>{_escaped(item.title)}'
+            f"{f'<small>{_escaped(item.detail)}</small>' if item.detail else ''}</div></li>"
+            for item in view.problems
+        )
+        blocks.append(f"<div><b>Problems, worst first</b><ol>{''.join(items)}</ol></div>")
+    charts = view.hero or tuple(chart for section in view.sections for chart in section.charts)[:1]
+    pictures = [f"<b>{_escaped(chart.title)}</b>{svg}" for chart in charts if (svg := notebook_svg(chart))]
+    if pictures:
+        blocks.append(f"<div>{''.join(pictures)}</div>")
+    if blocks:
+        body += f'<div class="hp-hero">{"".join(blocks)}</div>'
+    tiles = [tile for tile in view.tiles if tile.value]
+    if tiles:
+        rows = (f"<tr><td>{_escaped(tile.title)}</td><td><b>{_escaped(tile.value)}</b></td></tr>" for tile in tiles)
+        body += f"<table>{''.join(rows)}</table>"
+    return f'<div class="hp-view"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
+
+
+def _escaped(value: str) -> str:
+    return html.escape(formatting.unbroken(clean_text(value, lines=True)), quote=True)
+
+
 def _without_repeats(view: View) -> View:
     """A chart of the first screen is folded in its section; pictures that follow at once are not shown before."""
     in_hero = [(chart.drawing, chart.rows) for chart in view.hero]
@@ -132,7 +185,7 @@ def _without_repeats(view: View) -> View:
     ]
     following = [chart.options.get("sprite") for section in view.sections[:1] for chart in section.charts]
     hero = tuple(
-        chart for chart in view.hero if chart.drawing != grids.GALLERY or chart.options["sprite"] not in following
+        chart for chart in view.hero if chart.drawing != GALLERY or chart.options["sprite"] not in following
     )
     few = 0 < _height(view.problems) <= MOST_BESIDE_PICTURE
     return dataclasses.replace(view, sections=tuple(sections), hero=hero if hero and few else view.hero)
@@ -149,7 +202,7 @@ def _with_picture(view: View) -> View:
         return view
     first, *others = view.sections
     picture, *charts = first.charts
-    if picture.drawing == grids.GALLERY:
+    if picture.drawing == GALLERY:
         return view
     pictures = [picture]
     room = max(0, MOST_LEDE - len(view.lede))
@@ -208,7 +261,7 @@ def _with_versions(provenance: Provenance | None) -> Provenance | None:
 
 
 def _problem(problem: ProblemLine) -> dict[str, Any]:
-    gallery = problem.examples and grids.tiles(problem.examples)
+    gallery = problem.examples and gallery_tiles(problem.examples)
     return {"problem": problem, "gallery": gallery, "words": SEVERITY_WORDS[problem.severity]}
 
 
@@ -236,7 +289,7 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         "sentences": section.sentences,
         "warnings": section.warnings,
         "figures": figures,
-        "columns": _columns([chart for chart in section.charts if chart.drawing != grids.GALLERY]),
+        "columns": _columns([chart for chart in section.charts if chart.drawing != GALLERY]),
         "galleries": [item["gallery"] for item in charts_open if item["gallery"]],
         "items": [*charts_open, *folded],
         "estimates": estimates,
@@ -258,8 +311,8 @@ def _columns(charts: Sequence[Chart]) -> str:
 
 def _item(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
     """A chart as the template reads it: drawn by Vega, or a gallery or raster that the page shows itself."""
-    if chart.drawing == grids.GALLERY:
-        return {"drawing": None, "gallery": grids.tiles(chart), "raster": None, "title": chart.title}
+    if chart.drawing == GALLERY:
+        return {"drawing": None, "gallery": gallery_tiles(chart), "raster": None, "title": chart.title}
     if chart.drawing == RASTER:
         return {"drawing": None, "gallery": None, "raster": chart, "title": chart.title}
     drawing = draw(chart, f"chart-{next(keys)}")

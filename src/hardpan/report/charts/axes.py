@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import altair as alt
-import numpy as np
-from numpy.typing import NDArray
 
 from hardpan.estimates import Estimate
 from hardpan.report.palette import LIGHT
 
-Floats = NDArray[np.float64]
 SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here; smaller values are in the table
 
 
@@ -251,14 +249,8 @@ def _cycled(values: Any, count: int) -> list[Any]:
 
 
 LETTER, LINE = 6.8, 14.0  # pixels: a letter's mean width and a line's height, for text of 12 pixels
-
-
-_ASIDE, _FIRST = 7, 10  # pixels from a point to its name, across and down
-
-
-_LEVELS = 8
-
-
+_SIDES: tuple[tuple[Literal["left", "right"], int], ...] = (("right", -7), ("left", 7))
+_CHOICES = [(align, dx, way * round(10 + k * LINE)) for k in range(8) for way in (-1, 1) for align, dx in _SIDES]
 _POINT = 5.0
 
 
@@ -269,6 +261,12 @@ class Placed:
     align: Literal["left", "right"]
     dx: int
     dy: int
+
+    def box(self, x: float, y: float, name: str) -> Box:
+        """The rectangle of the name of a point."""
+        across = LETTER * len(name)
+        left = x + self.dx - (across if self.align == "right" else 0)
+        return Box(left, left + across, y + self.dy - LINE / 2, y + self.dy + LINE / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +285,7 @@ class Box:
 
 
 def beside_points(x: Sequence[float], y: Sequence[float], names: Sequence[str], width: float) -> list[Placed]:
-    """Set a name beside each point: above it on the left where that is free, else at the next free place.
+    """Set a name beside each point, in the nearest free place: Vega-Lite places no names itself.
 
     Args:
         x: pixels from the left edge.
@@ -302,38 +300,10 @@ def beside_points(x: Sequence[float], y: Sequence[float], names: Sequence[str], 
     taken = [Box(a - _POINT, a + _POINT, b - _POINT, b + _POINT) for a, b in zip(x, y, strict=True)]
     placed = []
     for a, b, name in zip(x, y, names, strict=True):
-        choices = [(choice, _box(choice, a, b, name)) for choice in _choices()]
+        choices = [(choice, choice.box(a, b, name)) for choice in itertools.starmap(Placed, _CHOICES)]
         free = [item for item in choices if not any(item[1].meets(box) for box in taken)]
         inside = [item for item in free if item[1].left >= 0 and item[1].right <= width]
         choice, box = (inside or free or choices)[0]
         taken.append(box)
         placed.append(choice)
     return placed
-
-
-def free_of_lines(box: Box, lines: Sequence[tuple[Floats, Floats]]) -> bool:
-    """Whether no line (x rising, y; pixels) passes through a box."""
-    for x, y in lines:
-        places = np.unique(np.concatenate([np.linspace(box.left, box.right, 25), x]))
-        inside = places[(places >= max(box.left, x[0])) & (places <= min(box.right, x[-1]))]
-        heights = np.interp(inside, x, y)
-        if ((heights > box.top) & (heights < box.bottom)).any():
-            return False
-    return True
-
-
-def _choices() -> list[Placed]:
-    """Nearer ones first; on a level: left above, right above, left below, right below."""
-    sides: tuple[tuple[Literal["left", "right"], int], ...] = (("right", -_ASIDE), ("left", _ASIDE))
-    return [
-        Placed(align, dx, round(way * (_FIRST + level * LINE)))
-        for level in range(_LEVELS)
-        for way in (-1, 1)
-        for align, dx in sides
-    ]
-
-
-def _box(place: Placed, x: float, y: float, name: str) -> Box:
-    across = LETTER * len(name)
-    left = x + place.dx - (across if place.align == "right" else 0)
-    return Box(left, left + across, y + place.dy - LINE / 2, y + place.dy + LINE / 2)

@@ -1,8 +1,7 @@
-"""Bars and histograms."""
+"""Bars, histograms and matrices."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import altair as alt
 
 from hardpan import formatting
 from hardpan.report.charts.axes import (
+    NUMBER,
     PERCENT,
     axis_title,
     count_ticks,
@@ -27,12 +27,7 @@ from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 
 _SEGMENTS = (LIGHT.ceiling, LIGHT.warm, LIGHT.floor, LIGHT.third, LIGHT.fourth, LIGHT.muted)
-_TEXT, _SMALL_TEXT, _APART = (
-    12,
-    10,
-    5,
-)  # pixels: letters above a column, the smallest ones, the space between numbers
-_WIDTHS = {".": 0.32, ",": 0.32, " ": 0.32, "%": 0.95}  # of signs, in the height of the letters; of others 0.62
+_LETTER = 6.0  # pixels: mean width of a digit
 _COLUMN_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.muted}
 
 
@@ -57,7 +52,9 @@ def columns(chart: Chart) -> alt.TopLevelMixin:
     """Draw vertical bars from zero, in the order of the rows, each with its number above it."""
     percent = bool(chart.options.get("percent"))
     rows = [_bar(i, row, percent) | {"role": str(row.get("role") or "floor")} for i, row in enumerate(chart.rows)]
-    visible, size = _numbers_above(rows)
+    longest = max((len(row["text"]) for row in rows), default=1)
+    # A phone may have no room for the numbers; the tooltip and the table have them.
+    size = alt.ExprRef(f"width < {round(max(1, len(rows)) * (_LETTER * longest + 4))} ? 0 : 12")
     y = _bar_axis(alt.Y, chart, rows, percent, hidden=True)
     label = "slice(datum.label, indexof(datum.label, '|') + 1)"
     x = alt.X(
@@ -75,23 +72,10 @@ def columns(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(
         base.mark_bar().encode(y=y("value"), color=alt.Color("role:N", scale=roles, legend=None)),
         base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(y=y("low"), y2=alt.Y2("high:Q")),
-        base.transform_filter(visible)
-        .mark_text(baseline="bottom", dy=-3, fontSize=size, color=LIGHT.ink)
-        .encode(y=y("end"), text=alt.Text("text:N")),
+        base.mark_text(baseline="bottom", dy=-3, fontSize=size, color=LIGHT.ink).encode(
+            y=y("end"), text=alt.Text("text:N")
+        ),
     ).properties(height=int(chart.options.get("height", 150)))
-
-
-def _numbers_above(rows: list[dict[str, Any]]) -> tuple[str, alt.ExprRef]:
-    """Which columns have their number above them, and its size: on a phone smaller ones, then every other, ...
-
-    The last one is always written. Both are expressions of Vega that know the width of the chart.
-    """
-    lengths = [sum(_WIDTHS.get(sign, 0.62) for sign in row["text"]) for row in rows]
-    longest = max(((a + b) / 2 for a, b in itertools.pairwise(lengths)), default=1.0)  # of two neighbours
-    step = f"(width / {max(1, len(rows))})"
-    every = f"max(1, ceil({_SMALL_TEXT * longest + _APART:.1f} / {step}))"
-    size = f"clamp(({step} - {_APART}) / {longest:.2f}, {_SMALL_TEXT}, {_TEXT})"
-    return f"({len(rows) - 1} - datum.index) % {every} == 0", alt.ExprRef(size)
 
 
 def composition(chart: Chart) -> alt.TopLevelMixin:
@@ -276,3 +260,129 @@ def x_title(chart: Chart, default: str = "confusion score (bits)") -> str:
 def score_range(row: Any) -> str:
     """The ends of a bin of scores, for a tooltip."""
     return f"{row['low']:.3g} to {row['high']:.3g}"
+
+
+_MOST_WITH_TEXT = 25  # rows or columns of a matrix whose numbers are written
+_CELL = 30
+_LETTERS = 34  # that a row of column names has room for on a narrow screen
+
+
+# Names lean to the left, over the names of the rows: to the right the last would leave the picture.
+SLANTED: dict[str, Any] = {"labelAngle": 40, "labelAlign": "right"}
+
+
+def matrix(chart: Chart) -> alt.TopLevelMixin:
+    """Draw a value per row and column as a shade, with its number; the diagonal may have its own colour."""
+    rows_ = list(dict.fromkeys(str(row["row"]) for row in chart.rows))
+    columns = list(dict.fromkeys(str(row["column"]) for row in chart.rows))
+    text = chart.options.get("text", max(len(rows_), len(columns)) <= _MOST_WITH_TEXT)
+    flat: dict[str, Any] = {"ticks": False, "domain": False, "labelLimit": 190}
+    # Names stand upright where a column is wide enough for the longest, on a phone too.
+    slanted = max(map(len, columns), default=0) > _LETTERS / max(1, len(columns))
+    x = alt.X(
+        "column:N",
+        sort=None,
+        title=x_title(chart, "") or None,
+        axis=alt.Axis(orient="top", **(SLANTED if slanted else {"labelAngle": 0}), **flat),
+        scale=alt.Scale(padding=0.03),
+    )
+    y = alt.Y(
+        "row:N",
+        sort=None,
+        title=axis_title(str(chart.options.get("y_title", "")), False) or None,
+        axis=alt.Axis(**flat),
+        scale=alt.Scale(padding=0.03),
+    )
+    sides = alt.Scale(domain=["floor", "ceiling"], range=[LIGHT.floor, LIGHT.ceiling])
+    inks = alt.Scale(domain=["ink", "paper"], range=[LIGHT.ink, LIGHT.paper])
+    tips = [
+        alt.Tooltip("row:N", title=axis_title(str(chart.options.get("y_title", "row")), False)),
+        alt.Tooltip("column:N", title=x_title(chart, "column")),
+        alt.Tooltip("shown:N", title="value"),
+    ]
+    base = alt.Chart(data_of(_matrix_cells(chart, text))).encode(x=x, y=y, tooltip=tips)
+    opacity = alt.Opacity("shade:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
+    layers = [base.mark_rect().encode(color=alt.Color("side:N", scale=sides, legend=None), opacity=opacity)]
+    if text:
+        written_layer = base.mark_text(fontSize=11).encode(
+            text=alt.Text("text:N"), color=alt.Color("ink:N", scale=inks, legend=None)
+        )
+        layers.append(written_layer)
+    side = min(2 * _CELL, max(_CELL, round(8 * _CELL / max(1, len(rows_)))))
+    if len(rows_) > _MOST_WITH_TEXT:
+        side = max(4, round(24 * _CELL / len(rows_)))
+    layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent")
+    return layered.properties(height=side * max(1, len(rows_)))
+
+
+def _matrix_cells(chart: Chart, text: Any) -> list[dict[str, Any]]:
+    """The cells with their shade and number; ``text`` says whether numbers are written, or above which value."""
+    percent, diagonal = bool(chart.options.get("percent", True)), bool(chart.options.get("diagonal"))
+    values = [abs(float(row["value"])) for row in chart.rows if row["value"] is not None]
+    top = max(values, default=1.0) or 1.0
+    bottom = 0.8 * min(values, default=0.0) if chart.options.get("contrast") else 0.0
+    smallest = float(text) if isinstance(text, float) else 0.0
+    cells = []
+    for row in chart.rows:
+        known = row["value"] is not None
+        value = float(row["value"]) if known else 0.0
+        shade = (abs(value) - bottom) / (top - bottom) if known and top > bottom else 0.0
+        on = str(row["row"]) == str(row["column"])
+        if diagonal and not on:
+            shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
+        written = formatting.NOTHING if not known else formatting.percent(value) if percent else f"{value:,.3g}"
+        number = "" if not known else f"{100 * value:.0f}" if percent else f"{value:,.3g}"
+        cells.append(
+            {
+                "row": str(row["row"]),
+                "column": str(row["column"]),
+                "value": value if known else None,
+                "shade": round(0.08 + 0.87 * shade, 3) if shade else 0.0,
+                "side": "ceiling" if diagonal and not on else "floor",
+                "text": number if text and known and abs(value) > smallest and value != 0 else "",
+                "ink": "paper" if shade > 0.62 else "ink",
+                "shown": str(row.get("shown") or written),
+            }
+        )
+    return cells
+
+
+def joint(chart: Chart) -> alt.TopLevelMixin:
+    """A two-dimensional histogram with logarithmic shades and the diagonal dashed."""
+    rows = [dict(row) for row in chart.rows]
+    top = float(chart.options.get("top", 1.0))
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x = alt.X("x_low:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
+    y = alt.Y("y_low:Q", title=str(chart.options.get("y_title", "")), scale=scale, axis=alt.Axis(**number_ticks()))
+    most = max((row["count"] for row in rows), default=1)
+    legend = alt.Legend(
+        title="examples",
+        orient="top",
+        labelExpr=NUMBER,
+        values=[tick for tick in (1, 10, 100, 1000, 10_000, 100_000) if tick <= most],
+        symbolType="square",
+        symbolFillColor=LIGHT.floor,
+        labelColor=LIGHT.muted,
+        titleColor=LIGHT.muted,
+    )
+    scale_of_counts = alt.Scale(type="log", domain=[1, max(2, most)], range=[0.2, 1])
+    tips = [
+        alt.Tooltip("x_low:Q", title=x_title(chart), format=".3~f"),
+        alt.Tooltip("y_low:Q", title=str(chart.options.get("y_title", "")), format=".3~f"),
+        alt.Tooltip("count:Q", title="examples", format=","),
+    ]
+    cells = (
+        alt.Chart(data_of(rows))
+        .mark_rect(color=LIGHT.floor)
+        .encode(
+            x=x,
+            x2=alt.X2("x_high:Q"),
+            y=y,
+            y2=alt.Y2("y_high:Q"),
+            opacity=alt.Opacity("count:Q", scale=scale_of_counts, legend=legend),
+            tooltip=tips,
+        )
+    )
+    ends = alt.Chart(data_of([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
+    line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
+    return alt.layer(cells, line, height=320)

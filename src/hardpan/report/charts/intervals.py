@@ -21,7 +21,7 @@ from hardpan.report.charts.axes import (
     number_ticks,
 )
 from hardpan.report.charts.bars import groups_of, look, score_range, x_title
-from hardpan.report.charts.points import POINTS, ROLES, in_points, padded
+from hardpan.report.charts.points import POINTS, in_points
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 
@@ -208,30 +208,44 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     return layered.properties(height=20 * max(1, len(rows)))
 
 
-_DOT_ROLES = {"ceiling": LIGHT.ceiling, "floor": LIGHT.floor, "muted": LIGHT.muted}
+_DOT_ROLES = {
+    "ceiling": LIGHT.ceiling,
+    "floor": LIGHT.floor,
+    "muted": LIGHT.muted,
+    "in the fit": LIGHT.floor,
+    "left out": LIGHT.ceiling,
+}
 
 
 def dots(chart: Chart) -> alt.TopLevelMixin:
-    """A dot with its interval per row, on an axis of plain numbers."""
+    """A dot with its interval per row, on an axis of plain numbers; or of points with zero marked."""
+    points = bool(chart.options.get("points", chart.drawing == "deviations"))
+    write = formatting.signed if points else formatting.plain
+    title = in_points(x_title(chart, "")) if points else x_title(chart)
     rows = [
-        dict(row) | {"key": f"{i}|{row['name']}", "shown": formatting.plain(estimate_of(row))}
+        dict(row) | {"key": f"{i}|{row['name']}", "shown": write(estimate_of(row))}
         for i, row in enumerate(chart.rows)
     ]
-    named = named_rows(190)
+    ends = [float(row[key]) for row in rows for key in ("low", "high", "value") if row[key] is not None]
+    ends += [0.0] if points else []
+    ticks = {"labelExpr": POINTS, "tickCount": 6} if points else number_ticks()
 
     def x(field: str) -> alt.X:
         scale = alt.Scale(domain=domain_of(ends), nice=False)
-        return alt.X(f"{field}:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
+        return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(**ticks))
 
-    ends = [float(row[key]) for row in rows for key in ("low", "high")]
-    domain = list(_DOT_ROLES)
-    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=domain, range=list(_DOT_ROLES.values())))
-    tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=x_title(chart))]
-    base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
+    colours = alt.Scale(domain=list(_DOT_ROLES), range=list(_DOT_ROLES.values()))
+    colour = alt.Color("role:N", legend=None, scale=colours)
+    tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=title)]
+    base = alt.Chart(data_of(rows)).encode(
+        y=alt.Y("key:N", sort=None, title=None, axis=named_rows(190)), tooltip=tips
+    )
+    zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
     return alt.layer(
+        *([zero] if points else []),
         base.mark_rule(strokeWidth=2).encode(x=x("low"), x2=alt.X2("high:Q"), color=colour),
-        base.mark_point(size=60, filled=True, opacity=1).encode(x=x("value"), color=colour),
-    ).properties(height=24 * max(1, len(rows)))
+        base.mark_point(size=55, filled=True, opacity=1).encode(x=x("value"), color=colour),
+    ).properties(height=(18 if points else 24) * max(1, len(rows)))
 
 
 _MOST_WITH_BARS = 3
@@ -269,30 +283,3 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
         reach.encode(y=y("error_low"), y2=alt.Y2("error_high:Q")),
         base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")),
     ).properties(height=260)
-
-
-def deviations(chart: Chart) -> alt.TopLevelMixin:
-    """A dot with its interval per model, on an axis of percentage points with zero marked."""
-    rows = [
-        dict(row) | {"key": f"{index}|{row['name']}", "shown": formatting.signed(estimate_of(row))}
-        for index, row in enumerate(chart.rows)
-    ]
-    ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None] + [0.0]
-    named = named_rows(190)
-    title = str(chart.options.get("x_title", ""))
-
-    def x(field: str) -> alt.X:
-        scale = alt.Scale(domain=padded(ends), nice=False)
-        return alt.X(
-            f"{field}:Q", title=in_points(title), scale=scale, axis=alt.Axis(labelExpr=POINTS, tickCount=6)
-        )
-
-    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
-    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
-    base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
-    zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
-    return alt.layer(
-        zero,
-        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2=alt.X2("high:Q"), color=colour),
-        base.mark_point(size=48, filled=True, opacity=1).encode(x=x("value"), color=colour),
-    ).properties(height=18 * max(1, len(rows)))

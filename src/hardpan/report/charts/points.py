@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -104,9 +103,6 @@ TICKS = (
 )
 
 
-_LAST_WORDS = 0.65
-
-
 ROLES = {"in the fit": LIGHT.floor, "left out": LIGHT.ceiling}
 
 
@@ -138,12 +134,6 @@ _BAND = ("x", "y", "low", "high")
 _MOST_NAMES = 4
 
 
-_PLOT = {"x": 580.0, "y": 340.0}  # size of the static plot in pixels, about
-
-
-_LABEL_WIDTH = 64.0
-
-
 def scatter(chart: Chart) -> alt.TopLevelMixin:
     """New against original accuracy: a cross per model, the identity dashed, the line and its band."""
     probit = chart.options.get("scale") == "probit"
@@ -152,24 +142,23 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     rows = [_on_axes(row, _CROSS, probit) | {"shown": _both(row, write)} for row in chart.rows]
     line = [_on_axes(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale(probit), ())]
     ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
-    domain = {side: padded(values) for side, values in ends.items()}
+    domain = {side: domain_of(values) for side, values in ends.items()}
     label = NUMBER if plain else _PROBIT_SHARE if probit else _SHARE
     x = _accuracy_axis(alt.X, str(chart.options.get("x_title", "")), domain["x"], probit, label)
     y = _accuracy_axis(alt.Y, str(chart.options.get("y_title", "")), domain["y"], probit, label)
     base = alt.Chart(data_of(rows))
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title="original, new")]
-    same = [{"x": end, "y": end} for end in (min(map(min, domain.values())), max(map(max, domain.values())))]
+    same_name = str(chart.options.get("same", "same accuracy"))
+    ends_of_same = (min(map(min, domain.values())), max(map(max, domain.values())))
+    same = [{"x": end, "y": end, "line": same_name} for end in ends_of_same]
     layers = [
         alt.Chart(data_of(line))
         .mark_area(color=LIGHT.shade, clip=True)
         .encode(x=x("x"), y=y("low"), y2=alt.Y2("high:Q")),
-        alt.Chart(data_of(same))
-        .mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.2, clip=True)
-        .encode(x=x("x"), y=y("y")),
-        alt.Chart(data_of(line))
-        .mark_line(color=LIGHT.ceiling, strokeWidth=2, clip=True)
-        .encode(x=x("x"), y=y("y")),
+        alt.Chart(data_of([*same, *({"x": row["x"], "y": row["y"], "line": _FITTED} for row in line)]))
+        .mark_line(strokeWidth=2, clip=True)
+        .encode(x=x("x"), y=y("y"), **_line_look(same_name)),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(
             x=x("x_low"), x2=alt.X2("x_high:Q"), y=y("y"), color=colour
         ),
@@ -178,60 +167,29 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
         ),
         base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
     ]
-    same_name = str(chart.options.get("same", "same accuracy"))
-    words = [*_line_names(rows, line, domain, same_name), *_left_out_names(rows)]
-    places = {"left": {"align": "right", "dx": -8}, "right": {"align": "left", "dx": 8, "dy": 10}}
-    places["above"] = {"align": "left", "dx": 4, "dy": -12}
-    for side, style in places.items():
-        data = data_of([item for item in words if item["side"] == side])
-        text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **style}
-        layers.append(alt.Chart(data).mark_text(**text).encode(x=x("x"), y=y("y"), text=alt.Text("label:N")))
-    return alt.layer(*layers, height=340)
+    left_out = [row | {"label": f"{row['name']} (left out)"} for row in rows if row["role"] == "left out"]
+    if 0 < len(left_out) <= _MOST_NAMES:
+        text = alt.Chart(data_of(left_out)).mark_text(align="left", dx=4, dy=-12, fontSize=12, color=LIGHT.muted)
+        layers.append(text.encode(x=x("x"), y=y("y"), text=alt.Text("label:N")))
+    layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent", strokeDash="independent")
+    return layered.properties(height=340)
 
 
-def _line_names(
-    rows: list[dict[str, Any]], line: list[dict[str, Any]], domain: Mapping[str, list[float]], same: str
-) -> list[dict[str, Any]]:
-    """Names of the two lines, on the side with room: above the identity, below the fit."""
-    names = []
-    inside = [max(domain["x"][0], domain["y"][0]), min(domain["x"][1], domain["y"][1])]
-    if inside[0] < inside[1]:
-        at = inside[0] + 0.8 * (inside[1] - inside[0])
-        names.append({"x": at, "y": at, "label": same, "side": "left"})
-    # Also where a phone makes the drawing narrow, words that begin here end before its edge.
-    last = domain["x"][0] + _LAST_WORDS * (domain["x"][1] - domain["x"][0])
-    fitted = [row for row in line if domain["y"][0] <= row["y"] <= domain["y"][1] and row["x"] <= last]
-    if fitted:
-        widest = max(fitted, key=lambda row: _room(row, rows, domain))
-        names.append({"x": widest["x"], "y": widest["y"], "label": "fitted line", "side": "right"})
-    return names
+_FITTED = "fitted line"
 
 
-def _room(place: Mapping[str, Any], rows: list[dict[str, Any]], domain: Mapping[str, list[float]]) -> float:
-    """Pixels, at the static size, between the words below a place of the line and the nearest mark or edge."""
-
-    def pixels(side: str, value: float) -> float:
-        low, high = domain[side]
-        return _PLOT[side] * (value - low) / (high - low)
-
-    left, top = pixels("x", place["x"]) + 8, pixels("y", place["y"]) - 3
-    right, bottom = left + _LABEL_WIDTH, top - 14
-    away = [_PLOT["x"] - right, bottom]
-    for row in rows:
-        for x_low, x_high, y_low, y_high in (
-            (row["x_low"], row["x_high"], row["y"], row["y"]),
-            (row["x"], row["x"], row["y_low"], row["y_high"]),
-        ):
-            across = max(pixels("x", x_low) - right, left - pixels("x", x_high), 0.0)
-            down = max(pixels("y", y_low) - top, bottom - pixels("y", y_high), 0.0)
-            away.append(math.hypot(across, down))
-    return min(away)
-
-
-def _left_out_names(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    out = [row for row in rows if row["role"] == "left out"]
-    named = [{"x": row["x"], "y": row["y"], "label": f"{row['name']} (left out)", "side": "above"} for row in out]
-    return named if len(named) <= _MOST_NAMES else []
+def _line_look(same_name: str) -> dict[str, Any]:
+    """Colours and dashes of the two lines, and a legend that names them."""
+    names = [same_name, _FITTED]
+    legend = alt.Legend(title=None, orient="top", symbolType="stroke", symbolStrokeWidth=2, labelFontSize=12)
+    return {
+        "color": alt.Color(
+            "line:N", legend=legend, scale=alt.Scale(domain=names, range=[LIGHT.muted, LIGHT.ceiling])
+        ),
+        "strokeDash": alt.StrokeDash(
+            "line:N", legend=legend, scale=alt.Scale(domain=names, range=[[5, 4], [1, 0]])
+        ),
+    }
 
 
 def slope(chart: Chart) -> alt.TopLevelMixin:
@@ -283,7 +241,7 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     ahead = [dict(row) for row in chart.options.get("line", ())]
     years = [float(row["date"]) for row in (*rows, *ahead)]
     title = in_points(chart.options.get("y_title", ""))
-    spread = alt.Scale(domain=padded(years), nice=False, zero=False)
+    spread = alt.Scale(domain=domain_of(years), nice=False, zero=False)
     x = alt.X(
         "date:Q",
         title="year of publication",
@@ -292,7 +250,7 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     )
 
     def y(field: str) -> alt.Y:
-        scale = alt.Scale(domain=padded(ends), nice=False)
+        scale = alt.Scale(domain=domain_of(ends), nice=False)
         return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=POINTS))
 
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
@@ -334,13 +292,6 @@ def _on_axes(row: Mapping[str, Any], keys: tuple[str, ...], probit: bool) -> dic
 
 def _scale(probit: bool) -> str:
     return "probit" if probit else "linear"
-
-
-def padded(values: list[float]) -> list[float]:
-    """The span of some numbers with a little room at both ends."""
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    room = 0.03 * (high - low) or 0.01
-    return [low - room, high + room]
 
 
 def _both(row: Mapping[str, Any], write: Callable[[Estimate], str]) -> str:
