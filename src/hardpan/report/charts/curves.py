@@ -18,6 +18,7 @@ from hardpan.report.charts.axes import (
     error_labels,
     error_title,
     estimate_of,
+    log_edge,
     log_ticks,
     number_ticks,
     series_look,
@@ -27,7 +28,7 @@ from hardpan.report.charts.axes import (
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 
-_MOST_DOTS = 25  # of one line; with more of them the dots hide the line
+_MOST_DOTS = 24  # of one line; with more of them the dots hide the line
 _HEIGHT = 260
 
 
@@ -37,6 +38,11 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     log_x = bool(chart.options.get("log_x"))
     height = int(chart.options.get("height", _HEIGHT))
     rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
+    if log and share:  # what is smaller is in the table
+        edge = log_edge(row["y"] for row in rows)
+        rows = [
+            row | {"low": None if row["low"] is None else max(row["low"], edge)} for row in rows if row["y"] >= edge
+        ]
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     colour, dash = series_look("series", names, legend=len(names) > 1)
     x_words = axis_title(str(chart.options.get("x_title", "")), False)
