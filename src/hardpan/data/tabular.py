@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -193,19 +193,14 @@ def _join_tables(
         raise InputError(
             f"{where}the tables cannot be joined ({reason(error)}); give columns of the same type"
         ) from error
+    for position, column in enumerate(whole.columns):
+        if pyarrow.types.is_dictionary(column.type):
+            whole = whole.set_column(position, names[position], column.cast(column.type.value_type))
     counts = {split: sum(table.num_rows for table in group) for split, group in tables.items()}
     rows = np.concatenate([np.arange(count) for count in counts.values()])
     if len(counts) == 1:
         return whole, None, rows
     return whole, np.repeat(np.array(list(counts)), list(counts.values())), rows
-
-
-@dataclass(slots=True)
-class _Block:
-    """Feature columns on their way to x."""
-
-    values: list[NDArray[Any]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
 
 
 def from_tables(
@@ -331,7 +326,7 @@ def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
     splits = []
     for name in meaning.features:
         column = table.column(name)
-        if not _is_text(column.type):
+        if _cell_kind(column.type) != "text":
             continue
         levels = [level for level in column.unique().to_pylist() if level]
         alike = [level for level in levels if _NUMBER_LIKE.fullmatch(level.strip())]
@@ -364,42 +359,34 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     import pyarrow
 
     column = table.column(name)
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if required and column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
         raise InputError(f"{where}{name} has no value in row {row}; drop such rows")
-    kind = column.type
-    if _is_number(kind):
+    kind = _cell_kind(column.type)
+    if kind == "number":
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    if (
-        _is_text(kind)
-        or pyarrow.types.is_date(kind)
-        or pyarrow.types.is_timestamp(kind)
-        or pyarrow.types.is_null(kind)
+    if kind == "text" or any(
+        check(column.type) for check in (pyarrow.types.is_date, pyarrow.types.is_timestamp, pyarrow.types.is_null)
     ):
         return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=np.str_)
-    raise InputError(f"{where}{name} must be numbers or text; got {kind}: name another column, or drop it")
+    raise InputError(f"{where}{name} must be numbers or text; got {column.type}: name another column, or drop it")
 
 
-def _is_number(kind: Any) -> bool:
+_CELL_KINDS = {
+    "number": ("is_floating", "is_integer", "is_boolean", "is_decimal"),
+    "text": ("is_string", "is_large_string", "is_string_view"),
+    "list": ("is_list", "is_large_list", "is_fixed_size_list"),
+}
+
+
+def _cell_kind(kind: Any) -> str:
+    """What the cells of an Arrow type are: "number", "text", "list" or "other"."""
     from pyarrow import types
 
-    return bool(
-        types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    return next(
+        (name for name, checks in _CELL_KINDS.items() if any(getattr(types, check)(kind) for check in checks)),
+        "other",
     )
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,43 +400,24 @@ class _Features:
     native: TableFeatures | None = None
 
 
-@dataclass(slots=True)
-class _Kinds:
-    """Feature columns by what their cells are, and columns that cannot be features."""
-
-    lists: list[str] = field(default_factory=list)
-    numbers: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
-
-
-def _kinds(table: pyarrow.Table, meaning: _Meaning, where: str) -> _Kinds:
-    import pyarrow
-
-    kinds = _Kinds()
+def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> dict[str, list[str]]:
+    """Feature columns by what their cells are; under "other" those that cannot be features."""
+    by_kind: dict[str, list[str]] = {kind: [] for kind in (*_CELL_KINDS, "other")}
     for name in meaning.features:
-        kind = table.schema.field(name).type
-        if pyarrow.types.is_dictionary(kind):
-            kind = kind.value_type
-        if _is_list(kind):
-            kinds.lists.append(name)
-        elif _is_number(kind):
-            kinds.numbers.append(name)
-        elif _is_text(kind) and (meaning.explicit or _is_category(table.column(name))):
-            kinds.texts.append(name)
-        elif meaning.explicit or name == VECTOR:
+        column = table.column(name)
+        kind = _cell_kind(column.type)
+        if kind == "text" and not meaning.explicit and not _is_category(column):
+            kind = "other"
+        if (kind == "other" and meaning.explicit) or (name == VECTOR and not meaning.explicit and kind != "list"):
             expected = "lists of numbers" if name == VECTOR else "numbers, text or lists of numbers"
-            raise InputError(f"{where}{name} must be {expected}; got {kind}: encode it, or drop it")
-        else:
-            kinds.unused.append(name)
-    if VECTOR in kinds.numbers and meaning.features == (VECTOR,) and not meaning.explicit:
-        raise InputError(f"{where}{VECTOR} must be lists of numbers; got {table.schema.field(VECTOR).type}")
-    if not (kinds.numbers or kinds.texts or kinds.lists):
+            raise InputError(f"{where}{name} must be {expected}; got {column.type}: encode it, or drop it")
+        by_kind[kind].append(name)
+    if len(by_kind["other"]) == len(meaning.features):
         raise InputError(
             f"{where}the table has no features ({few(table.column_names)}); give columns of numbers or categories, "
             f"or a column {VECTOR} of lists of numbers: encode free text and dates first, such as by an embedding"
         )
-    return kinds
+    return by_kind
 
 
 def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
@@ -458,35 +426,35 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
         return _images(table, meaning, pictures, where, resize)
     if resize is not None:
         raise InputError(f"is for images; {where or 'the table '}has no column of images", argument="resize")
-    kinds = _kinds(table, meaning, where)
-    lists, numbers, texts = kinds.lists, kinds.numbers, kinds.texts
-    rest, notes = [*meaning.others, *kinds.unused], []
-    if kinds.unused:
-        message = f"not used as features (long text, dates, other types): {few(kinds.unused)}"
-        notes.append(DataWarning(message, "unused_column", tuple(kinds.unused)))
+    by_kind = _features_by_kind(table, meaning, where)
+    numbers, texts, lists, unused = by_kind.values()
+    rest, notes = [*meaning.others, *unused], []
+    if unused:
+        message = f"not used as features (long text, dates, other types): {few(unused)}"
+        notes.append(DataWarning(message, "unused_column", tuple(unused)))
     check_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
-    vectors = _Block()
-    for name in lists:
-        matrix = _vectors(table.column(name), f"{where}{name}")
-        vectors.values.append(matrix)
-        alone = len(lists) + len(numbers) + len(texts) == 1
-        vectors.names += [name if alone else f"{name}[{k}]" for k in range(matrix.shape[1])]
-    columns = {name: _numbers(table, name, where) for name in numbers}
+    vectors = [_vectors(table.column(name), f"{where}{name}") for name in lists]
+    alone = len(lists) + len(numbers) + len(texts) == 1
+    vector_names = [
+        name if alone else f"{name}[{k}]"
+        for name, matrix in zip(lists, vectors, strict=True)
+        for k in range(matrix.shape[1])
+    ]
+    columns = {name: _number_column(table, name, where) for name in numbers}
     if not texts and not any(_has_gap(values) for values in columns.values()):
         # Only numbers: the common type, as the file has them.
-        parts = [*vectors.values, *([np.column_stack(list(columns.values()))] if columns else [])]
+        parts = [*vectors, *([np.column_stack(list(columns.values()))] if columns else [])]
         x = checked_x(f"{where}features", parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
-        names = () if lists and not numbers and len(lists) == 1 else (*vectors.names, *numbers)
+        names = () if lists and not numbers and len(lists) == 1 else (*vector_names, *numbers)
         return _Features(x, names, rest, notes)
     ordered = [name for name in meaning.features if name in columns or name in texts]
-    native = _native(table, ordered, columns, texts, where)
-    if vectors.values:
-        k = len(vectors.names)
+    native = _native(table, ordered, columns, where)
+    if vectors:
         native = TableFeatures(
-            np.concatenate([*vectors.values, native.values], axis=1),
-            (*vectors.names, *native.names),
-            np.concatenate([np.zeros(k, dtype=bool), native.categorical]),
-            (*[()] * k, *native.levels),
+            np.concatenate([*vectors, native.values], axis=1),
+            (*vector_names, *native.names),
+            np.concatenate([np.zeros(len(vector_names), dtype=bool), native.categorical]),
+            (*[()] * len(vector_names), *native.levels),
         )
     x, names = _encoded(native)
     return _Features(checked_x(f"{where}features", x), names, rest, notes, native)
@@ -496,12 +464,10 @@ def _has_gap(values: NDArray[Any]) -> bool:
     return bool(values.dtype.kind == "f" and np.isnan(values).any())
 
 
-def _numbers(table: pyarrow.Table, name: str, where: str) -> NDArray[Any]:
+def _number_column(table: pyarrow.Table, name: str, where: str) -> NDArray[Any]:
     import pyarrow
 
     column = table.column(name)
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if pyarrow.types.is_decimal(column.type) or (pyarrow.types.is_boolean(column.type) and column.null_count):
         column = column.cast(pyarrow.float64())
     values = np.asarray(column.to_numpy(zero_copy_only=False))
@@ -519,9 +485,8 @@ def _is_category(column: Any) -> bool:
     return bool(levels <= 2 or (levels <= 1000 and levels <= len(column) // 2))
 
 
-def _native(
-    table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[Any]], texts: list[str], where: str
-) -> TableFeatures:
+def _native(table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[Any]], where: str) -> TableFeatures:
+    """The columns before encoding: numbers, and text as the numbers of its levels, NaN where missing."""
     values = np.empty((table.num_rows, len(names)), dtype=np.float64)
     levels: list[tuple[str, ...]] = []
     for index, name in enumerate(names):
@@ -529,43 +494,35 @@ def _native(
             values[:, index] = numbers[name]
             levels.append(())
             continue
-        text = _column_values(table, name, where)
-        used, codes = np.unique(text, return_inverse=True)
-        values[:, index] = codes
-        if used[0] == "":
-            values[codes == 0, index] = np.nan
-            values[:, index] -= 1
-            used = used[1:]
-        levels.append(tuple(used.tolist()))
-    return TableFeatures(values, tuple(names), np.array([name in texts for name in names]), tuple(levels))
+        used, codes = np.unique(_column_values(table, name, where), return_inverse=True)
+        has_gap = bool(used[0] == "")
+        values[:, index] = np.where((codes == 0) & has_gap, np.nan, codes - has_gap)
+        levels.append(tuple(used[int(has_gap) :].tolist()))
+    return TableFeatures(values, tuple(names), np.array([name not in numbers for name in names]), tuple(levels))
 
 
 def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    block = _Block()
+    """Numbers with gaps filled and marked, and one column of 0 and 1 per common level of a category."""
+    columns: list[tuple[str, NDArray[Any]]] = []
     for index, name in enumerate(native.names):
         column = native.values[:, index]
         gap = np.isnan(column)
+        missing = f"{name}={MISSING}"
         if not native.categorical[index]:
             known = column[~gap]
-            block.values.append(np.where(gap, np.median(known) if known.size else 0.0, column))
-            block.names.append(name)
-            if gap.any():
-                block.values.append(gap.astype(np.float64))
-                block.names.append(f"{name} is missing")
-            continue
-        levels = native.levels[index]
-        counts = np.bincount(column[~gap].astype(np.int64), minlength=len(levels))
-        common = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
-        for level in common.tolist():
-            block.values.append((column == level).astype(np.float64))
-            block.names.append(f"{name}={levels[level]}")
-        if len(levels) > len(common):
-            block.values.append((~gap & ~np.isin(column, common)).astype(np.float64))
-            block.names.append(f"{name}={OTHER}")
+            columns.append((name, np.where(gap, np.median(known) if known.size else 0.0, column)))
+            missing = f"{name} is missing"
+        else:
+            levels = native.levels[index]
+            counts = np.bincount(column[~gap].astype(np.int64), minlength=len(levels))
+            common = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+            columns += [(f"{name}={levels[level]}", column == level) for level in common.tolist()]
+            if len(levels) > len(common):
+                columns.append((f"{name}={OTHER}", ~gap & ~np.isin(column, common)))
         if gap.any():
-            block.values.append(gap.astype(np.float64))
-            block.names.append(f"{name}={MISSING}")
-    return np.column_stack(block.values), tuple(block.names)
+            columns.append((missing, gap))
+    names = tuple(name for name, _ in columns)
+    return np.column_stack([values.astype(np.float64) for _, values in columns]), names
 
 
 def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
@@ -583,33 +540,23 @@ def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
 
 def _vectors(column: Any, where: str) -> NDArray[Any]:
     """Lists of one length as a matrix."""
-    kind = column.type
-    if not _is_number(kind.value_type):
-        raise InputError(f"{where} must be lists of numbers; got lists of {kind.value_type}")
+    from pyarrow import compute
+
+    if _cell_kind(column.type.value_type) != "number":
+        raise InputError(f"{where} must be lists of numbers; got lists of {column.type.value_type}")
     if column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
         raise InputError(f"{where} has no value in row {row}; drop or fill such rows")
-    chunks = [chunk.flatten() for chunk in column.chunks]
-    lengths = np.concatenate([_lengths(chunk) for chunk in column.chunks])
+    lengths = compute.list_value_length(column).to_numpy()
     if (lengths != lengths[0]).any():
         row = int(np.argmax(lengths != lengths[0]))
         raise InputError(
             f"{where} must have one length; row 0 has {int(lengths[0])} numbers and row {row} {int(lengths[row])}"
         )
-    if any(chunk.null_count for chunk in chunks):
+    flat = compute.list_flatten(column)
+    if flat.null_count:
         raise InputError(f"{where} has lists with missing numbers; drop or fill such rows")
-    flat = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
-    matrix = flat.reshape(len(column), -1) if flat.size else np.empty((len(column), 0))
-    return checked_x(where, matrix)
-
-
-def _lengths(chunk: Any) -> NDArray[np.int64]:
-    import pyarrow
-
-    if pyarrow.types.is_fixed_size_list(chunk.type):
-        return np.full(len(chunk), chunk.type.list_size, dtype=np.int64)
-    lengths: NDArray[np.int64] = np.diff(chunk.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
-    return lengths
+    return checked_x(where, flat.to_numpy().reshape(len(column), -1) if len(flat) else np.empty((len(column), 0)))
 
 
 def _is_pictures(column: Any) -> bool:
