@@ -69,8 +69,7 @@ def compare_predictions(given: dict[str, Any]) -> dict[str, float]:
         name: matrices.guesses_of(given["models"], given[f"{name}_predictions"], given[f"{name}_labels"], name)
         for name in ("original", "new")
     }
-    outcomes = matrices.direct(sets, Options(), "arrays")
-    assert outcomes is not None
+    outcomes = matrices.outcomes_of_sets(sets, Options(), "arrays")
     report = testbed.compare(outcomes)
     return {"models": len(report.rows), "slope": report.fit.slope.value}
 

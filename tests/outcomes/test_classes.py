@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hardpan import testbed
 from hardpan.errors import InputError
 from hardpan.outcomes import matrices
-from hardpan.outcomes.cells import Cells, Options
+from hardpan.outcomes.cells import Options
 from hardpan.testbed.sets import TwoSets
 
 CLASSES = 10
@@ -30,14 +30,13 @@ ORIGINAL, NEW = labelled(2000, 1), labelled(1200, 2)
 
 
 def check(original: np.ndarray, new: np.ndarray, *, labels=(ORIGINAL, NEW), **choices: object) -> TwoSets:
-    cells = Cells()
     sets = {
         name: matrices.guesses_of(["m"], said[None], truth, name)
         for name, said, truth in zip(("original", "new"), (original, new), labels, strict=True)
     }
-    matrices.add(sets, cells, Options(**choices), "file")  # type: ignore[arg-type]
+    outcomes = matrices.outcomes_of_sets(sets, Options(**choices), "file")  # type: ignore[arg-type]
     rest = {key: value for key, value in choices.items() if key != "metric"}
-    return testbed.two_sets(cells.outcomes("file"), **rest)  # type: ignore[arg-type]
+    return testbed.two_sets(outcomes, **rest)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("accuracy", [0.1, 0.3, 0.6, 0.99, 1.0])

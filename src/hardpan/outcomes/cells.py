@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hardpan.arguments import one_of
 from hardpan.errors import InputError
@@ -319,34 +319,43 @@ class Cells:
             samples = counted(len(scored), "sample")
             self.notes.append(f"Failed in one log and scored in another, which counts: {samples}.")
 
-    def add_row(
-        self,
-        model: int,
-        items: Sequence[int],
-        scores: NDArray[np.float64],
-        answers: ArrayLike | None,
-        where: str,
-    ) -> None:
-        """All scores of one model, (N,) or (N, repeats), NaN where missing."""
-        values = scores if self.max_score is None else scores / self.max_score
-        known = values[~np.isnan(values)]
-        if known.size and not (known.min() >= 0.0 and known.max() <= 1.0):
+    def add_outcomes(self, outcomes: Outcomes, where: str, by_id: bool = False) -> None:
+        """All scores of outcomes that other files share; files that are joined must agree on the right answers.
+
+        Args:
+            outcomes: models × items, whose groups may have a column "set".
+            where: for messages.
+            by_id: refuse to join with items that are there: they have no ids.
+        """
+        names = outcomes.groups.get("set", np.full(outcomes.n_items, ""))
+        keys = list(zip(names.tolist(), outcomes.items.tolist(), strict=True))
+        if by_id and any(key in self._items for key in keys):
             raise InputError(
-                f"{where}: scores must lie in [0, 1]; got {known.min():g} to {known.max():g}: pass max_score to "
-                "divide by the highest possible score"
+                f"must be True to join {where} by position: the files have no item ids; or add ids",
+                argument="by_order",
             )
-        columns = values[:, None] if values.ndim == 1 else values
-        index, n = np.asarray(items, dtype=np.int32).tobytes(), len(items)
-        numbers = np.zeros(n, dtype=np.int32)
-        if answers is not None:
-            texts, inverse = np.unique(np.asarray(answers), return_inverse=True)
-            numbers = np.array([self._text(str(text)) for text in texts.tolist()], dtype=np.int32)[inverse.ravel()]
-        for run in range(columns.shape[1]):
-            self._item_of.frombytes(index)
-            self._scores.frombytes(np.ascontiguousarray(columns[:, run], dtype=np.float64).tobytes())
-            self._model_of.frombytes(np.full(n, model, dtype=np.int32).tobytes())
-            self._run_of.frombytes(np.full(n, run, dtype=np.int32).tobytes())
-            self._answer_of.frombytes(numbers.tobytes())
+        items = np.array([self.item(key, key[1]) for key in keys], dtype=np.int32)
+        for column, labels in outcomes.groups.items():
+            for item, label in zip(items.tolist(), labels.tolist(), strict=True):
+                self.describe(item, {column: label})
+        for item, key in zip(items.tolist(), () if outcomes.key is None else outcomes.key.tolist(), strict=False):
+            if key and self._keys.setdefault(item, shorten(key)) != shorten(key):
+                raise InputError(
+                    f"{where}: the label of item {self._labels[item]} differs from that in another file; the files "
+                    "must hold the same examples in the same order"
+                )
+        scores = outcomes.scores[:, :, None] if outcomes.scores.ndim == 2 else outcomes.scores
+        for row, model in enumerate(map(self.model, outcomes.models)):
+            at, run = np.nonzero(~np.isnan(scores[row]))
+            answers = np.zeros(len(at), dtype=np.int32)
+            if outcomes.answers is not None:
+                texts, inverse = np.unique(outcomes.answers[row][at], return_inverse=True)
+                answers = np.array([self._text(text) for text in texts.tolist()], dtype=np.int32)[inverse.ravel()]
+            self._item_of.frombytes(items[at].tobytes())
+            self._scores.frombytes(scores[row][at, run].tobytes())
+            self._model_of.frombytes(np.full(len(at), model, dtype=np.int32).tobytes())
+            self._run_of.frombytes(run.astype(np.int32).tobytes())
+            self._answer_of.frombytes(answers.tobytes())
 
     def _text(self, answer: str) -> int:
         """The number of an answer's text; none are kept once there are too many."""
@@ -360,15 +369,6 @@ class Cells:
             return 0
         self._texts[text] = len(self._texts)
         return len(self._texts) - 1
-
-    def check_keys(self, items: Sequence[int], keys: Sequence[str], where: str) -> None:
-        """Set the right answers; files that are joined must agree on them."""
-        for item, key in zip(items, keys, strict=True):
-            if self._keys.setdefault(item, shorten(key)) != shorten(key):
-                raise InputError(
-                    f"{where}: the label of item {self._labels[item]} differs from that in another file; the files "
-                    "must hold the same examples in the same order"
-                )
 
     def outcomes(self, source: str) -> Outcomes:
         """All scores as one table."""

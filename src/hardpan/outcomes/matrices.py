@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import safe_files
 from hardpan.errors import InputError
 from hardpan.outcomes import classes
 from hardpan.outcomes.cells import GROUPS, MOST_TEXT_BYTES, Cells, Options, distinct, label_text
@@ -24,7 +22,7 @@ from hardpan.outcomes.counts import metric_name
 from hardpan.outcomes.outcomes import Outcomes, are_probabilities
 from hardpan.outcomes.tables import item_column
 from hardpan.safe_files import few
-from hardpan.tables import find_columns
+from hardpan.tables import find_columns, role_names
 
 ONLY_SET = ""
 SCORES = ("scores?", "right", "correct", "outcomes", "matrix", "responses")
@@ -62,102 +60,72 @@ class Guesses:
 Sets = dict[str, Guesses]
 
 
-def add(sets: Sets, cells: Cells, options: Options, where: str) -> None:
-    """Put test sets into the cells."""
+def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float | None = None) -> Outcomes:
+    """The outcomes of the test sets of one file; a model that lacks a set has missing cells there."""
+    models = tuple(dict.fromkeys(model for test_set in sets.values() for model in test_set.models))
+    row_of = {model: row for row, model in enumerate(models)}
     labelled = [test_set.labels for test_set in sets.values() if test_set.labels is not None]
-    pool = _pool(labelled, where) if labelled else None
-    for name, test_set in sets.items():
-        scored = (
-            test_set
-            if pool is None
-            else _right(_numbered(test_set, pool, where), pool, len(sets), name, options, where)
-        )
-        n = scored.values.shape[1]
-        ids = [f"item-{row}" for row in range(n)] if scored.ids is None else scored.ids.tolist()
-        known = len(cells) > 0 and scored.ids is None and cells.known_item((name, ids[0])) is not None
-        if known and test_set.labels is None and not options.by_order:
-            raise InputError(
-                f"{where}: files with no item ids can only be joined by position; add ids, or pass by_order=True"
-            )
-        prefix = f"{name}/" if name and scored.ids is None else ""
-        index = [cells.item((name, label), prefix + label) for label in ids]
-        if len(set(index)) < n:
-            raise InputError(
-                f"{where}: item ids must be unique; {few([i for i in ids if ids.count(i) > 1][:1])} repeats"
-            )
-        columns: dict[str, Sequence[Any]] = {"set": [name] * n} if name else {}
-        columns |= scored.groups or {}
-        for column, labels in columns.items():
-            for item, label in zip(index, labels, strict=True):
-                cells.describe(item, {column: label})
-        if test_set.labels is not None:
-            cells.check_keys(index, [str(label) for label in test_set.labels.tolist()], where)
-        for row, model in enumerate(scored.models):
-            number = cells.model(model)
-            answers = None if test_set.labels is None else test_set.values[row, :, 0]
-            cells.add_row(number, index, scored.values[row], answers, where=f"{where}, {model}")
-
-
-def direct(sets: Sets, options: Options, source: str) -> Outcomes | None:
-    """Outcomes of one file without a detour, where all sets have the same models and no repeats; else None."""
-    parts = list(sets.values())
-    names = parts[0].models
-    flat = all(test_set.labels is not None or test_set.values.ndim == 2 for test_set in parts)
-    if not flat or any(test_set.models != names for test_set in parts) or len(set(names)) < len(names):
-        return None
-    labelled = [test_set.labels for test_set in parts if test_set.labels is not None]
-    if len(labelled) not in (0, len(parts)):
-        return None
     pool = _pool(labelled, source) if labelled else None
-    sizes = [test_set.values.shape[1] for test_set in parts]
-    scores = np.empty((len(names), sum(sizes)))
-    ids: list[str] = []
-    key: list[str] = []
-    labels: list[str] = []
-    groups: dict[str, list[str]] = {}
-    said = []
-    for (name, test_set), start in zip(sets.items(), np.cumsum([0, *sizes[:-1]]).tolist(), strict=True):
-        stop = start + test_set.values.shape[1]
-        if pool is None:
-            scores[:, start:stop] = test_set.values
+    sizes = [test_set.values.shape[1] for test_set in sets.values()]
+    repeats = max(
+        1 if item.labels is not None or item.values.ndim < 3 else item.values.shape[2] for item in sets.values()
+    )
+    scores = np.full((len(models), sum(sizes), repeats), np.nan)
+    longest = 0 if pool is None else max(len(str(label)) for label in pool.tolist())
+    answered = pool is not None and scores.size * 4 * longest <= MOST_TEXT_BYTES
+    said = np.full(scores.shape[:2], "", dtype=f"<U{max(longest, 1)}") if answered else None
+    items: list[str] = []
+    columns: dict[str, NDArray[np.str_]] = {}
+    key = np.full(sum(sizes), "", dtype=object)
+    for (name, test_set), stop in zip(sets.items(), np.cumsum(sizes).tolist(), strict=True):
+        block = slice(stop - test_set.values.shape[1], stop)
+        rows = [row_of[model] for model in test_set.models]
+        if len(set(rows)) < len(rows):
+            raise InputError(f"{source}: model names must differ; got {few(test_set.models)}")
+        if test_set.labels is None or pool is None:
+            values = test_set.values if test_set.values.ndim == 3 else test_set.values[:, :, None]
+            scores[rows, block, : values.shape[2]] = values if max_score is None else values / max_score
         else:
-            assert test_set.labels is not None
-            _right(
-                _numbered(test_set, pool, source), pool, len(sets), name, options, source, out=scores[:, start:stop]
-            )
-            key += [str(label) for label in test_set.labels.tolist()]
-            said.append(test_set.values[:, :, 0])
+            right = _right(_numbered(test_set, pool, source), pool, len(sets), name, options, source)
+            scores[rows, block, 0] = right
+            key[block] = [str(label) for label in test_set.labels.tolist()]
+            if said is not None:
+                first = test_set.values[:, :, 0].astype(np.str_)
+                said = said if first.dtype <= said.dtype else said.astype(first.dtype)
+                said[rows, block] = first
         prefix = f"{name}/" if name else ""
-        own = (
-            [f"{prefix}item-{row}" for row in range(stop - start)]
-            if test_set.ids is None
-            else test_set.ids.tolist()
-        )
+        ids = test_set.ids
+        own = [f"{prefix}item-{row}" for row in range(block.stop - block.start)] if ids is None else ids.tolist()
         if len(set(own)) < len(own):
-            twice = next(item for item in own if own.count(item) > 1)
-            raise InputError(f"{source}: item ids must be unique; {twice} appears {own.count(twice)} times")
-        ids += own
-        labels += [name] * (stop - start)
-        for column, values in (test_set.groups or {}).items():
-            groups.setdefault(column, [""] * start).extend(label_text(value) for value in values)
-    known = scores[~np.isnan(scores)] if np.isnan(scores).any() else scores
-    if known.size and not (known.min() >= 0.0 and known.max() <= 1.0):
-        return None  # the other way names the model, or divides by max_score
-    columns = {name: np.array(values + [""] * (len(ids) - len(values))) for name, values in groups.items()}
-    if any(labels):
-        columns = {"set": np.array(labels), **columns}
-    answers = None
-    if said and scores.size * 4 * max(len(str(label)) for label in pool.tolist()) <= MOST_TEXT_BYTES:  # type: ignore[union-attr]
-        answers = np.concatenate(said, axis=1).astype(np.str_)
-    items = np.array(distinct(ids), dtype=np.str_)
-    return Outcomes(scores, names, items, columns, answers, np.array(key) if key else None, source)
+            raise InputError(
+                f"{source}: item ids must be unique; {few([i for i in own if own.count(i) > 1][:1])} repeats"
+            )
+        items += own
+        for column, labels in {**({"set": [name] * len(own)} if name else {}), **(test_set.groups or {})}.items():
+            texts = columns.setdefault(column, np.full(len(key), "", dtype=object))
+            texts[block] = [label_text(label) for label in labels]
+    if not (np.nanmin(scores, initial=0.0) >= 0.0 and np.nanmax(scores, initial=1.0) <= 1.0):
+        raise InputError(
+            f"must be given where scores are not in [0, 1]; {source} has {np.nanmin(scores):g} to "
+            f"{np.nanmax(scores):g}: give the highest possible score",
+            argument="max_score",
+        )
+    return Outcomes(
+        scores[:, :, 0] if repeats == 1 else scores,
+        models,
+        np.array(distinct(items), dtype=np.str_),
+        {name: texts.astype(np.str_) for name, texts in columns.items()},
+        said,
+        key.astype(np.str_) if labelled else None,
+        source,
+    )
 
 
-def load(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of an npy or npz file, by name ("" in an npy)."""
-    with path.open("rb") as stream:
-        single = stream.read(6) == b"\x93NUMPY"
-    return {"": safe_files.read_npy(path)} if single else safe_files.read_npz(path)
+def add_sets(sets: Sets, cells: Cells, options: Options, where: str) -> None:
+    """Put test sets into the cells, which other files share."""
+    outcomes = outcomes_of_sets(sets, options, where, cells.max_score)
+    unnamed = any(test_set.ids is None and test_set.labels is None for test_set in sets.values())
+    cells.add_outcomes(outcomes, where, by_id=unnamed and not options.by_order)
 
 
 def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) -> Sets:
@@ -322,7 +290,8 @@ def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
 
 def has_predictions(columns: Mapping[str, Any]) -> bool:
     """Whether a table holds predicted classes beside labels."""
-    return has_labels(columns) and not {"score", "correct", "is_correct", "right"} & set(columns)
+    own_name, synonyms, _ = role_names("score")
+    return has_labels(columns) and not {*own_name, *synonyms} & set(columns)
 
 
 def has_labels(columns: Mapping[str, Any]) -> bool:
@@ -517,9 +486,8 @@ def _right(
     name: str,
     options: Options,
     where: str,
-    out: NDArray[np.float64] | None = None,
-) -> Guesses:
-    """Right or wrong, 1 or 0, after the class check."""
+) -> NDArray[np.bool_]:
+    """(M, N) whether the guesses are right, after the class check."""
     assert part.labels is not None
     metric = metric_name(options.metric or "top1")
     match = re.fullmatch(r"top(\d+)", metric)
@@ -542,7 +510,7 @@ def _right(
         if outside < (_ABSENT if sets > 1 else _ABSENT_ALONE) and options.n_classes is None:
             known = np.union1d(known, guessed)
         classes.check_predictions(part.models, part.values, part.labels, known, name or "test")
-    right = np.empty(part.values.shape[:2]) if out is None else out
+    right = np.empty(part.values.shape[:2], dtype=bool)
     for row, values in enumerate(part.values):  # model by model: no temporary array as large as all predictions
         right[row] = (values[:, :k] == part.labels[:, None]).any(axis=1)
-    return replace(part, values=right)
+    return right

@@ -18,7 +18,7 @@ from hardpan.formatting import counted
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells, Harness, LogFile, Options, Progress
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.safe_files import DAMAGED, LONGEST_LINE, few, is_gzip, parse_json, read_json, reason
+from hardpan.safe_files import DAMAGED, LONGEST_LINE, few, is_gzip, parse_json, read_arrays, read_json, reason
 from hardpan.tables import is_frame, named_column, stem_of, suffix_of
 
 MOST_FILES = 200_000
@@ -46,8 +46,8 @@ def read_outcomes(
         matrix = _turned(np.asarray(source), options)
         if max_score is None:
             return Outcomes.from_arrays(matrix)
-        matrices.add(matrices.sets_of_arrays({"": matrix}, "scores", ""), cells, options, "scores")
-        return cells.outcomes("")
+        sets = matrices.sets_of_arrays({"": matrix}, "scores", "")
+        return matrices.outcomes_of_sets(sets, options, "", max_score)
     if isinstance(source, (str, os.PathLike)) or _are_paths(source):
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         return _read_paths([Path(path) for path in paths], cells, options, totals, progress)
@@ -155,13 +155,13 @@ def _read_paths(
         (str(path), tables.score_columns(path, str(path))) for path, data in formats.tables if data is None
     ]
     for path in formats.arrays:
-        arrays = matrices.load(path)
+        arrays = read_arrays(path)
         if list(arrays) == [""]:
             arrays = {"": _turned(arrays[""], options)}
         sets = matrices.sets_of_arrays(arrays, str(path), stem_of(path))
-        if len(formats.arrays) == 1 and not named_tables and (whole := matrices.direct(sets, options, source)):
-            return whole
-        matrices.add(sets, cells, options, str(path))
+        if len(formats.arrays) == 1 and not named_tables:
+            return _group_first(matrices.outcomes_of_sets(sets, options, source, cells.max_score), options.group)
+        matrices.add_sets(sets, cells, options, str(path))
     return _read_tables(named_tables, cells, options, totals, source)
 
 
@@ -181,9 +181,9 @@ def _read_tables(
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
         stem = stem_of(Path(where))
         if matrices.is_nested(columns):
-            matrices.add(matrices.sets_of_json(columns, where, stem), cells, options, where)
+            matrices.add_sets(matrices.sets_of_json(columns, where, stem), cells, options, where)
         elif matrices.has_predictions(columns):
-            matrices.add(matrices.sets_of_columns(columns, where, stem, options), cells, options, where)
+            matrices.add_sets(matrices.sets_of_columns(columns, where, stem, options), cells, options, where)
         else:
             tables.read_scores(columns, where, stem, cells, options)
     return _group_first(cells.outcomes(source), options.group)
