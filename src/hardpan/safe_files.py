@@ -283,6 +283,17 @@ def read_arrays(path: Any, keys: Collection[str] | None = None) -> dict[str, NDA
     return {"": read_npy(file)} if is_npy else read_npz(file, keys)
 
 
+def read_named_array(name: str) -> NDArray[Any]:
+    """The array of an npy file, or of an npz file by its name behind ``::``, as in ``said.npz::labels``."""
+    file, _, array_name = name.partition("::")
+    stored = read_arrays(file)
+    array_name = array_name or (next(iter(stored)) if len(stored) == 1 else "")
+    if array_name not in stored:
+        known = few(list(stored))
+        raise InputError(f"{file}: name one of its arrays, as in {file}::{next(iter(stored))}; it has {known}")
+    return stored[array_name]
+
+
 @contextmanager
 def _npz(path: Any) -> Iterator[tuple[Path, zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
     with open_zip(path, "npz file", "write it with numpy.savez") as (file, archive):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hardpan import Outcomes, cli, files, leaderboard
-from hardpan.leaderboard.card import badge, markdown, verdict
+from hardpan.pages.leaderboard.models import card_badge, card_markdown, verdict
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def run(capsys, *arguments):
     "arguments",
     [
         ("rank",),
-        ("items", "--model", "rasch"),
+        ("items", "--irt", "rasch"),
         ("keys",),
         ("shorten", "--items", "40", "--method", "stratified"),
         ("report", "--short-items", "30"),
@@ -112,15 +112,18 @@ def test_review_sheet_goes_back_in(logs, capsys, tmp_path):
     assert json.loads(out)["items"] == [rows[0]["item"]]
 
 
-def test_agreement_and_inflation_read_files(logs, capsys, tmp_path):
+def test_predict_reads_scores_or_predictions(logs, capsys, tmp_path):
     rng = np.random.default_rng(1)
     labels, skill = rng.integers(0, 5, 2000), np.linspace(0.5, 0.95, 6)[:, None]
     old = np.where(rng.random((6, 2000)) < skill, labels, rng.integers(0, 5, (6, 2000)))
     np.savez(tmp_path / "p.npz", old=old, labels=labels, new=old[:, :1000])
-    names = [f"{tmp_path / 'p.npz'}::{name}" for name in ("old", "labels", "new")]
-    assert run(capsys, "leaderboard", "agreement", *names)[0] == 0
-    assert run(capsys, "leaderboard", "agreement", tmp_path / "p.npz", *names[1:])[0] == 2
-    assert run(capsys, "leaderboard", "inflation", logs, logs)[0] == 0
+    old, labels, new = (f"{tmp_path / 'p.npz'}::{name}" for name in ("old", "labels", "new"))
+    assert run(capsys, "leaderboard", "predict", old, new, "--labels", labels)[0] == 0
+    assert run(capsys, "leaderboard", "predict", tmp_path / "p.npz", new, "--labels", labels)[0] == 2
+    assert run(capsys, "leaderboard", "predict", logs, logs)[0] == 0
+    for name in ("agreement", "inflation"):
+        code, _, errors = run(capsys, "leaderboard", name, old, labels, new)
+        assert (code, "leaderboard predict" in errors) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +151,8 @@ def test_card_tells_better_from_worse():
     worse = leaderboard.compare(outcomes, 0, 1)
     assert (verdict(worse), verdict(leaderboard.compare(outcomes, 1, 0))) == ("worse", "better")
     assert verdict(leaderboard.compare(outcomes, 0, 2)) == "no difference"
-    assert "a\\|b" in markdown(worse)
-    assert "<script>" not in badge(worse)
+    assert "a\\|b" in card_markdown(worse)
+    assert "<script>" not in card_badge(worse)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_card_tells_better_from_worse():
         ("keys",),
         ("shorten", "--items", "40"),
         ("compare", "m0", "m1"),
-        ("inflation", "LOGS"),
+        ("predict", "LOGS"),
     ],
 )
 def test_pages_state_how_the_scores_were_read(logs, capsys, tmp_path, arguments):

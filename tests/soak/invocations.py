@@ -104,7 +104,7 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("floor", ""): ["points.npz", "--set", "estimators=neighbours", "--set", "classifiers=none"],
     ("leaderboard", "rank"): ["outcomes.csv"],
     ("leaderboard", "keys"): ["logs"],
-    ("leaderboard", "inflation"): ["outcomes.csv", "outcomes.csv"],
+    ("leaderboard", "predict"): ["outcomes.csv", "outcomes.csv"],
     ("leaderboard", "report"): ["outcomes.csv"],
     ("leaderboard", "compare"): ["outcomes.csv", "m0", "m5"],
     ("leaderboard", "items"): ["outcomes.csv"],

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 
-from hardpan import leaderboard, tables
+from hardpan import leaderboard
 from hardpan.cli.common import check_out, emit_report, progress_on_stderr
-from hardpan.cli.options import Flags, Output, reporting, spread
+from hardpan.cli.options import Flags, Output, removed, reporting, spread
 from hardpan.errors import InputError, MissingExtra
 from hardpan.execution import Progress
-from hardpan.leaderboard.keys import SuspectKeys
-from hardpan.leaderboard.pairs import PairedComparison
+from hardpan.leaderboard.keys import read_verdicts
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
-from hardpan.safe_files import few, read_arrays
-
-R = TypeVar("R", bound=Report)
+from hardpan.safe_files import read_named_array
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -36,65 +33,71 @@ Logs = Annotated[list[Path], typer.Argument(metavar="LOGS", help="Logs, tables, 
 OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or a folder of them.")]
 Reading = Annotated[
     dict[str, Any],
-    Flags(of=Outcomes.open, without=("totals", "check_classes", "n_classes"), names={"columns": "--column"}),
+    Flags(
+        of=Outcomes.open,
+        only=("filter", "metric", "group", "columns"),
+        without=("totals", "check_classes", "n_classes"),
+        names={"columns": "--column"},
+    ),
 ]
 
 
-def _open(logs: Path | list[Path], reading: Mapping[str, Any]) -> Outcomes:
+@contextmanager
+def _scores(logs: Path | list[Path], reading: Mapping[str, Any]) -> Iterator[tuple[Outcomes, Progress]]:
+    """The scores in logs, and progress on stderr; there also, once they are analysed, how they were read."""
     many = logs if isinstance(logs, list) else [logs]
     with progress_on_stderr() as progress:
-        return Outcomes.open(many[0] if len(many) == 1 else many, **reading, progress=progress)
-
-
-def _emit(
-    context: typer.Context,
-    logs: Path | list[Path],
-    reading: Mapping[str, Any],
-    output: Output,
-    analyse: Callable[[Outcomes, Progress], R],
-) -> R:
-    """Read logs, analyse them, save and print the report; on stderr how the scores were read."""
-    check_out(output.out)
-    outcomes = _open(logs, reading)
-    with progress_on_stderr() as progress:
-        report = analyse(outcomes, progress)
-    emit_report(report, json=output.json, out=output.out, options=context.params)
+        outcomes = Outcomes.open(many[0] if len(many) == 1 else many, **reading, progress=progress)
+        yield outcomes, progress
     if outcomes.notes:
         print(*outcomes.notes, sep="\n", file=sys.stderr)
-    return report
 
 
-def _command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a command whose options of reading are spread out."""
-    return app.command()(spread(function))
-
-
-@_command
-def rank(
-    context: typer.Context,
+@app.command()
+@reporting
+def report(
     logs: Logs,
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, without=("group",))],
+    options: Annotated[
+        dict[str, Any],
+        Flags(
+            of=leaderboard.summarize,
+            only=("model", "short_items", "seed"),
+            without=("group",),
+            names={"model": "--irt"},
+        ),
+    ],
     reading: Reading,
-    output: Output,
-) -> None:
+) -> Report:
+    """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
+
+    Example: [bold]hardpan leaderboard report logs/ --out board[/bold]
+    """
+    with _scores(logs, reading) as (outcomes, progress):
+        return leaderboard.summarize(outcomes, group=reading["group"], **options, progress=progress)
+
+
+@app.command()
+@reporting
+def rank(
+    logs: Logs,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, only=("seed",), without=("group",))],
+    reading: Reading,
+) -> Report:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
     Example: [bold]hardpan leaderboard rank logs/ --group task[/bold]
     """
-
-    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
-        return leaderboard.rank(outcomes, reading.get("group"), **options, progress=progress)
-
-    _emit(context, logs, reading, output, analyse)
+    with _scores(logs, reading) as (outcomes, progress):
+        return leaderboard.rank(outcomes, reading["group"], **options, progress=progress)
 
 
-@_command
+@app.command()
+@spread
 def compare(
-    context: typer.Context,
     logs: OneLog,
     first: Annotated[str, typer.Argument(metavar="FIRST", help="A model, such as the one in use.")],
     second: Annotated[str, typer.Argument(metavar="SECOND", help="Another model, such as a candidate.")],
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, without=("group",))],
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, only=("seed",), without=("group",))],
     reading: Reading,
     output: Output,
     fail_if: Annotated[
@@ -110,44 +113,41 @@ def compare(
     Example: [bold]hardpan leaderboard compare logs/ main candidate --fail-if worse[/bold]
     """
     if fail_if not in ("", "worse"):
-        raise InputError(f"--fail-if must be 'worse'; got {fail_if!r}")
-    check_out(card)
+        raise InputError(f"must be 'worse'; got {fail_if!r}", argument="--fail-if")
+    for folder in (card, output.out):
+        check_out(folder)
+    with _scores(logs, reading) as (outcomes, _):
+        result = leaderboard.compare(outcomes, first, second, group=reading["group"], **options)
+    if card is not None:
+        from hardpan.pages.leaderboard.models import write_card
 
-    def analyse(outcomes: Outcomes, _: Progress) -> PairedComparison:
-        result = leaderboard.compare(outcomes, first, second, group=reading.get("group"), **options)
-        if card is not None:
-            from hardpan.leaderboard.card import write_card
-
-            write_card(result, card)
-        return result
-
-    result = _emit(context, logs, reading, output, analyse)
+        write_card(result, card)
+    settings = {"logs": logs, "first": first, "second": second, **options, **reading, "fail_if": fail_if}
+    emit_report(result, json=output.json, out=output.out, options=settings)
     if fail_if and result.difference.low > 0:
         raise typer.Exit(1)
 
 
-@_command
+@app.command()
+@reporting
 def items(
-    context: typer.Context,
     logs: Logs,
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.items)],
+    options: Annotated[
+        dict[str, Any], Flags(of=leaderboard.items, only=("model", "choices", "seed"), names={"model": "--irt"})
+    ],
     reading: Reading,
-    output: Output,
-) -> None:
+) -> Report:
     """Item analysis: difficulty, discrimination, dead and broken items, information.
 
-    Example: [bold]hardpan leaderboard items logs/ --model 3pl --choices 4 --out items[/bold]
+    Example: [bold]hardpan leaderboard items logs/ --irt 3pl --choices 4 --out items[/bold]
     """
-
-    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
+    with _scores(logs, reading) as (outcomes, progress):
         return leaderboard.items(outcomes, **options, progress=progress)
 
-    _emit(context, logs, reading, output, analyse)
 
-
-@_command
+@app.command()
+@spread
 def keys(
-    context: typer.Context,
     logs: Logs,
     reading: Reading,
     output: Output,
@@ -168,146 +168,75 @@ def keys(
     Example: [bold]hardpan leaderboard keys logs/ --out keys[/bold]
     """
     if serve and (output.out is None or reviewed is not None or output.json):
-        raise InputError("--serve needs --out DIR, where the verdicts go, and neither --reviewed nor --json")
-    new_keys = None if reviewed is None else _reviewed(reviewed)
-
-    def analyse(outcomes: Outcomes, _: Progress) -> Report:
-        if new_keys is None:
-            return leaderboard.suspect_keys(outcomes)
-        return leaderboard.correct_keys(outcomes, new_keys)
-
-    result = _emit(context, logs, reading, output, analyse)
-    if serve and output.out is not None and isinstance(result, SuspectKeys):
-        _serve(result, output.out, port)
-
-
-def _reviewed(path: Path) -> dict[str, str]:
-    """The corrected key of each item of a review sheet that has one."""
-    columns = tables.read_columns(path, text=True, required=("item",))
-    if "correct_key" not in columns:
-        raise InputError(f"--reviewed {path}: has no column correct_key; use the review sheet of --out")
-    new_keys = {
-        tables.stored_cell(item): tables.stored_cell(value)
-        for item, value in zip(columns["item"], columns["correct_key"], strict=True)
-        if value
-    }
-    if not new_keys:
         raise InputError(
-            f"--reviewed {path}: column correct_key is empty; fill it in for the items with a wrong key"
+            "needs --out DIR, where verdicts go, and neither --reviewed nor --json", argument="--serve"
         )
-    return new_keys
+    check_out(output.out)
+    new_keys = {item: key for item, (key, _) in read_verdicts(reviewed).items() if key} if reviewed else {}
+    if reviewed and not new_keys:
+        raise InputError(f"{reviewed}: column correct_key is empty; fill it in", argument="--reviewed")
+    with _scores(logs, reading) as (outcomes, _):
+        suspects = None if new_keys else leaderboard.suspect_keys(outcomes)
+        result = suspects or leaderboard.correct_keys(outcomes, new_keys)
+    options = {"logs": logs, **reading, "reviewed": reviewed}
+    emit_report(result, json=output.json, out=output.out, options=options)
+    if serve and output.out is not None and suspects is not None:
+        try:
+            from hardpan.web.key_review import serve_review
+        except ModuleNotFoundError as error:
+            raise MissingExtra(str(error.name), "web") from None
+        serve_review(suspects, output.out, port)
 
 
-def _serve(suspects: SuspectKeys, folder: Path, port: int) -> None:
-    try:
-        from hardpan.web import key_review, serving
-    except ModuleNotFoundError as error:
-        raise MissingExtra(str(error.name), "web") from None
-    review = key_review.KeyReview(suspects, folder)
-    with serving.bind("127.0.0.1", port) as listener:
-        typer.echo(
-            f"{len(suspects.votes):,} keys to review at {serving.address(listener, '127.0.0.1')} (stop with Ctrl-C)"
-        )
-        serving.run(key_review.create_app(review), listener)
-
-
-@_command
+@app.command()
+@reporting
 def shorten(
-    context: typer.Context,
     logs: Logs,
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.shorten)],
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.shorten, only=("items", "method", "seed"))],
     reading: Reading,
-    output: Output,
-) -> None:
+) -> Report:
     """A shorter test: which items to keep, and the interval of a full score that is estimated from them.
 
     --out also writes samples.json, for lm-eval's --samples.
 
     Example: [bold]hardpan leaderboard shorten logs/ --items 100 --out short[/bold]
     """
-
-    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
+    with _scores(logs, reading) as (outcomes, progress):
         return leaderboard.shorten(outcomes, **options, progress=progress)
-
-    _emit(context, logs, reading, output, analyse)
-
-
-@_command
-def inflation(
-    context: typer.Context,
-    logs: OneLog,
-    reference: Annotated[
-        Path,
-        typer.Argument(
-            metavar="REFERENCE", help="Scores of the same models on a reference set, in the same formats."
-        ),
-    ],
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.inflation)],
-    reading: Reading,
-    output: Output,
-) -> None:
-    """Compare scores with what a reference set predicts, such as a private or newer test set.
-
-    Example: [bold]hardpan leaderboard inflation public/ private/[/bold]
-    """
-
-    def analyse(outcomes: Outcomes, _: Progress) -> Report:
-        return leaderboard.inflation(outcomes, _open(reference, reading), **options)
-
-    _emit(context, logs, reading, output, analyse)
 
 
 @app.command()
 @reporting
-def agreement(
-    old: Annotated[
-        str, typer.Argument(metavar="OLD", help="Predicted classes on a labelled set: FILE, or FILE.npz::ARRAY.")
+def predict(
+    scores: Annotated[
+        str, typer.Argument(metavar="SCORES", help="Logs; with --labels classes: a store, FILE or FILE.npz::ARRAY.")
     ],
-    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Labels of that set: FILE, or FILE.npz::ARRAY.")],
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", help="Predicted classes of the same models on an unlabelled set.")
+    other: Annotated[
+        str, typer.Argument(metavar="OTHER", help="The same models on a reference set, or on an unlabelled set.")
     ],
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.agreement, without=("resamples",))],
-) -> Report:
-    """Accuracy on an unlabelled set, estimated from how often models agree with each other.
-
-    Files are npy, or npz with the name of the array: models × examples. Folders are stores of predictions.
-
-    Example: [bold]hardpan leaderboard agreement all.npz::old all.npz::labels all.npz::new[/bold]
-    """
-    return leaderboard.agreement(_predictions(old), _array(labels), _predictions(new), **options)
-
-
-@_command
-def report(
-    context: typer.Context,
-    logs: Logs,
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.summarize, without=("group",))],
+    options: Annotated[
+        dict[str, Any], Flags(of=leaderboard.predict, only=("transfer_error",), without=("labels",))
+    ],
     reading: Reading,
-    output: Output,
-) -> None:
-    """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", help="Labels of SCORES, to estimate accuracy on OTHER: FILE, or FILE.npz::ARRAY."),
+    ] = None,
+) -> Report:
+    """Scores against what another set predicts; with --labels accuracy on an unlabelled set.
 
-    Example: [bold]hardpan leaderboard report logs/ --out board[/bold]
+    An estimate without labels comes from how often models agree with each other. Arrays are models × examples.
+
+    Example: [bold]hardpan leaderboard predict public/ private/[/bold]
     """
-
-    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
-        return leaderboard.summarize(outcomes, group=reading.get("group"), **options, progress=progress)
-
-    _emit(context, logs, reading, output, analyse)
-
-
-def _predictions(name: str) -> Any:
-    return Predictions.open(name) if Path(name).is_dir() else _array(name)
+    if labels is None:
+        with _scores(Path(scores), reading) as (outcomes, _), _scores(Path(other), reading) as (reference, _):
+            return leaderboard.predict(outcomes, reference, **options)
+    old, new = (
+        Predictions.open(name) if Path(name).is_dir() else read_named_array(name) for name in (scores, other)
+    )
+    return leaderboard.predict(old, new, read_named_array(labels), **options)
 
 
-def _array(name: str) -> NDArray[Any]:
-    """An array of an npy file, or of an npz file by its name behind ::."""
-    file, _, array_name = name.partition("::")
-    stored = read_arrays(file)
-    names = list(stored)
-    if not array_name and len(names) == 1:
-        array_name = names[0]
-    if array_name not in names:
-        raise InputError(f"{file}: name one of its arrays, as in {file}::{names[0]}; it has {few(names)}")
-    return stored[array_name]
+removed(app, "inflation", "hardpan leaderboard predict LOGS REFERENCE")
+removed(app, "agreement", "hardpan leaderboard predict OLD NEW --labels LABELS")

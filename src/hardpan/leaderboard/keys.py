@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.leaderboard.ranking import rank
@@ -226,6 +228,18 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         tier_after=after.tier[row],
         n_items=outcomes.n_items,
     )
+
+
+def read_verdicts(path: Path) -> dict[str, tuple[str, str]]:
+    """Right key and comment by item of a review sheet, of the items that have one of them."""
+    columns = tables.read_columns(path, text=True, required=("item",))
+    if "correct_key" not in columns:
+        raise InputError(f"{path}: has no column correct_key; use the review sheet of --out")
+    comments = columns.get("comment", [""] * len(columns["item"]))
+    cells = (
+        map(tables.stored_cell, row) for row in zip(columns["item"], columns["correct_key"], comments, strict=True)
+    )
+    return {item: (key, comment) for item, key, comment in cells if key or comment}
 
 
 def _places(scores: Floats) -> NDArray[np.int64]:

@@ -29,18 +29,28 @@ FEWEST_AGREEING = 4  # models whose agreements make a line
 _MOST_PAIRS = 1500
 
 
-def predict(scores: Any, other: Any, labels: ArrayLike | None = None, **options: Any) -> Inflation | AgreementLine:
+def predict(
+    scores: Any,
+    other: Any,
+    labels: ArrayLike | None = None,
+    *,
+    transfer_error: float = 0.015,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Inflation | AgreementLine:
     """Scores on another set: :func:`inflation` of two sets with scores, :func:`agreement` of one without labels.
 
     Args:
         scores: scores on the test set; with ``labels`` predicted classes on the labelled set.
         other: scores on the reference set; with ``labels`` predicted classes on the unlabelled set.
         labels: labels of the labelled set.
-        **options: of the two functions.
+        transfer_error: with ``labels``: standard error that is added because agreement may not predict accuracy.
+        confidence: level of the intervals.
+        seed: of the bootstrap.
     """
     if labels is None:
-        return inflation(scores, other, **options)
-    return agreement(scores, labels, other, **options)
+        return inflation(scores, other, confidence=confidence)
+    return agreement(scores, labels, other, transfer_error=transfer_error, confidence=confidence, seed=seed)
 
 
 @record(eq=False)

@@ -17,9 +17,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hardpan import files, tables
-from hardpan.leaderboard.keys import SuspectKeys
+from hardpan import files
+from hardpan.leaderboard.keys import SuspectKeys, read_verdicts
 from hardpan.pages.leaderboard.items import review_sheet
+from hardpan.web import serving
 from hardpan.web.security import local
 from hardpan.web.shell import Shell, read_json, text_of
 
@@ -41,12 +42,7 @@ class KeyReview:
         self._verdicts: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
         if self.path.is_file():
-            stored = tables.read_columns(self.path, text=True, required=("item",))
-            empty = [""] * len(stored["item"])
-            rows = zip(stored["item"], stored.get("correct_key", empty), stored.get("comment", empty), strict=True)
-            for item, key, comment in (map(tables.stored_cell, row) for row in rows):
-                if key or comment:
-                    self._verdicts[item] = (key, comment)
+            self._verdicts |= read_verdicts(self.path)
 
     def rows(self) -> list[dict[str, Any]]:
         """The items of the sheet, most suspicious first, with what was decided."""
@@ -103,3 +99,12 @@ def create_app(review: KeyReview, *, hosts: tuple[str, ...] = ()) -> ASGIApp:
         [Route("/", page), Route("/api/items", items), Route("/api/verdict", verdict, methods=["POST"])]
     )
     return local(app, hosts)
+
+
+def serve_review(suspects: SuspectKeys, folder: Path, port: int) -> None:
+    """Serve the review on this machine until it is stopped; the address goes to stdout."""
+    review = KeyReview(suspects, folder)
+    with serving.bind("127.0.0.1", port) as listener:
+        address = serving.address(listener, "127.0.0.1")
+        print(f"{len(suspects.votes):,} keys to review at {address} (stop with Ctrl-C)", flush=True)
+        serving.run(create_app(review), listener)

@@ -1,6 +1,214 @@
-"""What the results of :mod:`hardpan.leaderboard` say and show."""
+"""What the results of :mod:`hardpan.leaderboard` say and show: here the whole leaderboard on one page."""
 
-from hardpan.pages.leaderboard import items, models, page, scores  # each registers its views
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hardpan import formatting
+from hardpan.files import versions_of
+from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
+from hardpan.pages.leaderboard.items import (
+    IRT,
+    ITEM_METHODS,
+    SHORT_METHODS,
+    information_chart,
+    item_columns,
+    items_section,
+    keys_headline,
+    keys_section,
+    review_sheet,
+    short_files,
+    short_headline,
+    short_section,
+    skill_columns,
+)
+from hardpan.pages.leaderboard.models import (
+    CITATIONS,
+    PAIRED,
+    first_tier,
+    input_sections,
+    pairs_section,
+    ranking_chart,
+    ranking_columns,
+    ranking_headline,
+    ranking_section,
+    ranking_table,
+    short_name,
+)
+from hardpan.report.base import View
+from hardpan.report.figures import raster_chart
 from hardpan.report.generic import view
+from hardpan.report.sections import Chart, ProblemLine, Provenance, Section, Table
+from hardpan.tables import csv_text
 
-__all__ = ["items", "models", "page", "scores", "view"]
+FEWEST_GROUPS = 5  # with fewer, a clustered standard error says nothing
+
+
+@view.register
+def _(result: LeaderboardSummary) -> View:
+    ranking, fit, keys, short = result.ranking, result.fit, result.keys, result.short
+    headline = ranking_headline(ranking)
+    lede = []
+    if keys is not None and keys.suspicious:
+        lede.append(keys_headline(keys))
+    if short is not None:
+        lede.append(short_headline(short))
+    ranked = ranking_section(ranking)
+    sections = [
+        Section(
+            "Ranking",
+            ranked.sentences,
+            folded=(ranking_table(ranking),),
+            warnings=ranked.warnings,
+            key="ranking",
+            methods=PAIRED,
+        )
+    ]
+    picture = picture_chart(result)
+    downloads: dict[str, Any] = {"ranking.csv": csv_text(ranking_columns(ranking))}
+    links = {"ranking.csv": "ranking.csv"}
+    hero = [ranking_chart(ranking)]
+    if fit is not None:
+        section = items_section(fit)
+        sections.append(replace(section, charts=(*section.charts, picture)))
+        hero.append(information_chart(fit))
+        downloads |= {"items.csv": csv_text(item_columns(fit)), "skills.csv": csv_text(skill_columns(fit))}
+        links["items.csv"] = "items.csv"
+    elif min(result.picture.shape) > 1:
+        sections.append(Section("All scores", charts=(picture,), key="items", short="Scores"))
+    if keys is not None:
+        sections.append(keys_section(keys))
+        downloads["review.csv"] = review_sheet(keys)
+        links["review sheet"] = "review.csv"
+    if result.groups is not None:
+        sections.append(groups_section(result.groups))
+    if len(ranking.models) > 1:
+        sections.append(pairs_section(ranking))
+    if short is not None:
+        sections.append(short_section(short))
+        downloads |= short_files(short)
+        links["short test for lm-eval"] = "samples.json"
+    sections += input_sections(result.notes)
+    size = f"{formatting.counted(len(ranking.models), 'model')}, {formatting.counted(ranking.n_items, 'item')}"
+    if ranking.groups:
+        size += f", {ranking.groups:,} groups ({ranking.group_column})"
+    return View(
+        title="Leaderboard",
+        headline=headline,
+        lede=tuple(lede),
+        sections=tuple(sections),
+        provenance=Provenance(
+            method=(*PAIRED, *ITEM_METHODS, *SHORT_METHODS),
+            citations=(*CITATIONS, IRT),
+            versions=versions_of("numpy", "scipy"),
+        ),
+        columns=ranking_columns(ranking),
+        name=short_name(result.source) or "Leaderboard",
+        size=size,
+        problems=leaderboard_problems(result),
+        hero=tuple(hero),
+        links=links,
+        downloads=downloads,
+        terminal=(Section("Ranking", tables=(_short_table(ranking_table(ranking, 10)),)),),
+    )
+
+
+def _short_table(table: Table) -> Table:
+    """The columns of a ranking that fit a terminal: model, score, ranks, tier."""
+    columns = [i for i, name in enumerate(table.columns) if i < 2 or name in ("ranks", "tier")]
+    rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
+    return Table(table.title, tuple(table.columns[i] for i in columns), rows)
+
+
+def leaderboard_problems(result: LeaderboardSummary) -> tuple[ProblemLine, ...]:
+    """What endangers the ranking, worst first."""
+    ranking, fit, keys = result.ranking, result.fit, result.keys
+    m = len(ranking.models)
+    problems = []
+    if ranking.unconnected:
+        problems.append(
+            ProblemLine("overlap", "high", "Some models share no items with the others", "They cannot be ranked.")
+        )
+    if fit is not None and (fit.flag == "broken").any():
+        count = int((fit.flag == "broken").sum())
+        title = f"On {formatting.counted(count, 'item')} better models do worse"
+        problems.append(
+            ProblemLine(
+                "broken-items", "high", title, "Check their keys and wording.", link="#items", link_text="which"
+            )
+        )
+    if keys is not None and keys.suspicious:
+        title = f"{formatting.counted(keys.suspicious, 'answer key')} should be checked"
+        detail = "More models agree on another answer than on the key."
+        problems.append(ProblemLine("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
+    if ranking.complete < m:
+        title = f"{m - ranking.complete:,} of {m:,} models lack some of the items"
+        detail = "Pairs are compared on the items both have; scores are adjusted."
+        severity = "high" if ranking.few_shared else "medium"
+        problems.append(ProblemLine("missing", severity, title, detail, link="ranking.csv", link_text="which"))
+    tied = first_tier(ranking)
+    if tied > 1:
+        whole = tied < m and not ranking.separated_at_top
+        title = f"The first {tied:,} models cannot be separated" if whole else "The first model is not separated"
+        detail = "Report ranks as sets, or add items."
+        if math.isfinite(ranking.items_needed) and ranking.lead.value > 0:
+            needed = formatting.round_up(ranking.items_needed)
+            detail = (
+                f"Report ranks as sets; a lead of {100 * ranking.lead.value:.1f} points needs about {needed} items."
+            )
+        problems.append(ProblemLine("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
+    if fit is not None and len(fit.cohorts) > 1:
+        cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
+        share = cohort.dead / max(cohort.items, 1)
+        if share > 0.2 and cohort.size < m:
+            title = f"{100 * share:.0f} % of the items do not separate the {cohort.size} best models"
+            detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
+            problems.append(
+                ProblemLine("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv")
+            )
+    known = np.isfinite(ranking.stderr_clustered) & (ranking.stderr > 0)
+    if known.any() and not ranking.cluster and ranking.groups >= FEWEST_GROUPS:
+        ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
+        if ratio > 1.2:
+            title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"
+            detail = f"Matters if the {ranking.groups} groups are a sample; use --group {ranking.group_column}."
+            problems.append(ProblemLine("clusters", "medium", title, detail, link="#ranking", link_text="why"))
+    if fit is not None and not fit.converged:
+        problems.append(
+            ProblemLine("fit", "medium", "The item analysis did not converge", "Do not use its numbers.")
+        )
+    order = {"high": 0, "medium": 1, "low": 2, "note": 3}
+    return tuple(sorted(problems, key=lambda problem: order[problem.severity]))
+
+
+def picture_chart(result: LeaderboardSummary) -> Chart:
+    """All scores as an image."""
+    words = "Scores of all models (best on top) on all items (easiest left); darker is higher, grey is missing."
+    title = "Models (best on top) × items (easiest left)"
+    return raster_chart(result.picture, title, words, left="easiest items", right="hardest items")
+
+
+def groups_section(groups: GroupScores) -> Section:
+    """Scores by group of the best models."""
+    rows = tuple(
+        {"row": name, "column": group, "value": None if math.isnan(value) else round(float(value), 4)}
+        for i, name in enumerate(groups.models)
+        for group, value in zip(groups.groups, groups.scores[i], strict=True)
+    )
+    spread = groups.scores - np.nanmean(groups.scores, axis=0)
+    j = int(np.nanargmax(np.nanmax(spread, axis=0) - np.nanmin(spread, axis=0)))
+    sentences = [f"The models differ most on {groups.groups[j]}."]
+    if groups.left_out:
+        sentences.append(f"{formatting.counted(groups.left_out, 'smaller group')} not shown.")
+    chart = Chart(
+        "matrix",
+        f"Score by {groups.column}, percent",
+        rows,
+        f"Scores of the first {len(groups.models)} models by {groups.column}.",
+        {"x_title": groups.column, "y_title": "", "percent": True, "text": True, "contrast": True},
+    )
+    return Section("Where the best models differ", tuple(sentences), charts=(chart,), key="groups", short="Groups")

@@ -1,7 +1,8 @@
-"""Item analysis and answer keys."""
+"""Item analysis, answer keys, shorter tests."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from hardpan import formatting
-from hardpan.files import versions_of
+from hardpan.files import dumps, versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
-from hardpan.pages.leaderboard.common import (
+from hardpan.leaderboard.short_tests import ShortTest
+from hardpan.pages.leaderboard.models import (
     CHART_ROWS,
     ROWS,
     input_sections,
+    model_table,
+    percents,
     short_name,
 )
 from hardpan.report.base import View
@@ -54,15 +58,8 @@ def _(result: ItemFit) -> View:
 
 def item_columns(result: ItemFit) -> dict[str, Any]:
     """The columns of ``to_frame`` of an item analysis."""
-    return {
-        "item": result.items,
-        "slope": result.slope,
-        "slope_stderr": result.slope_stderr,
-        "intercept": result.intercept,
-        "intercept_stderr": result.intercept_stderr,
-        "mean_score": result.mean_score,
-        "flag": result.flag,
-    }
+    names = ("slope", "slope_stderr", "intercept", "intercept_stderr", "mean_score", "flag")
+    return {"item": result.items, **{name: getattr(result, name) for name in names}}
 
 
 def skill_columns(result: ItemFit) -> dict[str, Any]:
@@ -94,20 +91,17 @@ def items_section(result: ItemFit) -> Section:
     """The item map and the items that need attention."""
     broken = np.flatnonzero(result.flag == "broken")
     warnings = [] if result.converged else ["The fit did not converge; do not use its numbers."]
-    table = Table(
+    lowest = broken if len(broken) else np.argsort(result.slope, kind="stable")[:10]
+    rows = lowest[np.isfinite(result.slope[lowest])]
+    table = model_table(
+        {
+            "item": result.items[rows],
+            "mean score, %": percents(result.mean_score[rows]),
+            "slope": result.slope[rows].round(2),
+            "standard error": result.slope_stderr[rows].round(2),
+            "adjusted p": [float(f"{p:.2g}") for p in result.p_adjusted[rows]],
+        },
         "Broken items" if len(broken) else "Items with the lowest slopes",
-        ("item", "mean score, %", "slope", "standard error", "adjusted p"),
-        tuple(
-            (
-                str(result.items[i]),
-                round(100 * float(result.mean_score[i]), 1),
-                round(float(result.slope[i]), 2),
-                round(float(result.slope_stderr[i]), 2),
-                float(f"{result.p_adjusted[i]:.2g}"),
-            )
-            for i in (broken if len(broken) else np.argsort(result.slope, kind="stable")[:10])[:ROWS]
-            if math.isfinite(result.slope[i])
-        ),
     )
     cohorts = Table(
         "Items that do not separate the best models",
@@ -262,13 +256,8 @@ KEY_METHODS = (
 
 def key_columns(result: SuspectKeys) -> dict[str, Any]:
     """The columns of ``to_frame`` of suspect keys."""
-    return {
-        "item": result.items,
-        "key": result.key,
-        "suggested": result.suggested,
-        "margin": result.margin,
-        "models": result.models,
-    }
+    names = ("key", "suggested", "margin", "models")
+    return {"item": result.items, **{name: getattr(result, name) for name in names}}
 
 
 def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | None = None) -> str:
@@ -304,16 +293,17 @@ def keys_headline(result: SuspectKeys) -> str:
 
 def keys_section(result: SuspectKeys) -> Section:
     """The most suspicious items."""
-    rows = tuple(
-        (
-            int(result.position[i]),
-            str(result.items[i]),
-            str(result.key[i])[:60],
-            str(result.suggested[i])[:60],
-            round(float(result.margin[i]), 3),
-            int(result.models[i]),
-        )
-        for i in range(min(len(result.items), max(10, min(result.suspicious, ROWS))))
+    table = model_table(
+        {
+            "rank": result.position,
+            "item": result.items,
+            "key": [str(text)[:60] for text in result.key],
+            "suggested": [str(text)[:60] for text in result.suggested],
+            "margin": result.margin.round(3),
+            "models": result.models,
+        },
+        "Suspect keys",
+        max(10, min(result.suspicious, ROWS)),
     )
     sentences = [
         "A positive margin is a reason to read the question, no proof: hard questions have attractive wrong "
@@ -333,7 +323,7 @@ def keys_section(result: SuspectKeys) -> Section:
         )
     bars: tuple[dict[str, Any], ...] = tuple(
         {"name": f"{item}: {key} → {suggested}", "value": margin}
-        for _, item, key, suggested, margin, _ in rows[:BARS]
+        for _, item, key, suggested, margin, _ in table.rows[:BARS]
         if margin > 0
     )
     chart = Chart(
@@ -347,7 +337,7 @@ def keys_section(result: SuspectKeys) -> Section:
         "Keys to check, most suspicious first",
         tuple(sentences),
         charts=(chart,) if bars else (),
-        tables=(Table("Suspect keys", ("rank", "item", "key", "suggested", "margin", "models"), rows),),
+        tables=(table,),
         key="keys",
         short="Keys",
         methods=KEY_METHODS,
@@ -371,25 +361,25 @@ def _(result: CorrectedKeys) -> View:
         "slope",
         "Ranks before and after",
         tuple(
-            {"name": name, "original": int(result.rank_before[i]), "new": int(result.rank_after[i])}
-            for i, name in enumerate(result.models[:CHART_ROWS])
-        ),
+            {"name": name, "original": before, "new": after}
+            for name, before, after in zip(
+                result.models, result.rank_before.tolist(), result.rank_after.tolist(), strict=True
+            )
+        )[:CHART_ROWS],
         headline,
         {"left": "before", "right": "after"},
     )
-    rows = tuple(
-        (
-            name,
-            round(100 * float(result.score_before[i]), 1),
-            round(100 * float(result.score_after[i]), 1),
-            int(result.rank_before[i]),
-            int(result.rank_after[i]),
-            int(result.tier_before[i]),
-            int(result.tier_after[i]),
-        )
-        for i, name in enumerate(result.models[:ROWS])
+    table = model_table(
+        {
+            "model": result.models,
+            "score before, %": percents(result.score_before),
+            "score after, %": percents(result.score_after),
+            "rank before": result.rank_before,
+            "rank after": result.rank_after,
+            "tier before": result.tier_before,
+            "tier after": result.tier_after,
+        }
     )
-    head = ("model", "score before, %", "after, %", "rank before", "after", "tier before", "after")
     keys = Table(
         "Corrected keys",
         ("item", "old key", "new key"),
@@ -399,20 +389,123 @@ def _(result: CorrectedKeys) -> View:
         "Scores with the corrected keys",
         ("Only items whose key changed are scored again: 1 where an answer equals the new key, else 0.",),
         charts=(chart,),
-        tables=(Table("Models", head, rows),),
+        tables=(table,),
         folded=(keys,),
     )
     return View(
         title="Corrected keys",
         headline=headline,
         sections=(section,),
-        columns={
-            "model": result.models,
-            "score_before": result.score_before,
-            "score_after": result.score_after,
-            "rank_before": result.rank_before,
-            "rank_after": result.rank_after,
-            "tier_before": result.tier_before,
-            "tier_after": result.tier_after,
+        columns={"model": result.models}
+        | {
+            f"{name}_{when}": getattr(result, f"{name}_{when}")
+            for name in ("score", "rank", "tier")
+            for when in ("before", "after")
         },
+    )
+
+
+SHORT_METHODS = (
+    "Random or stratified items: mean_all P̂ + mean_S(x − P̂) with a design-based standard error; P̂ is a "
+    "logistic curve in the items' mean scores with the new model's own offset. It stays nearly unbiased where "
+    "P̂ is wrong.",
+    "Coverage is measured on models that were held out of the calibration (5 folds, 10 selections each for "
+    "random and stratified items).",
+)
+
+
+@view.register
+def _(result: ShortTest) -> View:
+    section = short_section(result)
+    tables = tuple(item for item in section.folded if isinstance(item, Table))
+    section = dataclasses.replace(section, title="How many items are enough", tables=tables, folded=())
+    return View(
+        title="A shorter test",
+        headline=short_headline(result),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
+        provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
+        columns=_short_columns(result),
+        size=f"{len(result.items):,} of {formatting.counted(result.n_items, 'item')}",
+        links={"items for lm-eval --samples": "samples.json", "short_items.csv": "short_items.csv"},
+        downloads=short_files(result),
+    )
+
+
+def short_files(result: ShortTest) -> dict[str, str]:
+    """The list of items: for lm-eval, as CSV, as JSON."""
+    return {
+        "samples.json": result.samples() + "\n",
+        "short_items.csv": csv_text(_short_columns(result)),
+        "short_items.json": dumps([str(name) for name in result.items]) + "\n",
+    }
+
+
+def _short_columns(result: ShortTest) -> dict[str, Any]:
+    return {"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids}
+
+
+def short_headline(result: ShortTest) -> str:
+    """What the shorter test is good for."""
+    return (
+        f"{len(result.items):,} of {result.n_items:,} items estimate a new model's full score to "
+        f"±{100 * result.half_width:.1f} points ({100 * result.confidence:g} %)."
+    )
+
+
+def short_section(result: ShortTest) -> Section:
+    """Error against the number of items, coverage on held-out models."""
+    selection = {
+        "random": "chosen at random",
+        "stratified": "chosen at random within groups",
+        "information": "chosen for their information",
+    }[result.method]
+    sentences = [
+        f"Items {selection}. On held-out models the interval contained the full score in "
+        f"{100 * result.coverage:.0f} % of {result.held_out:,} trials; mean error {100 * result.mean_error:.1f} "
+        f"points, on the best fifth of the models {formatting.points(result.bias_best)} points on average."
+    ]
+    warnings = []
+    if result.method == "information":
+        warnings.append(
+            "Items chosen for information shrink unusual models towards those it was calibrated on; use random "
+            "or stratified items where the best models matter."
+        )
+    chance = math.sqrt(result.confidence * (1 - result.confidence) / result.held_out)
+    if result.coverage < result.confidence - max(3 * chance, 0.02):
+        warnings.append("The interval covered less often than stated; use more items.")
+    curves = {
+        "half width of the interval": result.size_half_width,
+        "mean error on held-out models": result.size_error,
+    }
+    rows = tuple(
+        {"series": name, "x": int(size), "y": round(float(value), 5)}
+        for name, values in curves.items()
+        for size, value in zip(result.sizes, values, strict=True)
+    )
+    chart = Chart(
+        "lines",
+        "Error of the full score against the number of items",
+        rows,
+        f"With {len(result.items):,} items the interval is ±{100 * result.half_width:.1f} points wide.",
+        {"x_title": "items", "y_title": "error of the full score", "log_x": True, "percent": True},
+    )
+    table = model_table(
+        {
+            "items": result.sizes,
+            "± points": percents(result.size_half_width),
+            "mean error, points": percents(result.size_error),
+            "coverage, %": percents(result.size_coverage),
+        },
+        "Other numbers of items",
+    )
+    return Section(
+        short_headline(result).removesuffix("."),
+        tuple(sentences),
+        charts=(chart,),
+        folded=(table,),
+        warnings=tuple(warnings),
+        key="short",
+        short="Short test",
+        methods=SHORT_METHODS,
     )

@@ -1,9 +1,12 @@
-"""Rankings and paired comparisons."""
+"""Rankings, paired comparisons, and scores on another set."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from html import escape
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -12,20 +15,17 @@ from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.leaderboard.pairs import PairedComparison
+from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.ranking import Ranking
-from hardpan.pages.leaderboard.common import (
-    CHART_ROWS,
-    ROWS,
-    input_sections,
-    points,
-    short_name,
-    signed_points,
-)
 from hardpan.report.base import View
+from hardpan.report.files import write_together
 from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text
 
+CHART_ROWS = 24
+ROWS = 100  # of a table on a page; to_frame has all of them
+_COLOURS = {"better": "#00795a", "no difference": "#57606a", "worse": "#b04300"}
 PAIRED = (
     "All pairs of models are tested on the items that both have and corrected by Holm. A model's rank set is "
     "[1 + number significantly better, M − number significantly worse]; all rank sets together contain the "
@@ -38,6 +38,46 @@ CITATIONS = (
     "Miller, Adding error bars to evals: a statistical approach to language model evaluations (2024).",
     "Mogstad, Romano, Shaikh and Wilhelm, Inference for ranks with applications to mobility (2024).",
 )
+INFLATION_METHODS = (
+    "Per model: the probit line of the others with the slope corrected for noise in the reference scores; "
+    "SE² = scatter + Var(y) + slope² Var(x) + line, Student's t with M − 3 degrees of freedom, one-sided, "
+    "Holm over the models.",
+)
+
+
+def input_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
+    """How the scores were read: metric and filter, rows dropped, answers not parsed."""
+    return (Section("How the scores were read", notes, key="input", short="Input"),) if notes else ()
+
+
+def short_name(source: str) -> str:
+    """The last part of a path, without the folders that only its owner knows."""
+    return PurePath(source).name if source else ""
+
+
+def model_table(columns: Mapping[str, Any], title: str = "Models", rows: int = ROWS) -> Table:
+    """A table of parallel columns, cut to its first rows."""
+    lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+    return Table(title, tuple(columns), tuple(zip(*(column[:rows] for column in lists), strict=True)))
+
+
+def percents(values: Any, digits: int = 1) -> list[float]:
+    """Fractions in percent, rounded."""
+    return [round(100 * float(value), digits) for value in values]
+
+
+def intervals(value: Any, low: Any, high: Any, stderr: Any = None) -> list[Estimate]:
+    """Arrays of values and ends as estimates."""
+    errors = np.zeros(len(value)) if stderr is None else stderr
+    columns = (np.asarray(column).tolist() for column in (value, errors, low, high))
+    return [Estimate(*row) for row in zip(*columns, strict=True)]
+
+
+def interval_marks(names: Any, value: Any, low: Any, high: Any, further: Any) -> tuple[dict[str, Any], ...]:
+    """Rows of a chart: a name, a value with its ends, and further fields; models without a value are left out."""
+    cells = zip(names, *(np.asarray(column).tolist() for column in (value, low, high)), further, strict=True)
+    rows = [{"name": n, "value": v, "low": lo, "high": hi} | more for n, v, lo, hi, more in cells]
+    return tuple(row for row in rows if math.isfinite(row["value"]))
 
 
 @view.register
@@ -82,16 +122,14 @@ def undetected(difference: float) -> str:
     """What a test with this smallest detectable difference misses."""
     if difference >= 1:
         return "no difference is detected reliably (80 % power)"
-    return f"differences below {points(difference)} points usually go undetected (80 % power)"
+    return f"differences below {100 * difference:.1f} points usually go undetected (80 % power)"
 
 
 def ranking_headline(result: Ranking) -> str:
     """The sentence that an owner of the leaderboard would quote."""
     m, tied = len(result.models), first_tier(result)
     if m == 1:
-        score = Estimate(
-            float(result.score[0]), float(result.stderr[0]), float(result.low[0]), float(result.high[0])
-        )
+        score = intervals(result.score, result.low, result.high, result.stderr)[0]
         return (
             f"{result.models[0]} scores {formatting.estimate(score)} on "
             f"{formatting.counted(result.n_items, 'item')}."
@@ -169,63 +207,37 @@ def ranking_section(result: Ranking) -> Section:
     )
 
 
-def short_ranking_table(result: Ranking, rows: int) -> Table:
-    """The table's columns that fit a terminal: model, score, ranks, tier."""
-    table = ranking_table(result, rows)
-    columns = [table.columns.index(name) for name in (*table.columns[:2], "ranks", "tier")]
-    return Table(
-        table.title,
-        tuple(table.columns[i] for i in columns),
-        tuple(tuple(row[i] for i in columns) for row in table.rows),
-    )
-
-
 def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
     """One row per model, best first."""
-    scores = formatting.aligned(
-        (
-            Estimate(float(s), float(e), float(low), float(high))
-            for s, e, low, high in zip(
-                result.score[:rows], result.stderr[:rows], result.low[:rows], result.high[:rows], strict=True
-            )
-        ),
-        scale=100,
-    )
-    body = []
-    for i, name in enumerate(result.models[:rows]):
-        ranks = f"{result.rank_low[i]}–{result.rank_high[i]}"
-        row: tuple[Any, ...] = (name, scores[i], points(float(result.stderr[i]), 2))
-        if result.group_column:
-            row += (points(float(result.stderr_clustered[i]), 2),)
-        body.append((*row, ranks, int(result.tier[i]), int(result.items[i])))
-    head: tuple[str, ...] = ("model", f"score, % ({100 * result.confidence:g} % interval)", "standard error")
+    scores = intervals(result.score, result.low, result.high, result.stderr)[:rows]
+    columns: dict[str, Any] = {
+        "model": result.models,
+        f"score, % ({100 * result.confidence:g} % interval)": formatting.aligned(scores, scale=100),
+        "standard error": [formatting.points(value, "", 2) for value in result.stderr],
+    }
     if result.group_column:
-        head += (f"clustered by {result.group_column}",)
-    return Table("Models", (*head, "ranks", "tier", "items"), tuple(body))
+        clustered = [formatting.points(value, "", 2) for value in result.stderr_clustered]
+        columns[f"clustered by {result.group_column}"] = clustered
+    columns |= {"ranks": _rank_sets(result), "tier": result.tier, "items": result.items}
+    return model_table(columns, rows=rows)
+
+
+def _rank_sets(result: Ranking) -> list[str]:
+    return [f"{low}–{high}" for low, high in zip(result.rank_low, result.rank_high, strict=True)]
 
 
 def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
     """Dots with intervals, the first tier shaded, rank sets at the right."""
     tied = first_tier(result)  # a model with few items may be in tier 1 further down
-    marks = tuple(
-        {
-            "name": name,
-            "value": float(result.score[i]),
-            "low": float(result.low[i]),
-            "high": float(result.high[i]),
-            "tier": 1 if i < tied else 2,
-            "note": f"{result.rank_low[i]}–{result.rank_high[i]}",
-        }
-        for i, name in enumerate(result.models[:rows])
-        if math.isfinite(result.score[i])  # a model without a score has no place on the axis
-    )
+    further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(_rank_sets(result))]
+    columns = (result.models, result.score, result.low, result.high, further)
     more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
     best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
     note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
     return Chart(
         "ranking",
         f"Scores with {100 * result.confidence:g} % intervals and possible ranks{more}",
-        marks,
+        interval_marks(*columns)[:rows],
         f"{best} The shaded models are not separated from it.",
         {"x_title": "score", "note_title": "ranks"} | note,
     )
@@ -256,27 +268,22 @@ def ranking_warnings(result: Ranking) -> tuple[str, ...]:
 
 def pairs_section(result: Ranking) -> Section:
     """Paired differences of the first models."""
-    pairs = result.pairs
-    names = pairs.models
-    body = []
-    for i, name in enumerate(names):
-        cells = []
-        for j in range(len(names)):
-            if i == j:
-                cells.append("")
-                continue
-            mark = "*" if pairs.p_holm[i, j] <= 1 - result.confidence else ""
-            value = pairs.difference[i, j]
-            cells.append(f"{signed_points(value)}{mark}" if math.isfinite(value) else formatting.NOTHING)
-        body.append((f"{i + 1} {name}", *cells))
-    table = Table("Row minus column, points", ("model", *(str(i + 1) for i in range(len(names)))), tuple(body))
+    pairs, names = result.pairs, result.pairs.models
+    marks = np.where(pairs.p_holm <= 1 - result.confidence, "*", "")
+    columns: dict[str, Any] = {"model": [f"{i + 1} {name}" for i, name in enumerate(names)]}
+    for j in range(len(names)):
+        cells = zip(pairs.difference[:, j], marks[:, j], strict=True)
+        columns[str(j + 1)] = [
+            "" if i == j else formatting.points(value) + (mark if math.isfinite(value) else "")
+            for i, (value, mark) in enumerate(cells)
+        ]
     return Section(
         "Paired differences of the first models",
         (
             "Each cell is the row's score minus the column's on the items both have; * marks separated pairs "
             "(Holm).",
         ),
-        tables=(table,) if len(names) > 1 else (),
+        tables=(model_table(columns, "Row minus column, points"),) if len(names) > 1 else (),
         key="pairs",
         short="Pairs",
     )
@@ -328,12 +335,12 @@ def _pair_section(result: PairedComparison) -> Section:
     if math.isfinite(result.stderr_clustered):
         use = "" if result.cluster else "; cluster if the groups are a sample of groups"
         sentences.append(
-            f"Standard error {points(result.stderr, 2)} points, {points(result.stderr_clustered, 2)} clustered "
+            f"Standard error {100 * result.stderr:.2f} points, {100 * result.stderr_clustered:.2f} clustered "
             f"({result.groups:,} groups{use})."
         )
     if math.isfinite(result.stderr_repeats):
         sentences.append(
-            f"Differences between runs of the same item contribute {points(result.stderr_repeats, 2)} points."
+            f"Differences between runs of the same item contribute {100 * result.stderr_repeats:.2f} points."
         )
     if math.isfinite(result.items_needed) and d.low <= 0 <= d.high:
         sentences.append(
@@ -347,15 +354,13 @@ def _pair_section(result: PairedComparison) -> Section:
         warnings.append(f"Only {result.groups} groups: the clustered interval is approximate below 20 groups.")
     if result.cluster and result.large_group:
         warnings.append("One group has more than a tenth of the items: the clustered interval is approximate.")
-    rows = tuple(
-        (str(name), float(a), float(b))
-        for name, (a, b) in zip(result.differing[:ROWS], result.scores[:ROWS], strict=True)
-    )
+    columns = {"item": result.differing, result.first: result.scores[:, 0], result.second: result.scores[:, 1]}
+    table = model_table(columns, "Items on which they differ")
     return Section(
         "Paired difference",
         tuple(sentences),
         warnings=tuple(warnings),
-        folded=(Table("Items on which they differ", ("item", result.first, result.second), rows),),
+        folded=(table,),
         methods=PAIRED[1:],
     )
 
@@ -377,3 +382,200 @@ def _pair_chart(result: PairedComparison) -> Chart:
         "; ".join(f"{name}: {formatting.counted(count, 'item')}" for name, count in counts.items()) + ".",
         {},
     )
+
+
+def verdict(result: PairedComparison) -> str:
+    """How the second model compares with the first: "better", "worse" or "no difference" beyond the interval."""
+    if result.difference.high < 0:
+        return "better"
+    return "worse" if result.difference.low > 0 else "no difference"
+
+
+def card_markdown(result: PairedComparison) -> str:
+    """The comparison as a Markdown table.
+
+    Example:
+        >>> from hardpan import Outcomes, leaderboard
+        >>> scores = [[1] * 30 + [0] * 10, [1] * 20 + [0] * 20]
+        >>> result = leaderboard.compare(Outcomes.from_arrays(scores, ["main", "candidate"]), "main", "candidate")
+        >>> print(card_markdown(result).splitlines()[2])
+        | main | 75.0 % | |
+    """
+    d = result.difference
+    turned = type(d)(-d.value, d.stderr, -d.high, -d.low, d.confidence, d.method, d.n)
+    rows = (
+        ("model", "score", f"difference ({100 * d.confidence:g} % interval)"),
+        ("---", "---", "---"),
+        (_markdown_cell(result.first), f"{100 * result.score_first:.1f} %", ""),
+        (
+            _markdown_cell(result.second),
+            f"{100 * result.score_second:.1f} %",
+            f"{formatting.signed(turned)}: {verdict(result)}",
+        ),
+    )
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines = [line.replace("|  |", "| |") for line in lines]
+    return "\n".join(lines) + f"\n\n{result.items:,} shared items; {d.method}; p = {result.p_value:.2g}.\n"
+
+
+def card_badge(result: PairedComparison) -> str:
+    """The comparison as a small SVG picture: what was compared, and the verdict."""
+    left, right = f"{result.second} vs {result.first}", verdict(result)
+    widths = [round(6.6 * len(text)) + 14 for text in (left, right)]
+    total = sum(widths)
+    label = escape(f"{left}: {right}", quote=True)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" aria-label="{label}">'
+        f"<title>{label}</title>"
+        f'<rect width="{total}" height="20" rx="3" fill="#444c56"/>'
+        f'<rect x="{widths[0]}" width="{widths[1]}" height="20" rx="3" fill="{_COLOURS[right]}"/>'
+        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
+        f'<text x="{widths[0] / 2:g}" y="14">{escape(left)}</text>'
+        f'<text x="{widths[0] + widths[1] / 2:g}" y="14">{escape(right)}</text></g></svg>\n'
+    )
+
+
+def write_card(result: PairedComparison, folder: Path) -> None:
+    """Write card.md and badge.svg into a folder."""
+    write_together(folder, {"badge.svg": card_badge(result), "card.md": card_markdown(result)})
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+@view.register
+def _(result: Inflation) -> View:
+    section = _inflation_section(result)
+    arrays = (
+        *("score", "reference_score", "predicted", "excess", "low", "high"),
+        *("p_value", "p_holm", "inflated", "outside"),
+    )
+    return View(
+        title="Scores against a reference set",
+        headline=_inflation_headline(result),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
+        provenance=Provenance(method=INFLATION_METHODS, versions=versions_of("numpy", "scipy")),
+        columns={"model": result.models, **{name: getattr(result, name) for name in arrays}},
+        size=f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items",
+    )
+
+
+def _inflation_headline(result: Inflation) -> str:
+    flagged = [name for name, bad in zip(result.models, result.inflated, strict=True) if bad]
+    if flagged:
+        which = formatting.listed(flagged[:5]) + (f" and {len(flagged) - 5} more" if len(flagged) > 5 else "")
+        return (
+            f"{which} score{'s' if len(flagged) == 1 else ''} higher than the reference set predicts, beyond "
+            f"chance ({100 * result.confidence:g} % confidence for all {len(result.models)} models together)."
+        )
+    return (
+        f"No model of {len(result.models)} scores higher than the reference set predicts, beyond chance "
+        f"({100 * result.confidence:g} % confidence for all together)."
+    )
+
+
+def _inflation_section(result: Inflation) -> Section:
+    sentences = [
+        f"Line on the probit scale: slope {result.slope:.2f} (uncorrected for noise "
+        f"{result.slope_uncorrected:.2f}), offset {_signed_offset(result.offset)}; "
+        f"{100 * result.noise_share:.0f} % of the spread of the reference scores is noise.",
+        "An excess can mean contamination, tuning on this test set, or skills that the reference set does not "
+        "measure.",
+    ]
+    outside = int(result.outside.sum())
+    if outside:
+        verb = "lies" if outside == 1 else "lie"
+        sentences.append(
+            f"{formatting.counted(outside, 'model')} {verb} outside the range of the others on the reference set "
+            "and cannot be judged."
+        )
+    verdicts = np.where(result.outside, "outside", np.where(result.inflated, "inflated", ""))
+    excess = (result.excess, result.low, result.high)
+    columns = {
+        "model": result.models,
+        "score, %": percents(result.score),
+        "reference, %": percents(result.reference_score),
+        "predicted, %": percents(result.predicted),
+        "excess, points": [formatting.signed(item, unit="") for item in intervals(*excess)],
+        "p (Holm)": [float(f"{p:.2g}") for p in result.p_holm],
+        "verdict": verdicts,
+    }
+    roles = [{"role": "left out" if inflated else "in the fit"} for inflated in result.inflated]
+    chart = Chart(
+        "deviations",
+        "Score minus what the reference set predicts",
+        interval_marks(result.models, *excess, roles)[:CHART_ROWS],
+        _inflation_headline(result),
+        {"x_title": "excess"},
+    )
+    return Section(
+        "Score against the reference set", tuple(sentences), charts=(chart,), tables=(model_table(columns),)
+    )
+
+
+@view.register
+def _(result: AgreementLine) -> View:
+    drop = float((result.accuracy - result.estimate).mean())
+    word = "lower" if drop >= 0 else "higher"
+    headline = (
+        f"Estimate under an assumption: on the unlabelled set the {len(result.models)} models are "
+        f"{100 * abs(drop):.1f} points {word} on average, if they share errors equally on both sets."
+    )
+    section = _agreement_section(result, headline)
+    return View(
+        title="Accuracy on an unlabelled set",
+        headline=headline,
+        sections=(section,),
+        provenance=Provenance(
+            method=section.sentences[1:],
+            citations=("Baek, Jiang, Raghunathan and Kolter, Agreement-on-the-line (2022).",),
+            seed=result.seed,
+            versions=versions_of("numpy", "scipy"),
+        ),
+        columns={
+            "model": result.models,
+            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
+        },
+        size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
+    )
+
+
+def _agreement_section(result: AgreementLine, headline: str) -> Section:
+    sentences = [
+        f"Line of pairwise agreements on the probit scale: slope {result.slope:.2f} ± "
+        f"{result.slope_stderr:.2f}, offset {_signed_offset(result.offset)}, r² {result.r2:.3f}.",
+        "Intervals contain the sampling of both sets' examples and a transfer error of "
+        f"{100 * result.transfer_error:.1f} points (one standard error) for the assumption, which cannot be "
+        "tested without labels.",
+    ]
+    warnings = []
+    if result.r2 < 0.9:
+        warnings.append("The agreements do not lie on a line (r² below 0.9): the method does not apply here.")
+    level = f"{100 * result.confidence:g} %"
+    estimates = intervals(result.estimate, result.low, result.high)
+    columns = {
+        "model": result.models,
+        "labelled set, %": percents(result.accuracy),
+        f"unlabelled set, % ({level} interval)": formatting.aligned(estimates[:ROWS], scale=100),
+    }
+    notes = [{"note": f"{100 * value:.1f}"} for value in result.accuracy]
+    chart = Chart(
+        "ranking",
+        f"Estimated accuracy with {level} intervals; at the right the labelled set",
+        interval_marks(result.models, result.estimate, result.low, result.high, notes)[:CHART_ROWS],
+        headline,
+        {"x_title": "accuracy on the unlabelled set", "note_title": "labelled set, %"},
+    )
+    return Section(
+        "Estimated accuracies",
+        tuple(sentences),
+        charts=(chart,),
+        tables=(model_table(columns),),
+        warnings=tuple(warnings),
+    )
+
+
+def _signed_offset(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
