@@ -36,7 +36,6 @@ DOCUMENTS = [
             "bayes-gaussian",
             "compare",
             "confusion",
-            "experiments",
             "floor",
             "flow-fit",
             "flow-synthesize",

@@ -1,4 +1,4 @@
-"""The commands over a flow: synthesize, judge, curve and samples, as people type them."""
+"""The commands over a flow: synthesize, judge and samples, as people type them."""
 
 import json
 import re
@@ -71,8 +71,8 @@ def test_rows_without_ids_are_judged_by_order_only_where_that_is_said(flow, tmp_
 
 def test_a_curve_and_samples_have_pages(flow, tmp_path):
     told = run(
-        "flow", "curve", flow, "--models", "linear", "--sizes", "40,120", "--test", 200, "--epochs", 1,
-        "--steps", 5, "--temperature", 0.7, "--device", "cpu", "--out", tmp_path / "curve",
+        "flow", "judge", flow, "--models", "linear", "--sizes", "40,120", "--set", "test=200", "--set", "epochs=1",
+        "--set", "steps=5", "--temperature", 0.7, "--set", "device=cpu", "--out", tmp_path / "curve",
     )  # fmt: skip
     assert "linear" in told
     assert "Learning curves" in (tmp_path / "curve" / "index.html").read_text()
@@ -91,7 +91,8 @@ def test_a_curve_and_samples_have_pages(flow, tmp_path):
             "no-such-flow",
         ),
         (["flow", "judge", "nowhere", "p.npz"], "manifest.json"),
-        (["flow", "curve", "mnist", "--sizes", "many"], "--sizes"),
+        (["flow", "judge", "mnist", "--sizes", "many"], "--sizes"),
+        (["flow", "curve", "mnist"], "flow judge FLOW --sizes"),
         (["flow", "samples", "mnist", "--temperature", "hot", "--out", "x"], "--temperature"),
     ],
 )
@@ -154,20 +155,11 @@ def test_a_killed_synthesis_goes_on_to_the_same_bytes(flow, tmp_path):
 @pytest.mark.soak
 def test_a_killed_curve_loses_at_most_one_training(flow, tmp_path):
     def command(place):
-        options = [
-            "--models",
-            "linear,mlp",
-            "--sizes",
-            "100,200,400",
-            "--test",
-            "300",
-            "--steps",
-            "60",
-            "--epochs",
-            "1",
-        ]
-        options += ["--temperature", "0.7", "--device", "cpu", "--json", "--out", str(place)]
-        return [sys.executable, "-m", "hardpan", "flow", "curve", flow, *options]
+        options = ["--models", "linear,mlp", "--sizes", "100,200,400", "--temperature", "0.7", "--json"]
+        for setting in ("test=300", "steps=60", "epochs=1", "device=cpu"):
+            options += ["--set", setting]
+        options += ["--out", str(place)]
+        return [sys.executable, "-m", "hardpan", "flow", "judge", flow, *options]
 
     whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, check=True).stdout
     cut = tmp_path / "cut"

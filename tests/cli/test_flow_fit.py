@@ -13,20 +13,8 @@ import pytest
 from hardpan import flows
 from hardpan.cli import main
 
-QUICK = [
-    "--preset",
-    "tiny",
-    "--epochs",
-    "2",
-    "--steps",
-    "1",
-    "--levels",
-    "1",
-    "--width",
-    "8",
-    "--batch",
-    "256",
-]
+QUICK = ["--preset", "tiny", "--epochs", "2", "--set", "steps=1", "--set", "levels=1", "--set", "width=8"]
+QUICK += ["--set", "batch_size=256"]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -56,7 +44,7 @@ def test_vectors_and_a_sweep(tmp_path, capsys):
     np.savez(tmp_path / "v.npz", x=rng.normal(size=(80, 3)) + 3 * labels[:, None], y=labels)
     code, out, _ = run(
         capsys, str(tmp_path / "v.npz"), "--preset", "tiny", "--epochs", "1", "--sweep", "0.01,1",
-        "--sweep-preset", "tiny", "--out", str(tmp_path / "flow"), "--json",
+        "--out", str(tmp_path / "flow"), "--json",
     )  # fmt: skip
     assert code == 0
     assert len(json.loads(out)["fitted"]["sweep"]) == 2
@@ -69,9 +57,8 @@ def test_vectors_and_a_sweep(tmp_path, capsys):
         (["digits", "--preset", "huge"], "preset must"),
         (["nothing.npz"], "nothing.npz"),
         (["digits", "--sweep", "a,b"], "--sweep must"),
-        (["digits", "--sweep", "1", "--sweep-preset", "huge"], "--sweep-preset must"),
         (["digits", "--device", "cdua"], "device must"),
-        (["digits", "--rate", "0"], "--rate must"),
+        (["digits", "--set", "learning_rate=0"], "--set learning_rate must"),
     ],
 )
 def test_bad_input_ends_with_code_2_and_one_sentence(arguments, message, tmp_path, capsys):
@@ -99,7 +86,7 @@ def test_help_has_an_example(capsys):
 @pytest.mark.soak
 def test_a_killed_fit_goes_on_to_the_same_numbers(tmp_path):
     def command(place: Path) -> list[str]:
-        longer = ["--preset", "tiny", "--epochs", "12", "--width", "16", "--out", str(place), "--json"]
+        longer = ["--preset", "tiny", "--epochs", "12", "--set", "width=16", "--out", str(place), "--json"]
         return [sys.executable, "-m", "hardpan", "flow", "fit", "digits", *longer]
 
     whole = json.loads(subprocess.run(command(tmp_path / "whole"), capture_output=True, check=True).stdout)

@@ -81,16 +81,16 @@ FIT_CASES = [
     ["float-labels.npz"], ["few.npz"], ["objects.npz"], ["nolabels.npz"], ["oneclass.npz"],
     ["train-images-idx3-ubyte"], ["pickled"],
     ["v.npz", "--preset", "huge"], ["v.npz", "--epochs", "0"], ["v.npz", "--epochs", "many"],
-    ["v.npz", "--rate", "nan"], ["v.npz", "--class-weight", "-1"], ["v.npz", "--class-weight", "inf"],
-    ["v.npz", "--sweep", "nan"], ["v.npz", "--sweep", ","], ["v.npz", "--sweep", "1,-1", "--sweep-preset", "tiny"],
+    ["v.npz", "--set", "learning_rate=nan"], ["v.npz", "--class-weight", "-1"], ["v.npz", "--class-weight", "inf"],
+    ["v.npz", "--sweep", "nan"], ["v.npz", "--sweep", ","], ["v.npz", "--sweep", "1,-1"],
     ["v.npz", "--seed", "-1"], ["v.npz", "--device", "tpu"], ["v.npz", "--device", "cuda:99"],
-    ["v.npz", "--precision", "fp8"], ["v.npz", "--out", "text.npz"], ["v.npz", "--out", "text.npz/inside"],
-    ["digits", "--grey-levels", "4"], ["v.npz", "--batch", "-3"], ["v.npz", "--patience", "-1"],
+    ["v.npz", "--set", "precision=fp8"], ["v.npz", "--out", "text.npz"], ["v.npz", "--out", "text.npz/inside"],
+    ["digits", "--set", "grey_levels=4"], ["v.npz", "--set", "batch_size=-3"], ["v.npz", "--set", "patience=-1"],
     ["v.npz", "--no-such-option"],
 ]  # fmt: skip
 SYNTHESIZE_CASES = [
     [], ["nowhere"], ["nowhere", "--out", "x"], ["broken", "--out", "x"], ["lied", "--out", "x"],
-    ["flow", "--bayes-error", "0.1", "--temperature", "1", "--out", "x"],
+    ["flow", "--bayes-error", "0.1", "--temperature", "2", "--out", "x"],
     ["flow", "--bayes-error", "0", "--out", "x"], ["flow", "--bayes-error", "0.95", "--out", "x"],
     ["flow", "--bayes-error", "nan", "--out", "x"], ["flow", "--bayes-error", "a", "--out", "x"],
     ["flow", "--temperature", "0", "--out", "x"], ["flow", "--temperature", "nan", "--out", "x"],
@@ -111,16 +111,19 @@ JUDGE_CASES = [
     ["made", "other-ids.npz"], ["made", "right.npy"],
     ["made", "right.npy", "--by-order", "--out", "text.npz"],
 ]  # fmt: skip
-QUICK = ["--test", "50", "--epochs", "1", "--steps", "1", "--temperature", "0.7"]
+QUICK = ["--set", "test=50", "--set", "epochs=1", "--set", "steps=1"]
+SIZES = ["--sizes", "50", *QUICK]
 CURVE_CASES = [
-    [], ["nowhere"], ["broken"], ["flow", "--models", "", *QUICK], ["flow", "--models", "no-such-net", *QUICK],
-    ["flow", "--models", "linear,linear", *QUICK], ["flow", "--models", "json:dumps", *QUICK],
-    ["flow", "--models", "no.module:net", *QUICK], ["vector-flow", "--models", "convnet", *QUICK],
-    ["flow", "--sizes", "many", *QUICK], ["flow", "--sizes", "", *QUICK], ["flow", "--sizes", "5,500", *QUICK],
-    ["flow", "--sizes", "100,100", *QUICK], ["flow", "--sizes", "1e3", *QUICK], ["flow", "--test", "1"],
-    ["flow", "--epochs", "0"], ["flow", "--seeds", "0"], ["flow", "--bayes-error", "2"],
-    ["flow", "--temperature", "-1"], ["flow", "--temperature", "nan"], ["flow", "--seed", "-1"],
-    ["flow", "--models", "linear", "--sizes", "50", "--device", "tpu", *QUICK], ["flow", "--out", "text.npz"],
+    ["nowhere", *SIZES], ["broken", *SIZES], ["flow", "right.npy", *SIZES], ["flow", "--models", "", *SIZES],
+    ["flow", "--models", "no-such-net", *SIZES], ["flow", "--models", "linear,linear", *SIZES],
+    ["flow", "--models", "json:dumps", *SIZES], ["flow", "--models", "no.module:net", *SIZES],
+    ["vector-flow", "--models", "convnet", *SIZES],
+    *(["flow", "--sizes", sizes, *QUICK] for sizes in ("many", "", "5,500", "100,100", "1e3")),
+    ["flow", "--sizes", "50", "--set", "test=1"], ["flow", "--sizes", "50", "--set", "epochs=0"],
+    ["flow", "--seeds", "0", *SIZES], ["flow", "--bayes-error", "2", *SIZES],
+    ["flow", "--temperature", "-1", *SIZES],
+    ["flow", "--temperature", "nan", *SIZES], ["flow", "--set", "seed=-1", *SIZES],
+    ["flow", "--models", "linear", "--set", "device=tpu", *SIZES], ["flow", "--out", "text.npz", *SIZES],
 ]  # fmt: skip
 SAMPLES_CASES = [
     [], ["flow"], ["nowhere", "--out", "x"], ["broken", "--out", "x"], ["lied", "--out", "x"],
@@ -147,8 +150,7 @@ FLOOR_CASES = [
 CASES = {
     ("flow", "fit"): FIT_CASES,
     ("flow", "synthesize"): SYNTHESIZE_CASES,
-    ("flow", "judge"): JUDGE_CASES,
-    ("flow", "curve"): CURVE_CASES,
+    ("flow", "judge"): JUDGE_CASES + CURVE_CASES,
     ("flow", "samples"): SAMPLES_CASES,
     ("floor",): FLOOR_CASES,
 }

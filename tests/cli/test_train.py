@@ -30,7 +30,17 @@ def test_a_run_is_shown_with_intervals_and_what_to_do_next(tmp_path, monkeypatch
 
 
 def test_json_alone_on_stdout_and_the_second_time_nothing_is_run(tmp_path):
-    command = ["digits", *SMALL, "--out", str(tmp_path / "run"), "--json", "--record", "2", "--option", "x=1"]
+    command = [
+        "digits",
+        *SMALL,
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+        "--set",
+        "record_every=2",
+        "--set",
+        "model_options=x=1",
+    ]
     with pytest.raises(Exception, match=r"linear.*'x'"):
         CliRunner().invoke(app, command, catch_exceptions=False)
     command = command[:-2]
@@ -48,8 +58,27 @@ def test_options_reach_model_and_objective(tmp_path):
 
     np.savez(tmp_path / "groups.npz", groups=np.arange(1797) % 2)
     done = invoke(
-        *["digits", "--model", "mlp", "--option", "width=7", "--epochs", "1", "--seeds", "1", "--device", "cpu"],
-        *["--objective", "groupdro", "--objective-option", "step=0.5", "--groups", str(tmp_path / "groups.npz")],
+        *[
+            "digits",
+            "--model",
+            "mlp",
+            "--set",
+            "model_options=width=7",
+            "--epochs",
+            "1",
+            "--seeds",
+            "1",
+            "--device",
+            "cpu",
+        ],
+        *[
+            "--objective",
+            "groupdro",
+            "--set",
+            "objective_options=step=0.5",
+            "--group",
+            str(tmp_path / "groups.npz"),
+        ],
         *["--out", str(tmp_path / "run"), "--json"],
     )
     told = json.loads(done.stdout)
@@ -63,8 +92,8 @@ def test_options_reach_model_and_objective(tmp_path):
     ("arguments", "sentence"),
     [
         (["--model", "resnet7"], "model 'resnet7' is not known"),
-        (["--objective", "groupdro"], "needs groups"),
-        (["--option", "width"], "--option must"),
+        (["--objective", "groupdro"], "needs group"),
+        (["--set", "model_options=width"], "--set model_options must"),
         (["--epochs", "0"], "epochs must"),
     ],
 )
@@ -80,7 +109,7 @@ def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, senten
         *SMALL,
         *arguments,
     ]
-    if "--option" in arguments or "--epochs" in arguments:  # those that fail before torch is loaded are quick
+    if "--set" in arguments or "--epochs" in arguments:  # those that fail before torch is loaded are quick
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 2
         assert sentence in done.stderr

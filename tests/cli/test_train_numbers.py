@@ -6,28 +6,28 @@ from hardpan.cli import main
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
+    ("name", "value"),
     [
-        ("--rate", "0"),
-        ("--rate", "-1"),
-        ("--rate", "nan"),
-        ("--weight-decay", "-1"),
-        ("--weight-decay", "nan"),
-        ("--clip", "-1"),
+        ("rate", "0"),
+        ("rate", "-1"),
+        ("rate", "nan"),
+        ("weight_decay", "-1"),
+        ("weight_decay", "nan"),
+        ("clip", "-1"),
     ],
 )
-def test_a_number_that_cannot_be_meant_is_refused(tmp_path, capsys, option, value):
+def test_a_number_that_cannot_be_meant_is_refused(tmp_path, capsys, name, value):
     with pytest.raises(SystemExit) as ended:
-        main(["train", "digits", "--model", "linear", option, value, "--out", str(tmp_path / "run")])
+        main(["train", "digits", "--model", "linear", "--set", f"{name}={value}", "--out", str(tmp_path / "run")])
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith(f"hardpan: {option} must be")
+    assert capsys.readouterr().err.startswith(f"hardpan: --set {name} must be")
     assert not list(tmp_path.iterdir())
 
 
 def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
     arguments = ["train", "digits", "--model", "linear", "--seeds", "1", "--epochs", "1", "--workers", "1"]
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--weight-decay", "0", "--device", "cpu", "--out", str(tmp_path / "run")])
+        main([*arguments, "--set", "weight_decay=0", "--device", "cpu", "--out", str(tmp_path / "run")])
     assert ended.value.code == 0
     from hardpan.predictions import Predictions
 
@@ -37,10 +37,21 @@ def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
 def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):
     from hardpan.predictions import Predictions
 
-    arguments = ["train", "digits", "--model", "vit", "--option", "depth=1", "--option", "patch=4", "--seeds", "1"]
-    arguments += ["--epochs", "1", "--batch", "512", "--workers", "1", "--device", "cpu"]
+    arguments = [
+        "train",
+        "digits",
+        "--model",
+        "vit",
+        "--set",
+        "model_options=depth=1",
+        "--set",
+        "model_options=patch=4",
+        "--seeds",
+        "1",
+    ]
+    arguments += ["--epochs", "1", "--set", "batch=512", "--workers", "1", "--device", "cpu"]
     with pytest.raises(SystemExit) as ended:  # that the recipe clips at 1 is in tests/training/test_refusals.py
-        main([*arguments, "--clip", "0", "--out", f"file://{tmp_path}/run"])
+        main([*arguments, "--set", "clip=0", "--out", f"file://{tmp_path}/run"])
     assert ended.value.code == 0
     settings = Predictions.open(tmp_path / "run").config
     assert (settings["architecture"], settings["clip"]) == ("vit-small", 0.0)

@@ -10,7 +10,7 @@ from tests.flows.small import three_digits
 from hardpan import bayes, files, flows
 from hardpan.bayes import gaussian_curve
 from hardpan.flows.sampling import FlowSamples
-from hardpan.pages.flows import view
+from hardpan.pages.flows import view, write_card
 
 
 @pytest.mark.parametrize("temperatures", [(1.0,), (0.5, 1.0, 2.0)])
@@ -30,7 +30,7 @@ def test_a_report_that_was_read_back_has_the_same_numbers(temperatures):
 def test_a_card_says_what_its_own_folder_computes(tmp_path):
     data = three_digits()
     flow = flows.fit(data, flows.FlowConfig(preset="tiny", epochs=2, steps=2, width=8, pad_to=12))
-    card = flows.write_card(flow, data, tmp_path / "card")
+    card = write_card(flow, data, tmp_path / "card")
     again, test = flows.load(tmp_path / "card"), data.splits(seed=0).test
     x, labels = data.x[test], data.labels[test]
     assert card.nll == again.nll(x, labels)

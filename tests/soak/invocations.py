@@ -22,7 +22,7 @@ from hardpan.predictions import Predictions
 from hardpan.replicate import Project, simulate
 
 # Commands that may train for minutes: other inputs than those of VALID do not exist, and one line in ten is theirs.
-SLOW = {"audit", "train", "experiments", "flow", "floor"}
+SLOW = {"audit", "train", "flow", "floor"}
 NEVER = {("replicate", "serve"), ("browse", "")}  # a server does not end by itself
 LEFT_OUT = {"help", "database_url", "serve", "install_completion", "show_completion"}
 # Values that would make a quick command slow, and back ends that this process must not start.
@@ -132,8 +132,6 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("testbed", "explain"): ["outcomes.csv", "outcomes.csv", "--examples", "examples.csv", "--by", "frequency"],
     ("testbed", "items"): ["outcomes.csv"],
     ("train", ""): ["points.npz", "--out", "NEW", "--model", "linear", "--epochs", "1", "--seeds", "1"],
-    ("experiments", "partial"): ["points.npz", "--model", "linear", "--epochs", "1", "--out", "NEW"],
-    ("experiments", "crossval"): ["points.npz", "--model", "linear", "--epochs", "1", "--out", "NEW"],
 }
 
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardpan.errors import InputError
-from hardpan.studies.crossval import Fold
-from hardpan.studies.partial import WithHalf
 from hardpan.studies.runs import balanced_parts, read_sets
+from hardpan.studies.training_sets import Fold, WithHalf
 
 
 @given(

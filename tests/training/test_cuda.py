@@ -64,7 +64,7 @@ def test_dropout_is_drawn_anew_in_every_replay():
 def test_objectives_are_captured(objective):
     x, labels = planted()
     groups = (labels == 0).astype(int)
-    fit = fit_arrays(x, labels, x[:500], CONFIG, model="mlp", objective=objective, groups=groups)
+    fit = fit_arrays(x, labels, x[:500], CONFIG, model="mlp", objective=objective, group=groups)
     assert np.isfinite(fit.probs).all()
 
 

@@ -14,7 +14,7 @@ def groups():
 
 
 def settings(groups, out):
-    return {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "objective": "groupdro", "groups": groups,
+    return {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "objective": "groupdro", "group": groups,
             "out": out}  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.predictions import open_scores
 from hardpan.predictions.recorder import Recorder
-from hardpan.training import lockstep, seed_runs
+from hardpan.training import fitting, seed_runs
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(
@@ -72,7 +72,7 @@ def test_models_are_those_that_the_seeds_become_alone(reference, floats, digits)
 
 
 def test_a_chunk_that_is_smaller_than_the_set_changes_no_bit(reference, digits, tmp_path, monkeypatch):
-    monkeypatch.setattr(lockstep, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(fitting, "_CHUNK_BYTES", 1)
     settings = {"evaluation_batch": 128, "epochs": 1}
     training.train(digits, SMALL, out=tmp_path / "run", scalars_only=True, **settings)
     parts = digits.splits()
@@ -138,7 +138,7 @@ def test_what_is_whole_is_not_run_again_and_scores_that_were_removed_are_made_ag
     out = tmp_path / "run"
     training.train(digits, SMALL, out=out, scalars_only=True)
     with monkeypatch.context() as patch:
-        patch.setattr(lockstep, "LockstepTask", lambda *_, **__: pytest.fail("it was run again"))
+        patch.setattr(seed_runs, "LockstepTask", lambda *_, **__: pytest.fail("it was run again"))
         again = training.train(digits, SMALL, out=out, scalars_only=True)
     assert [run.resumed_at for run in again.runs] == [3, 3, 3]
     assert [run.values for run in again.runs] == [run.values for run in reference.runs]

@@ -209,13 +209,13 @@ def test_averaged_weights_are_what_predicts(digits, tmp_path):
 def test_a_hard_subset_becomes_a_group(digits, tmp_path):
     groups = (np.arange(len(digits)) % 3 == 0).astype(np.int64)
     settings = {"out": tmp_path / "run", "seeds": 1, "objective": "reweight"}
-    training.train(digits, SMALL, groups=groups, **settings)
+    training.train(digits, SMALL, group=groups, **settings)
     shuffled = np.random.default_rng(0).permutation(len(digits))
     np.savez(tmp_path / "groups.npz", groups=groups[shuffled], ids=digits.ids[shuffled])
-    again = training.train(digits, SMALL, groups=tmp_path / "groups.npz", **settings)
+    again = training.train(digits, SMALL, group=tmp_path / "groups.npz", **settings)
     assert again.runs[0].resumed_at == 3  # the same groups, so nothing is left to do
     with pytest.raises(InputError, match="groups_sha256="):
-        training.train(digits, SMALL, groups=1 - groups, **settings)
+        training.train(digits, SMALL, group=1 - groups, **settings)
 
 
 def test_a_manifest_of_confusion_is_taken(digits, tmp_path):
@@ -225,7 +225,7 @@ def test_a_manifest_of_confusion_is_taken(digits, tmp_path):
     hard = confusion.subset(confusion.scores(tmp_path / "run"), quantile=0.8)
     hard.save(tmp_path / "hard.json")
     made = training.train(
-        digits, SMALL, out=tmp_path / "dro", seeds=1, objective="groupdro", groups=tmp_path / "hard.json"
+        digits, SMALL, out=tmp_path / "dro", seeds=1, objective="groupdro", group=tmp_path / "hard.json"
     )
     assert made.runs[0].epochs == 3
 
@@ -237,9 +237,9 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
         assert not list(tmp_path.iterdir())
 
     refused("model 'resnet7' is not known", model="resnet7")
-    refused("objective 'groupdro' needs groups", objective="groupdro")
-    refused("groups", groups=np.zeros(500, dtype=int))
-    refused("groups must", objective="reweight", groups=np.zeros(3, dtype=int))
+    refused("objective 'groupdro' needs group", objective="groupdro")
+    refused("group", group=np.zeros(500, dtype=int))
+    refused("group must", objective="reweight", group=np.zeros(3, dtype=int))
     refused("has no labels", data=Dataset("x", digits.x, digits.ids))
     refused("digitz", data="digitz")
     with pytest.raises(InputError, match=r"\bout\b"):
@@ -375,7 +375,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "train_seed", fails)
+        patch.setattr(running, "train_run", fails)
         with pytest.raises(RuntimeError, match="fails at once"):
             training.train(digits, out=tmp_path / "run", **settings)
         assert Predictions.open(tmp_path / "run").seeds == ()
@@ -474,8 +474,8 @@ def test_data_that_was_written_anew_is_read_anew(tmp_path):
     [
         ({"precision": "tf32"}, "precision"),
         ({"objective_options": {"step": 1}}, "objective erm has no option 'step'"),
-        ({"objective": "groupdro", "groups": np.zeros(500, int)}, "groups"),
-        ({"objective": "reweight", "groups": 2 * (np.arange(500) % 2)}, "group 1 has no examples"),
+        ({"objective": "groupdro", "group": np.zeros(500, int)}, "groups"),
+        ({"objective": "reweight", "group": 2 * (np.arange(500) % 2)}, "groups must"),
         ({"weights": "/dev/null/models"}, "weights: /dev/null"),
     ],
 )

@@ -36,7 +36,6 @@ COMMANDS = {
     "floor": "How low can the error go on real data? Bounds, and estimates with their assumptions.",
     "flow": "Flows with a known Bayes error: fit them, synthesize benchmarks, judge classifiers.",
     "confusion": "Which examples are hard, which labels look wrong? Scores, error by band, subsets.",
-    "experiments": "What explains a drop? Studies that train models (needs torch).",
     "leaderboard": "Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.",
     "ledger": "A sealed test set: score submissions without revealing labels (the Ladder).",
     "predictions": "Stores of predictions: import, inspect, verify, merge, export.",
@@ -47,6 +46,7 @@ COMMANDS = {
 
 # Groups, and commands that have become arguments of another one: what to use instead.
 REMOVED = {
+    "experiments": "search_settings, train_on_part and cross_validate of hardpan.studies in Python",
     "floor estimate": "hardpan floor DATA",
     "floor bench": "make bench TOPIC=floor in a checkout",
 }
@@ -56,7 +56,7 @@ RESUMABLE: tuple[str, ...] = (
     *("audit", "train", "flow fit", "flow synthesize", "predictions import", "predictions merge"),
     *("replicate add", "replicate tasks", "replicate duplicates"),
 )
-RESUMABLE_WITH_OUT = ("experiments", "flow curve")
+RESUMABLE_WITH_OUT = ("flow judge",)
 BUG, INTERRUPTED, BROKEN_PIPE = 70, 130, 141
 ESCAPES = "hardpan-escapes"
 

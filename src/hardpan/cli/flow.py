@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from hardpan.cli.common import (
     ByOrder,
@@ -19,31 +17,20 @@ from hardpan.cli.common import (
     emit_report,
     floats,
     progress_on_stderr,
+    whole_numbers,
 )
-from hardpan.cli.data_options import DATA_HELP, GROUPED_DATA_FLAGS, GroupedDataFlags
-from hardpan.cli.options import Flags, parallel_options, reporting, spread
+from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
+from hardpan.cli.options import Flags, parallel_options, removed, spread
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
-from hardpan.predictions import Predictions
 from hardpan.report.base import Report
 from hardpan.studies.learning_curve import CurveConfig, grow
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
+removed(app, "curve", "hardpan flow judge FLOW --sizes 500,2000,8000")
 
-FLOW_NAMES = {
-    "batch_size": "--batch",
-    "learning_rate": "--rate",
-    "least_scale": "--min-scale",
-    "most_scale": "--max-scale",
-}
 FlowPath = Annotated[
     str, typer.Argument(metavar="FLOW", help="A flow: the folder of a fitted one, or a bundled name.")
-]
-BayesError = Annotated[
-    float | None, typer.Option("--bayes-error", help="Target Bayes error, between 0 and 1; sets the temperature.")
-]
-Temperature = Annotated[
-    float | None, typer.Option("--temperature", help="Temperature, instead of --bayes-error (default: 1).")
 ]
 
 
@@ -56,8 +43,8 @@ def group() -> None:
 @spread
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
-    config: Annotated[FlowConfig, Flags(names=FLOW_NAMES)],
-    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
+    config: Annotated[FlowConfig, Flags(only=("preset", "epochs", "class_weight", "seed", "device"))],
+    reading: Annotated[DataFlags, Flags(only=("label",))] = DATA_FLAGS,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -68,10 +55,9 @@ def fit(
         str,
         typer.Option(
             metavar="1,2,...",
-            help="Try these values of --class-weight and keep the one with the best validation NLL.",
+            help="Try these values of --class-weight at the preset small (or tiny) and keep the best.",
         ),
     ] = "",
-    sweep_preset: Annotated[str, typer.Option(help="Preset of the fits that --sweep compares.")] = "small",
     card: Annotated[
         bool,
         typer.Option(
@@ -90,25 +76,23 @@ def fit(
     from hardpan import flows
     from hardpan.data.opening import short_name
     from hardpan.engine import distributed
+    from hardpan.pages.flows import write_card
 
     out = out or Path(f"flow-{short_name(data)}")
     check_out(out)
     config.filled()  # refuse bad settings before the data is read
     weights = floats("--sweep", sweep) if sweep else ()
-    if sweep and sweep_preset not in flows.PRESETS:
-        raise InputError(f"--sweep-preset must be one of {', '.join(flows.PRESETS)}; got {sweep_preset!r}")
     dataset = reading.open(data)
     with progress_on_stderr() as progress:
         progress("preparing", 0.0)
         if weights:
-            flow = flows.sweep(
-                dataset, config, class_weights=weights, preset=sweep_preset, out=out, progress=progress
-            )
+            preset = "tiny" if config.preset == "tiny" else "small"
+            flow = flows.sweep(dataset, config, class_weights=weights, preset=preset, out=out, progress=progress)
         else:
             flow = flows.fit(dataset, config, out=out, progress=progress)
         if card and distributed.is_main():
             progress("card", 1.0)
-            flows.write_card(flow, dataset, out / "card")
+            write_card(flow, dataset, out / "card")
     emit_report(flow.record, json=json, out=out if distributed.is_main() else None)
     if not json:
         typer.echo(f"Flow: {out}" + (f"\nCard: {out / 'card'}" if card else ""))
@@ -118,9 +102,7 @@ def fit(
 @spread
 def synthesize(
     flow: FlowPath,
-    config: Annotated[SynthesizeConfig, Flags(without=("bayes_error", "temperature"), names={"n": "-n"})],
-    bayes_error: BayesError = None,
-    temperature: Temperature = None,
+    config: Annotated[SynthesizeConfig, Flags(names={"n": "-n"})],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -140,8 +122,6 @@ def synthesize(
 
     out = out or Path(f"synthetic-{short_name(flow)}")
     check_out(out)
-    temperature = _one_of(bayes_error, temperature)
-    config = dataclasses.replace(config, bayes_error=bayes_error, temperature=temperature)
     with progress_on_stderr() as progress:
         benchmark = flows.synthesize(flows.load(flow), out, config, source=flow, progress=progress)
     emit_report(benchmark, json=json)
@@ -150,53 +130,60 @@ def synthesize(
 
 
 @app.command()
-@reporting
+@parallel_options
 def judge(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a benchmark (hardpan flow synthesize).")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|FLOW", help="Folder of a benchmark (hardpan flow synthesize); with --sizes, a flow."
+        ),
+    ],
+    config: Annotated[
+        CurveConfig, Flags(only=("models", "bayes_error", "temperature", "seeds"), without=("sizes",))
+    ],
     predictions: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="PREDICTIONS",
             help="Probabilities of the test examples: a store, npz (keys probs and ids), or npy with --by-order.",
         ),
-    ],
+    ] = None,
     by_order: ByOrder = False,
     name: Annotated[str, typer.Option(help="Name of the classifier in the report.")] = "",
-) -> Report:
-    """Compare a classifier with the true posteriors: excess error, calibration error, difficulty by example.
-
-    Example: [bold]hardpan flow judge synthetic predictions.npz --out judged[/bold]
-    """
-    from hardpan import flows
-
-    benchmark = flows.read_benchmark(folder)
-    probs = _test_probabilities(predictions, benchmark, by_order)
-    return flows.judge(benchmark, probs, name=name or predictions.stem)
-
-
-@app.command()
-@parallel_options
-def curve(
-    flow: FlowPath,
-    config: Annotated[CurveConfig, Flags(without=("bayes_error", "temperature"))],
-    bayes_error: BayesError = None,
-    temperature: Temperature = None,
+    sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="1,2,...", help="Train --models on so many examples of the flow instead: learning curves."
+        ),
+    ] = "",
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
-    """Learning curves above a known Bayes error: how the excess error falls with the size of the training set.
+    """Compare a classifier with the true posteriors: excess error, calibration error, difficulty by example.
 
-    With --out, finished training runs are kept; if interrupted, run the same command again to resume.
+    With --sizes: how the error above the known Bayes error falls with the size of the training set. Finished
+    training runs are kept in --out; if interrupted, run the same command again to resume.
 
-    Example: [bold]hardpan flow curve fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
+    Example: [bold]hardpan flow judge synthetic predictions.npz --out judged[/bold]
+    Example: [bold]hardpan flow judge fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
     """
     from hardpan import flows
 
     check_out(out)
-    temperature = _one_of(bayes_error, temperature)
-    config = dataclasses.replace(config, bayes_error=bayes_error, temperature=temperature)
-    with progress_on_stderr() as progress:
-        result = grow(flows.load(flow), config, name=flow, out=out, progress=progress)
+    if bool(sizes) == (predictions is not None):
+        raise InputError(
+            "give one of them, PREDICTIONS of a benchmark or --sizes of training sets from a flow",
+            argument=("PREDICTIONS", "--sizes"),
+        )
+    result: Report
+    if predictions is not None:
+        benchmark = flows.read_benchmark(source)
+        probs = benchmark.test_probabilities(predictions, by_order=by_order)
+        result = flows.judge(benchmark, probs, name=name or predictions.stem)
+    else:
+        config = dataclasses.replace(config, sizes=whole_numbers("--sizes", sizes))
+        with progress_on_stderr() as progress:
+            result = grow(flows.load(source), config, name=name or source, out=out, progress=progress)
     emit_report(result, json=json, out=out)
 
 
@@ -225,28 +212,3 @@ def samples(
             flows.load(flow), temperatures, n, name=flow, seed=seed, progress=progress
         )
     emit_report(result, json=json, out=out)
-
-
-def _one_of(bayes_error: float | None, temperature: float | None) -> float:
-    if bayes_error is not None and temperature is not None:
-        raise InputError(
-            f"--bayes-error {bayes_error:g} sets the temperature; got --temperature {temperature:g} too: use one"
-        )
-    return 1.0 if temperature is None else temperature
-
-
-def _test_probabilities(path: Path, benchmark: Any, by_order: bool) -> NDArray[Any]:
-    """Probabilities of the test examples in the order of the benchmark; the mean over seeds, last epoch."""
-    predictions = Predictions.open(path)
-    if by_order and len(predictions) == len(benchmark.test):
-        return np.asarray(predictions.align(benchmark.ids[benchmark.test], by_order=True).final_probs())
-    aligned = predictions.align(benchmark.ids, by_order=by_order)
-    row_of = np.full(len(benchmark.ids), -1, dtype=np.int64)
-    row_of[aligned.rows] = np.arange(len(aligned))
-    test = row_of[benchmark.test]
-    if (test < 0).any():
-        missing = benchmark.ids[benchmark.test[test < 0]]
-        raise InputError(
-            f"{path}: has no prediction for {len(missing):,} test examples, such as {str(missing[0])!r}"
-        )
-    return np.asarray(aligned.final_probs()[test])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
@@ -16,14 +16,11 @@ from hardpan.training.config import TrainConfig
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
-NAMES = {"record_every": "--record", "model_options": "--option", "objective_options": "--objective-option"}
-
 
 @app.command()
 @parallel_options
 def train(
-    data: Data,
+    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     out: Annotated[
         str,
         typer.Option(
@@ -32,19 +29,11 @@ def train(
             help="Store of predictions to create or resume: a folder or an fsspec address.",
         ),
     ],
-    config: Annotated[TrainConfig, Flags(names=NAMES)],
-    reading: DataFlags = DATA_FLAGS,
+    config: Annotated[TrainConfig, Flags(only=("model", "seeds", "epochs", "objective", "device"))],
+    reading: Annotated[DataFlags, Flags(only=("label", "id", "group"))] = DATA_FLAGS,
     weights: Annotated[
         str | None,
         typer.Option("--weights", metavar="DIR", help="Folder for the trained models (default: STORE-models)."),
-    ] = None,
-    groups: Annotated[
-        Path | None,
-        typer.Option(
-            "--groups",
-            metavar="FILE|COLUMN",
-            help="Groups for --objective: a subset (its examples against the rest), an npz, or a column.",
-        ),
     ] = None,
     scalars_only: Annotated[
         bool,
@@ -57,6 +46,7 @@ def train(
 ) -> None:
     """Train classifiers and record their predictions for every example after every epoch.
 
+    --objective takes the groups of --group: a column, a subset (its examples against the rest) or an npz file.
     If interrupted, run the same command again to resume.
 
     Example: [bold]hardpan train digits --model mlp --seeds 3 --epochs 20 --out runs/digits[/bold]
@@ -65,21 +55,19 @@ def train(
     from hardpan import training
     from hardpan.engine import distributed
 
-    dataset: Any = reading.apply(data)
-    group_numbers: Any = groups
-    if groups is not None and not groups.exists():
-        dataset = reading.open(data, group=str(groups))
-        group_numbers = np.unique(dataset.metadata["group"], return_inverse=True)[1]
+    group = None
+    if reading.group is not None and Path(reading.group).exists():
+        group, reading = reading.group, dataclasses.replace(reading, group=None)
     # The main process of a run of several reports for all.
     with progress_on_stderr() if distributed.launched_as_main() else nullcontext() as progress:
-        made = training.train(
-            dataset,
+        result = training.train(
+            reading.apply(data),
             config,
             out=out,
             weights=weights,
-            groups=group_numbers,
+            group=group,
             scalars_only=scalars_only,
             progress=progress,
         )
     if distributed.launched_as_main():
-        emit_report(made, json=as_json)
+        emit_report(result, json=as_json)

@@ -114,7 +114,7 @@ class CapturedStep(Generic[R]):
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0][:200]
             raise InputError(
-                f"this step cannot be captured as a CUDA graph ({reason}); turn capture off (--no-capture)"
+                f"this step cannot be captured as a CUDA graph ({reason}); turn capture off (--set capture=false)"
             ) from error
         finally:
             if collecting:

@@ -13,7 +13,6 @@ from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.flows.benchmark import read_benchmark, synthesize
-    from hardpan.flows.cards import write_card
     from hardpan.flows.config import PRESETS, FlowConfig, SynthesizeConfig
     from hardpan.flows.fitting import fit, sweep
     from hardpan.flows.flow import Flow, load, weights_hash

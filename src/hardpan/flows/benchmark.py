@@ -24,6 +24,7 @@ from hardpan.files import record
 from hardpan.flows import formats
 from hardpan.flows.config import SynthesizeConfig
 from hardpan.flows.flow import Flow, fingerprint, weights_hash
+from hardpan.predictions import Predictions
 from hardpan.report.base import Report
 from hardpan.safe_files import read_npz
 
@@ -87,6 +88,27 @@ class Benchmark(Report):
         """Row numbers of the test set."""
         return np.flatnonzero(self.split == "test")
 
+    def test_probabilities(self, predictions: Any, *, by_order: bool = False) -> NDArray[Any]:
+        """Probabilities of the test examples in the order of the benchmark; the mean over seeds, last epoch.
+
+        Args:
+            predictions: of the test examples or of all, in any form that ``Predictions.open`` opens.
+            by_order: join rows without ids by their position.
+        """
+        source, predictions = predictions, Predictions.open(predictions)
+        if by_order and len(predictions) == len(self.test):
+            return np.asarray(predictions.align(self.ids[self.test], by_order=True).final_probs())
+        aligned = predictions.align(self.ids, by_order=by_order)
+        row_of = np.full(len(self.ids), -1, dtype=np.int64)
+        row_of[aligned.rows] = np.arange(len(aligned))
+        test = row_of[self.test]
+        if (test < 0).any():
+            missing = self.ids[self.test[test < 0]]
+            raise InputError(
+                f"{source}: has no prediction for {len(missing):,} test examples, such as {str(missing[0])!r}"
+            )
+        return np.asarray(aligned.final_probs()[test])
+
     @property
     def floor(self) -> Estimate:
         """The floor of the files: the exact one; for 8-bit files, that plus what rounding costs at most."""
@@ -136,10 +158,7 @@ def synthesize(
     settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else fingerprint(flow)}
     if (done := _finished(folder, settings)) is not None:
         return done
-    temperatures = (
-        (config.temperature,) if config.bayes_error is None else flow.temperatures_for(config.bayes_error)
-    )
-    temperature, *others = temperatures
+    temperature, *others = flow.temperatures_of(config.bayes_error, config.temperature)
     exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
     unfinished, report = _unfinished(folder, settings), progress or no_progress
     try:

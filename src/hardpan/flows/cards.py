@@ -17,7 +17,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.flows.flow import WEIGHTS, Flow, FlowRecord, load, weights_hash
 
-TEXT, PICTURE = "card.md", "samples.png"
+PICTURE = "samples.png"
 TEMPERATURES = (0.5, 0.8, 1.0)
 PER_TEMPERATURE = 10
 
@@ -39,6 +39,7 @@ class FlowCard:
             :class:`hardpan.bayes.floors.verdict.Entry`.
         linear_error: the error of a linear model on the same rows.
         separated: accuracy of a classifier that separates samples from test rows, where it was computed.
+        temperatures: of the rows of ``samples.png``; none for feature vectors.
     """
 
     record: FlowRecord
@@ -52,21 +53,20 @@ class FlowCard:
     status: str
     linear_error: Estimate
     separated: Estimate | None
+    temperatures: tuple[float, ...]
 
 
-def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> FlowCard:
-    """Save a flow in half precision with its card: what a library of flows keeps of it.
+def save_rounded(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> FlowCard:
+    """Save a flow in half precision, and compute what its card says: what a library of flows keeps of it.
 
-    The folder gets ``flow.json`` and ``weights.safetensors``, which :func:`hardpan.flows.load` reads, ``card.md``,
-    and for images ``samples.png``. All numbers are those of the rounded weights, on the test rows of the dataset.
+    The folder gets ``flow.json`` and ``weights.safetensors``, which :func:`hardpan.flows.load` reads, and for
+    images ``samples.png``. All numbers are those of the rounded weights, on the test rows of the dataset.
 
     Args:
         flow: a fitted flow.
         dataset: what it was fitted to.
         folder: is made if it does not exist.
     """
-    from hardpan.pages.flows import card_text
-
     path = flow.save(folder, precision="float16")
     rounded = load(path).to(flow.network.base.log_priors.device)
     seed = rounded.config.seed
@@ -90,10 +90,10 @@ def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> 
         entry.status,
         next(item.estimate for item in floor.entries if item.name == "linear model"),
         floor.differences[0].accuracy if floor.differences else None,
+        TEMPERATURES if rounded.grey_levels is not None else (),
     )
-    if rounded.grey_levels is not None:
+    if card.temperatures:
         files.write_bytes(path / PICTURE, _picture(rounded))
-    files.write_text(path / TEXT, card_text(card, TEMPERATURES if rounded.grey_levels is not None else ()))
     return card
 
 

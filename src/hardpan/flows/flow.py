@@ -182,6 +182,17 @@ class Flow:
             return bayes.temperatures_for(self.means, self.variances, self.priors, error=error, seed=seed)
         return (bayes.temperature_for(self.means, self.variances, self.priors, error=error, seed=seed),)
 
+    def temperatures_of(self, bayes_error: float | None, temperature: float = 1.0) -> tuple[float, ...]:
+        """The temperatures with a Bayes error, the lowest first; without one, the temperature itself."""
+        if bayes_error is None:
+            return (temperature,)
+        if temperature != 1.0:
+            raise InputError(
+                f"exclude each other; got {bayes_error:g} and {temperature:g}: use one",
+                argument=("bayes_error", "temperature"),
+            )
+        return self.temperatures_for(bayes_error)
+
     @torch.no_grad()
     def log_joint(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """log π_k p_k(x) in nats for every class, (N, K)."""

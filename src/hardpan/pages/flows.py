@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
+from pathlib import Path
 
 from hardpan import files, formatting
+from hardpan.data.dataset import Dataset
 from hardpan.estimates import Estimate
 from hardpan.flows.benchmark import Benchmark
-from hardpan.flows.cards import PER_TEMPERATURE, PICTURE, FlowCard
-from hardpan.flows.flow import FlowRecord
+from hardpan.flows.cards import PER_TEMPERATURE, PICTURE, FlowCard, save_rounded
+from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples
 from hardpan.pages.floors import training_chart, unsettled_warning
@@ -200,7 +203,14 @@ def _provenance(seed: int, hashes: Mapping[str, str] | None = None) -> Provenanc
     return Provenance(citations=(_PAPER,), seed=seed, versions=versions, hashes=hashes or {})
 
 
-def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:
+def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> FlowCard:
+    """Save a flow in half precision with its card as ``card.md`` (:func:`hardpan.flows.cards.save_rounded`)."""
+    card = save_rounded(flow, dataset, folder)
+    files.write_text(Path(folder) / "card.md", card_text(card))
+    return card
+
+
+def card_text(card: FlowCard) -> str:
     """A model card as Markdown."""
     fitted, config, name = card.record.fitted, card.record.config, card.record.fitted["dataset"]
     said = {
@@ -209,8 +219,8 @@ def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:
     }
     against = "It is not that of the data: a classifier on the same examples contradicts it."
     pictures: tuple[str, ...] = ()
-    if temperatures:
-        listed = ", ".join(f"{t:g}" for t in temperatures)
+    if card.temperatures:
+        listed = ", ".join(f"{t:g}" for t in card.temperatures)
         pictures = ("", f"![Samples]({PICTURE})", "", f"{PER_TEMPERATURE} samples at each temperature: {listed}.")
     separated = (
         ()

@@ -1,8 +1,7 @@
-"""Studies that need several parts of hardpan: learning curves, re-tuning, training on part."""
+"""Follow-up studies that train models: other hyperparameters, folds, part of the new test set, learning curves."""
 
 from hardpan.lazy import exports
-from hardpan.studies.crossval import CrossvalConfig, cross_validate
-from hardpan.studies.partial import PartialConfig, train_on_part
 from hardpan.studies.retune import RetuneConfig, search_settings
+from hardpan.studies.training_sets import CrossvalConfig, PartialConfig, cross_validate, train_on_part
 
 exports(__name__)

@@ -31,7 +31,7 @@ TEST_SEED_SHIFT = 1_000_003  # the test draw is another draw than the training d
 
 @record
 class CurveConfig:
-    """Settings of ``hardpan flow curve``.
+    """Settings of ``hardpan flow judge --sizes``.
 
     Attributes:
         bayes_error: the Bayes error of the examples; None: use ``temperature``.
@@ -151,7 +151,7 @@ def grow(
 
     config = config or CurveConfig()
     _check_models(flow, config)
-    temperature = config.temperature if config.bayes_error is None else flow.temperature_for(config.bayes_error)
+    temperature = flow.temperatures_of(config.bayes_error, config.temperature)[0]
     floor = flow.bayes_error(temperature, seed=config.seed)
     if progress is not None:
         progress("drawing examples", 0.0)

@@ -11,14 +11,14 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
+from hardpan.estimates import Estimate, unit
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -59,7 +59,7 @@ _TRAINING = ("rate", "weight_decay", "momentum", "smoothing", "ema", "warmup", "
 
 @record
 class RetuneConfig:
-    """Settings of ``hardpan experiments retune``.
+    """Settings of :func:`search_settings`.
 
     Attributes:
         train: settings of the training that the grid does not vary; one architecture.
@@ -104,7 +104,7 @@ class Setting:
     values: Mapping[str, float]
     original: Estimate
     new: Estimate
-    gain: Estimate
+    gain: Estimate = field(metadata=unit("points"))
     p_holm: float
     diverged: bool
 
@@ -130,10 +130,15 @@ class RetuneStudy(Report):
         config: the settings.
     """
 
+    HEADLINE: ClassVar[str] = (
+        "On examples of {new} that did not choose it, the best setting gains {fair_gain:signed}; {better} of the "
+        "others are better than the start after Holm's correction."
+    )
+
     settings: tuple[Setting, ...]
     start: Setting
     best: Setting
-    fair_gain: Estimate
+    fair_gain: Estimate = field(metadata=unit("points"))
     better: int
     grid: Mapping[str, tuple[float, ...]]
     extended: tuple[tuple[str, float], ...]

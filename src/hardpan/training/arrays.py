@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig, changed, with_defaults
 from hardpan.training.examples import check_size, checked_targets, examples_on, normalization, shaped
 from hardpan.training.fitting import Evaluation, Evaluator, TrainingSet, fit_model, progress_of, run_state
-from hardpan.training.groups import group_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ def fit_arrays(
     *,
     n_classes: int | None = None,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
-    groups: ArrayLike | None = None,
+    group: ArrayLike | None = None,
     first_seed: int = 0,
     progress: Progress | None = None,
     **changes: Any,
@@ -57,7 +57,7 @@ def fit_arrays(
         config: settings; one architecture.
         n_classes: how many classes there are, where class numbers may miss the last.
         validation: examples and class numbers that the history (and ``patience``) looks at.
-        groups: (N,) group numbers for objectives over groups.
+        group: (N,) group numbers for objectives over groups.
         first_seed: the seeds are first_seed, first_seed + 1, ...
         progress: called with a line and the fraction done.
         changes: settings to be changed in ``config``.
@@ -87,7 +87,7 @@ def fit_arrays(
         )
     if config.patience and not parts:
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
-    grouped = None if groups is None else group_numbers(np.asarray(groups), len(train), "groups")
+    groups = None if group is None else arguments.whole_numbers("group", group, len(train))
     statistics = normalization(train)
     result = np.zeros((config.seeds, len(config.recorded_epochs()), len(predicted), classes), dtype=np.float32)
     index_of = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
@@ -98,7 +98,7 @@ def fit_arrays(
             torch.arange(len(train), device=device),
             torch.from_numpy(values).to(device),
             classes,
-            None if grouped is None else torch.from_numpy(grouped).to(device),
+            None if groups is None else torch.from_numpy(groups).to(device),
         )
         examples = examples_on(seen, statistics, device)
         for index in range(config.seeds):

@@ -53,7 +53,7 @@ class TrainConfig:
         objective: ``erm``, or with groups ``groupdro``, ``reweight``, ``upsample`` or ``subsample``.
         objective_options: a setting of the objective.
         model_options: a setting of the architecture, such as width=64.
-        record_every: record predictions every so many epochs, and after the last.
+        record_every: number of epochs between recorded predictions; the last epoch is always recorded.
         patience: stop after this many epochs without a lower validation loss; 0: never.
         precision: ``float32``, ``tf32``, ``bf16``, or ``auto`` (bf16 on a GPU, float32 on a CPU).
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.

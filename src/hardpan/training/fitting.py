@@ -1,11 +1,12 @@
-"""One classifier trained in this process, from any examples and to any recorder of its predictions."""
+"""Classifiers trained in this process, alone or in lockstep, from any examples to any recorder of predictions."""
 
 from __future__ import annotations
 
 import gc
+import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,15 @@ from hardpan.execution import Progress
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import Examples, choose_augmentation, crop_draws, gather
-from hardpan.training.groups import accuracy_by_group
-from hardpan.training.objectives import Goal
+from hardpan.training.objectives import Goal, accuracy_by_group
 
 Record = Callable[[int, NDArray[np.float32], NDArray[np.int64] | None], None]
 """Called with the epoch (1, 2, ...), probabilities, and the rows that they are of; None for all rows."""
 
 _GPU_PIXELS = 4096 * 32 * 32  # pixels of a batch: activations of the usual networks fit into a few GB
 _CPU_PIXELS = 256 * 32 * 32
+_CHUNK_BYTES = 64 * 2**20  # probabilities of all seeds in lockstep that are in memory at once
+_HISTORIES, _CORRECT = "histories", "right"  # names in checkpoints
 
 # Dropout uses the one random generator of the process, and the number of threads is set per process.
 _ONE_AT_A_TIME = threading.Lock()
@@ -295,6 +297,122 @@ def judge(probs: NDArray[np.float32], labels: NDArray[np.int64]) -> tuple[NDArra
     """
     label_probs = np.take_along_axis(probs, np.broadcast_to(labels, probs.shape[:-1])[..., None], axis=-1)
     return probs.argmax(axis=-1) == labels, label_probs[..., 0]
+
+
+class LockstepTask(engine.Task):
+    """Trains several seeds epoch by epoch; each sees what it would see alone, so its numbers are the same.
+
+    Attributes:
+        tasks: one per seed.
+        histories: for each seed, the values of every epoch.
+        correct: (seeds + 1, N) whether each seed, and last their mean, was correct at the last recorded epoch.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        training_set: TrainingSet,
+        evaluation: Evaluation,
+        *,
+        seeds: Sequence[int],
+        precision: str,
+    ) -> None:
+        assert evaluation.labels is not None
+        self._evaluation, self._labels = evaluation, evaluation.labels
+        self._recorded = set(config.recorded_epochs())
+        models = [new_model(config, training_set, seed) for seed in seeds]
+        self.tasks = [
+            ClassifierTask(model, training_set, config, seed=seed, precision=precision)
+            for model, seed in zip(models, seeds, strict=True)
+        ]
+        self._evaluators = [
+            evaluator_of(model, config, training_set, evaluation.examples, precision) for model in models
+        ]
+        batch = self._evaluators[0].batch
+        # Whole batches: a row's probabilities can depend, in the last bit, on how many rows are predicted with it.
+        self._chunk = batch * max(1, _CHUNK_BYTES // (4 * len(seeds) * training_set.n_classes * batch))
+        self._steps_of_one = self.tasks[0].steps
+        self.steps = self._steps_of_one * len(seeds)
+        self.examples_per_step = self.tasks[0].examples_per_step
+        self.histories: list[list[dict[str, float]]] = [[] for _ in seeds]
+        self.correct = np.zeros((len(seeds) + 1, len(evaluation.examples)), dtype=bool)
+        self._epoch = self._begun = 0
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note the epoch; each seed begins it at its turn, since it seeds the one random generator."""
+        self._epoch, self._begun = epoch, 0
+
+    def step(self, index: int) -> None:
+        """Start one step of the seed whose turn it is."""
+        turn, step = divmod(index, self._steps_of_one)
+        if step == 0:
+            self.tasks[turn].begin_epoch(self._epoch)
+            self._begun = turn + 1
+        self.tasks[turn].step(step)
+
+    def means(self) -> dict[str, float]:
+        """Means over the seeds that have begun this epoch."""
+        return _mean_values([task.means() for task in self.tasks[: self._begun]])
+
+    def end_epoch(self, epoch: int) -> dict[str, float]:
+        """Predict with every seed, record, and keep the values of each seed."""
+        with ExitStack() as stack:
+            for task in self.tasks:
+                stack.enter_context(task.predicting())
+            metrics = self._predict_all(epoch + 1) if epoch + 1 in self._recorded else self._predict_validation()
+        if metrics is None:
+            return {"probabilities": float("nan")}
+        for history, task, values in zip(self.histories, self.tasks, metrics, strict=True):
+            history.append(distributed.mean_values(task.means()) | values)
+        return _mean_values(metrics)
+
+    def _predict_all(self, epoch: int) -> list[dict[str, float]] | None:
+        evaluation, n = self._evaluation, len(self._evaluation.examples)
+        label_probs = np.zeros((len(self.tasks), n), dtype=np.float32)
+        for start in range(0, n, self._chunk):
+            rows = np.arange(start, min(start + self._chunk, n))
+            probs = self._probabilities(rows)
+            if not np.isfinite(probs).all():
+                return None
+            evaluation.record(epoch, probs, rows)
+            labels = self._labels[rows]
+            self.correct[:-1, rows], label_probs[:, rows] = judge(probs, labels)
+            self.correct[-1, rows] = probs.mean(axis=0).argmax(axis=-1) == labels
+        of_seeds = zip(self.correct[:-1], label_probs, strict=True)
+        return [evaluation.all_metrics(correct, own) for correct, own in of_seeds]
+
+    def _predict_validation(self) -> list[dict[str, float]]:
+        rows = self._evaluation.splits["validation"]
+        if not len(rows):
+            return [{} for _ in self.tasks]
+        labels = self._labels[rows]
+        return [
+            self._evaluation.metrics("validation", *judge(probs, labels)) for probs in self._probabilities(rows)
+        ]
+
+    def _probabilities(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        on_device = torch.from_numpy(rows).to(self._evaluation.examples.raw.device)
+        return np.stack([evaluator(on_device) for evaluator in self._evaluators])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that an exact resume needs, of all seeds: they resume from the same epoch."""
+        tensors = join_tensors({f"{turn}/": task.tensors() for turn, task in enumerate(self.tasks)})
+        histories = json.dumps(self.histories).encode()
+        return tensors | {
+            _HISTORIES: torch.tensor(list(histories), dtype=torch.uint8),
+            _CORRECT: torch.from_numpy(self.correct.astype(np.uint8)),
+        }
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Resume from the state that :meth:`tensors` returned."""
+        for turn, task in enumerate(self.tasks):
+            task.load_tensors(tensors_of(f"{turn}/", tensors))
+        self.histories = json.loads(bytes(tensors[_HISTORIES].tolist()))
+        self.correct = tensors[_CORRECT].numpy().astype(bool)
+
+
+def _mean_values(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([one[name] for one in values])) for name in values[0]} if values else {}
 
 
 @contextmanager

@@ -17,8 +17,10 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +28,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from hardpan import arguments
 from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import distributed
 from hardpan.errors import InputError
+from hardpan.safe_files import read_npz
 from hardpan.training.config import TrainConfig
 
+_OF_GROUP = "_accuracy_group_"
+
+GroupSource = str | os.PathLike[str] | NDArray[Any] | None
 Rows = NDArray[np.int64]
 State = dict[str, Tensor]
 Total = Callable[[Tensor], Tensor]  # sums a tensor over the processes that share a batch
@@ -144,20 +152,18 @@ def weights(state: State) -> Tensor:
     return state["log_weights"].exp()
 
 
-def checked_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many rows each group has, (G,); refuses numbers that are not 0..G−1, each at least once."""
-    if groups.ndim != 1 or not len(groups) or groups.dtype.kind not in "iu":
-        raise InputError(
-            f"must be whole numbers of shape (N,); got {groups.dtype} {groups.shape}", argument="groups"
-        )
-    if groups.min() < 0:
-        row = int(np.flatnonzero(groups < 0)[0])
-        raise InputError(f"must be numbers 0, 1, ...; row {row} has {groups[row]}", argument="groups")
-    sizes = np.bincount(groups)
+def group_sizes(groups: ArrayLike, n_rows: int | None = None) -> tuple[Rows, Rows]:
+    """Group numbers 0..G−1 as int64, (N,), and how many rows each has, (G,); every group has at least one."""
+    numbers = arguments.whole_numbers("groups", groups, n_rows)
+    if numbers.ndim != 1 or not len(numbers):
+        raise InputError(f"must be whole numbers of shape (N,); got shape {numbers.shape}", argument="groups")
+    sizes = np.bincount(numbers)
     if not sizes.all():
         empty = int(np.flatnonzero(sizes == 0)[0])
-        raise InputError(f"group {empty} has no examples; number the groups 0 to {len(sizes) - 1} without gaps")
-    return sizes
+        raise InputError(
+            f"must be numbered 0 to {len(sizes) - 1} without gaps; group {empty} has no examples", argument="groups"
+        )
+    return numbers, sizes
 
 
 _SUBSET, _ORDER = 1, 2  # streams of one seed that must not be the same
@@ -255,7 +261,7 @@ def build(
     everything = partial(shuffled, n)
     if name == "erm":
         return Objective(init_mean, update_mean, everything, n)
-    numbers, sizes = _checked(name, n, groups)
+    numbers, sizes = _required_groups(name, n, groups)
     balanced = partial(upsampled, numbers)
     if name == "groupdro":
         step, adjustment = float(options.get("step", 0.01)), float(options.get("adjustment", 0.0))
@@ -286,18 +292,13 @@ def names() -> tuple[str, ...]:
     return tuple(_OPTIONS)
 
 
-def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[Rows, Rows]:
+def _required_groups(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[Rows, Rows]:
     if groups is None:
         raise InputError(f"objective {name} needs groups; give each training row's group number, or use erm")
-    numbers = np.asarray(groups)
-    sizes = checked_groups(numbers)
-    if len(numbers) != n_rows:
-        raise InputError(
-            f"must be ({n_rows},), one for each training row; got shape {numbers.shape}", argument="groups"
-        )
+    numbers, sizes = group_sizes(groups, n_rows)
     if len(sizes) < 2:
         raise InputError(f"objective {name} needs at least 2 groups; all rows are in group 0; use erm")
-    return numbers.astype(np.int64), sizes
+    return numbers, sizes
 
 
 class Goal:
@@ -349,3 +350,90 @@ class Goal:
 def _total(values: Tensor) -> Tensor:
     distributed.all_reduce_sum(values)
     return values
+
+
+def read_groups(group: GroupSource, dataset: Dataset, objective: str) -> Rows | None:
+    """A group number for every example of a dataset, where the objective asks for groups.
+
+    A manifest of ``hardpan confusion subset`` (JSON) makes group 1 of its examples and group 0 of the others. An
+    npz file holds ``groups`` (N,) in the order of the dataset, or with ``ids`` in any order.
+
+    Args:
+        group: a file, (N,) numbers 0, 1, ..., or None: the group column of the dataset.
+        dataset: whose examples are meant.
+        objective: ``erm`` takes none, the others need them.
+    """
+    if objective == "erm":
+        if group is not None:
+            raise InputError("needs an objective over groups; got objective 'erm'", argument="group")
+        return None
+    if group is None and "group" in dataset.metadata:
+        return np.unique(dataset.metadata["group"], return_inverse=True)[1].astype(np.int64)
+    if group is None:
+        raise InputError(
+            f"objective {objective!r} needs group: a column, the JSON of a subset, an npz file or group numbers"
+        )
+    if isinstance(group, (str, os.PathLike)):
+        path = Path(group)
+        return _from_npz(path, dataset) if path.suffix.lower() == ".npz" else _from_subset(path, dataset)
+    return arguments.whole_numbers("group", group, len(dataset))
+
+
+def check_subset(group: GroupSource, numbers: Rows | None, split: Split) -> None:
+    """Refuse a subset whose examples, or whose rest, hold no training example: there is nothing to weigh."""
+    if numbers is None or not isinstance(group, (str, os.PathLike)) or Path(group).suffix.lower() == ".npz":
+        return
+    named = int(np.count_nonzero(numbers[split.train]))
+    if named in (0, len(split.train)):
+        what = "no" if named == 0 else "every"
+        raise InputError(
+            f": the subset {group} names {what} training example ({int(numbers.sum()):,} examples, "
+            f"{named:,} of the {len(split.train):,} that are trained on); give one that holds some of them, cut by "
+            "hardpan confusion subset with --split train or all",
+            argument="group",
+        )
+
+
+def accuracy_by_group(split: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
+    """The accuracy of each group that a part holds, under names that :func:`group_accuracies` reads.
+
+    Example:
+        >>> accuracy_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
+        {'test_accuracy_group_0': 0.5, 'test_accuracy_group_2': 1.0}
+    """
+    if groups is None:
+        return {}
+    return {f"{split}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
+
+
+def group_accuracies(split: str, values: Mapping[str, float]) -> dict[int, float]:
+    """The accuracy of each group of a part, from the values of an epoch.
+
+    Example:
+        >>> group_accuracies("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
+        {2: 1.0}
+    """
+    begins = f"{split}{_OF_GROUP}"
+    return {int(name.removeprefix(begins)): value for name, value in values.items() if name.startswith(begins)}
+
+
+def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:
+    from hardpan.confusion import load_subset
+
+    result = np.zeros(len(dataset), dtype=np.int64)
+    result[load_subset(path).rows(dataset.ids)] = 1
+    return result
+
+
+def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
+    arrays = read_npz(path, ("groups", "ids"))
+    if "groups" not in arrays:
+        raise InputError(f"{path}: has no array 'groups'; give (N,) group numbers under that name")
+    if "ids" not in arrays:
+        return arguments.whole_numbers(f"{path}: groups", arrays["groups"], len(dataset))
+    row_of = {str(name): row for row, name in enumerate(arrays["ids"].tolist())}
+    missing = [name for name in dataset.ids.tolist() if name not in row_of]
+    if missing:
+        raise InputError(f"{path}: {len(missing)} examples have no group (first {missing[0]}); name every id")
+    values = arguments.whole_numbers(f"{path}: groups", arrays["groups"], len(arrays["ids"]))
+    return values[[row_of[name] for name in dataset.ids.tolist()]]

@@ -29,10 +29,9 @@ from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed, with_defaults
 from hardpan.training.examples import check_size, input_shape_of, shaped
 from hardpan.training.fitting import progress_of
-from hardpan.training.groups import Groups, check_subset, group_accuracies, read_groups
-from hardpan.training.lockstep import train_lockstep
+from hardpan.training.objectives import GroupSource, check_subset, group_accuracies, read_groups
 from hardpan.training.saved import DESCRIPTION
-from hardpan.training.seed_runs import PROGRESS, NewStores, Run, SeedResult, load_split, open_recorder, train_seed
+from hardpan.training.seed_runs import PROGRESS, NewStores, Run, SeedResult, load_split, open_recorder, train_run
 
 
 @record
@@ -91,7 +90,7 @@ def train(
     *,
     out: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,
-    groups: Groups = None,
+    group: GroupSource = None,
     scalars_only: bool = False,
     progress: Progress | None = None,
     **changes: Any,
@@ -112,8 +111,8 @@ def train(
         out: the store of predictions (folder or fsspec address); with several architectures, a folder with one
             store for each.
         weights: the folder for models; by default ``OUT-models`` beside the store.
-        groups: for objectives over groups: a file (a subset of ``hardpan confusion``, or an npz with ``groups``),
-            or (N,) group numbers in the order of the dataset.
+        group: for objectives over groups: a file (a subset of ``hardpan confusion``, or an npz with ``groups``), or
+            (N,) group numbers in the order of the dataset; by default the group column of the dataset.
         scalars_only: record no predictions: the seeds of an architecture are trained in lockstep, and of each epoch
             only the entropy of their mean is added to the scores in ``out``. Their number is then fixed.
         progress: called with a line and the fraction done.
@@ -134,8 +133,8 @@ def train(
     loaded, split = load_split(data)
     loaded.require_labels()
     check_size(shaped(loaded.x), f"examples of {loaded.name}")
-    group_of_row = read_groups(groups, loaded, config.objective)
-    check_subset(groups, group_of_row, split)
+    group_of_row = read_groups(group, loaded, config.objective)
+    check_subset(group, group_of_row, split)
     device = engine.pick_device(config.device)
     on_gpu = device.type == "cuda"
     with distributed.process_group(device):
@@ -144,9 +143,8 @@ def train(
         devices.choose_precision(config.precision, device)
         openers = _checked_openers(runs, loaded, split)
         new = NewStores()
-        function, ready = train_lockstep if scalars_only else train_seed, partial(_create_missing, openers, new)
         try:
-            results = _run_all(function, runs, on_gpu=on_gpu, ready=ready, progress=progress)
+            results = _run_all(runs, on_gpu=on_gpu, ready=partial(_create_missing, openers, new), progress=progress)
         except BaseException:
             # A store keeps its settings: an empty one would refuse the next call with corrected settings.
             new.remove_empty()
@@ -258,14 +256,9 @@ def _create_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStore
 
 
 def _run_all(
-    function: Callable[..., tuple[SeedResult, ...]],
-    runs: Sequence[Run],
-    *,
-    on_gpu: bool,
-    ready: Callable[[], None],
-    progress: Progress | None,
+    runs: Sequence[Run], *, on_gpu: bool, ready: Callable[[], None], progress: Progress | None
 ) -> list[tuple[SeedResult, ...]]:
-    """``function(run, progress)`` of every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
+    """Train every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
     setting = execution.current()
     world = distributed.world_size()
     if world > 1 and setting.backend:
@@ -274,12 +267,12 @@ def _run_all(
     backend = setting.backend or ("threads" if setting.workers == 1 or (sequential and not setting.workers) else "")
     if backend == "threads":
         ready()
-        return [function(run, progress_of(progress, index, len(runs))) for index, run in enumerate(runs)]
+        return [train_run(run, progress_of(progress, index, len(runs))) for index, run in enumerate(runs)]
     with (
         _reported(runs, progress),
         execution.parallel(backend or "processes", workers=setting.workers, address=setting.address),
     ):
-        return execution.map_tasks(function, runs, ready=ready)
+        return execution.map_tasks(train_run, runs, ready=ready)
 
 
 def available_cores() -> int:

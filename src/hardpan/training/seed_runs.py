@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import os
 import shutil
@@ -24,14 +25,23 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import parse_source
 from hardpan.engine import devices, distributed
 from hardpan.execution import Progress
-from hardpan.files import array_hash, lock, unlock
+from hardpan.files import array_hash, lock, unlock, write_bytes
 from hardpan.predictions.recorder import Recorder
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import examples_on, normalization, shaped
-from hardpan.training.fitting import Evaluation, Record, TrainingSet, fit_model, run_state
+from hardpan.training.fitting import (
+    Evaluation,
+    LockstepTask,
+    Record,
+    TrainingSet,
+    explained_memory_error,
+    fit_model,
+    run_state,
+)
 from hardpan.training.saved import describe_model, save_model
 
 PROGRESS = "progress.json"
+CORRECT = "correct.npz"  # which examples seeds in lockstep classified correctly at the end
 _HASHED_BYTES = 2**30  # larger data is identified by a sample of its rows
 
 
@@ -95,27 +105,35 @@ class SeedResult:
     seconds: float
 
 
-def train_seed(run: Run, progress: Progress | None = None) -> tuple[SeedResult, ...]:
-    """Train one model to its end, resuming where possible, and keep its weights.
+def train_run(run: Run, progress: Progress | None = None) -> tuple[SeedResult, ...]:
+    """Train the seeds of a run to their end, resuming where possible, and keep their weights.
 
-    A complete run is not repeated. After an epoch its predictions are committed, then the checkpoint is written:
-    killed between the two, the epoch is trained again, to the same numbers.
+    A complete run is not repeated. After an epoch its predictions (in lockstep, its entropies) are committed, then
+    the checkpoint is written: killed between the two, the epoch is trained again, to the same numbers, and is not
+    recorded twice.
     """
     started = time.monotonic()
     with opened(run) as work:
-        history = work.history_of(run.seeds[0])
+        histories = [work.history_of(seed) for seed in run.seeds]
+        complete = all(histories) and work.recorded(len(histories[0]))
+        if run.lockstep:
+            complete = complete and (Path(run.folder) / CORRECT).is_file()
+        resumed_at = len(histories[0])
         # Only the main process has the store, so it decides.
-        complete = distributed.from_main(float(bool(history) and work.recorded(len(history))))
-        resumed_at = len(history)
-        if not complete:
+        if not distributed.from_main(float(complete)):
             work.drop_unrecorded_checkpoint()
-            fitted = _fit(run, work, progress or progress_file(run.folder))
-            history, resumed_at = tuple(fitted.epochs), fitted.resumed_at
+            fit = _fit_lockstep if run.lockstep else _fit_seed
+            histories, resumed_at = fit(run, work, progress or progress_file(run.folder))
         work.tidy()
-    return (SeedResult(history, resumed_at, time.monotonic() - started),)
+    seconds = time.monotonic() - started
+    return tuple(SeedResult(history, resumed_at, seconds) for history in histories)
 
 
-def _fit(run: Run, work: OpenRun, progress: Progress) -> engine.History:
+_Histories = list[tuple[dict[str, float], ...]]
+
+
+def _fit_seed(run: Run, work: OpenRun, progress: Progress) -> tuple[_Histories, int]:
+    """The history of one seed, and the epoch at which it resumed."""
     seed = run.seeds[0]
 
     def record(epoch: int, probs: NDArray[np.float32], rows: NDArray[np.int64] | None) -> None:
@@ -138,7 +156,42 @@ def _fit(run: Run, work: OpenRun, progress: Progress) -> engine.History:
         )
         if distributed.is_main():
             work.keep_model(seed, model, training_set, precision, history.epochs, history.best_epoch + 1)
-    return history
+    return [tuple(history.epochs)], history.resumed_at
+
+
+def _fit_lockstep(run: Run, work: OpenRun, progress: Progress) -> tuple[_Histories, int]:
+    """The histories of all seeds, and the epoch at which they resumed."""
+
+    def record(epoch: int, probs: NDArray[np.float32], rows: NDArray[np.int64] | None) -> None:
+        if work.recorder is not None:
+            work.recorder.record(probs, rows, epoch=epoch)
+
+    with run_state(run.config) as (device, precision), explained_memory_error(run.config, device):
+        training_set = work.training_set(device)
+        evaluation = work.evaluation(training_set, record)
+        task = LockstepTask(run.config, training_set, evaluation, seeds=run.seeds, precision=precision)
+        history = engine.run_epochs(
+            task,
+            engine.LoopConfig(run.config.epochs),
+            folder=work.checkpoint,
+            settings=work.settings | {"lockstep_seeds": len(run.seeds)},
+            progress=progress,
+            label=run.label,
+        )
+        if distributed.is_main():
+            _save_correct(Path(run.folder), work.dataset.ids, task.correct)
+            for seed, own, values in zip(run.seeds, task.tasks, task.histories, strict=True):
+                own.model.load_state_dict(own.weights())
+                work.keep_model(seed, own.model.eval(), training_set, precision, values)
+    return [tuple(values) for values in task.histories], history.resumed_at
+
+
+def _save_correct(folder: Path, ids: NDArray[np.str_], correct: NDArray[np.bool_]) -> None:
+    """Keep which examples were classified correctly at the end: error by band needs it beside the scores."""
+    content = io.BytesIO()
+    np.savez_compressed(content, ids=ids.astype(np.str_), seeds=correct[:-1], ensemble=correct[-1])
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes(folder / CORRECT, content.getvalue())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
