@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from hardpan import cli, files
 from hardpan.cli.common import CommandOptions
-from hardpan.cli.options import Flags, attribute_help, removed, spread
+from hardpan.cli.options import Flags, removed, spread
+from hardpan.cli.settings import attribute_help
 from hardpan.errors import InputError
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hardpan.cli.options import SETTING, parse_assignment
+from hardpan.cli.settings import SETTING, parse_assignment
 
 if TYPE_CHECKING:
     from hardpan.data import Dataset

@@ -1,0 +1,83 @@
+"""What holds for every command of the command line."""
+
+import contextlib
+import dataclasses
+import io
+import json
+
+import pytest
+from tests.soak.invocations import NEVER, VALID, commands, fixtures
+
+from hardpan import cli
+
+COMMANDS = {" ".join(filter(None, key)): item for key, item in commands().items()}
+SETTINGS = {words: item.callback.settings for words, item in COMMANDS.items() if hasattr(item.callback, "settings")}
+SET = [words for words, item in COMMANDS.items() if any("--set" in option.opts for option in item.params)]
+
+
+def run(*words):
+    """Exit code, stdout and stderr of a command."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stopped:
+        cli.main(list(words))
+    return stopped.value.code, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_help_has_an_example_and_says_what_every_option_is(words):
+    command = COMMANDS[words]
+    assert f"hardpan {words} " in " ".join(command.help.split())
+    for option in command.params:
+        assert getattr(option, "help", "") or option.name == "help", option.opts
+
+
+@pytest.mark.parametrize("words", SETTINGS)
+def test_every_field_of_a_config_can_be_set_and_has_help(words):
+    table = SETTINGS[words]
+    own = {item.name for item in table.own}
+    for make, settings in table.groups.values():
+        names = {item.name for item in settings}
+        if dataclasses.is_dataclass(make):
+            assert {item.name for item in dataclasses.fields(make)} - names <= own | table.fixed
+        assert all(item.help or item.native is not None for item in settings), settings
+
+
+@pytest.mark.parametrize("words", SET)
+def test_an_unknown_setting_is_one_sentence_and_exit_2(words):
+    needed = [item for item in COMMANDS[words].params if item.required]
+    options = [word for item in needed if item.opts[0][0] == "-" for word in (item.opts[-1], "1")]
+    arguments = ["1" for item in needed if item.opts[0][0] != "-"]
+    code, out, err = run(*words.split(), *arguments, *options, "--set", "colour=red")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("hardpan: --set ")
+
+
+@pytest.mark.parametrize("words", cli.REMOVED)
+def test_what_was_removed_says_what_replaces_it(words):
+    code, out, err = run(*words.split(), "--help")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"hardpan {words} was removed; use ")
+
+
+def test_invocations_are_of_commands_that_exist():
+    assert set(VALID) | NEVER <= set(commands())
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """A folder with small inputs of every kind."""
+    folder = tmp_path_factory.mktemp("inputs")
+    fixtures(folder)
+    return folder
+
+
+@pytest.mark.parametrize("key", VALID, ids=" ".join)
+def test_json_is_all_that_is_printed(key, inputs):
+    words = [
+        f"new-{'-'.join(key)}-{at}{word[3:]}" if word.startswith("NEW") else word
+        for at, word in enumerate(VALID[key])
+    ]
+    with contextlib.chdir(inputs):
+        code, out, err = run(*filter(None, key), *words, "--json")
+    assert code == 0, err
+    json.loads(out)
