@@ -64,8 +64,7 @@ def prepare_pixels(n: int, d: int) -> dict[str, Any]:
 
 
 def our_knn(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan.bayes.floors.neighbours import cover_hart
-    from hardpan.bayes.floors.search import k_nearest
+    from hardpan.bayes.floors.neighbours import cover_hart, k_nearest
 
     rows = k_nearest(given["x"], None, 1)[0][:, 0]
     error = float((given["y"][rows] != given["y"]).mean())

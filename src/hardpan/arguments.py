@@ -1,7 +1,8 @@
 """Arguments of public functions: each kind is converted and checked here, once, and refused by its name.
 
 Scalars: :func:`whole_number`, :func:`real_number`, :func:`one_of`, :func:`seconds`. Arrays: :func:`labels`,
-:func:`class_count`, :func:`ids`, :func:`probabilities`, :func:`whole_numbers`, :func:`real_numbers`. The first
+:func:`class_count`, :func:`ids`, :func:`probabilities`, :func:`features`, :func:`whole_numbers`,
+:func:`real_numbers`. The first
 argument of each is the name of the value in messages. Private functions take what these return and check nothing.
 """
 
@@ -243,6 +244,24 @@ def real_numbers(name: str, values: ArrayLike, n: int | None = None) -> NDArray[
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise InputError("must hold finite numbers; drop or fill the others", argument=name)
     return array.astype(np.float64)
+
+
+def features(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Flat rows (n, d) of finite numbers, one for each example, in the type that they came in.
+
+    Example:
+        >>> features("x", np.zeros((3, 2, 2), np.uint8)).shape
+        (3, 4)
+    """
+    array: NDArray[Any] = np.asarray(values)
+    if array.ndim < 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
+        raise InputError(
+            f"must hold numbers, one row per example; got shape {array.shape} of {array.dtype}", argument=name
+        )
+    flat = array.reshape(len(array), -1)
+    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
+        raise InputError("must be finite; got NaN or infinity: drop or fill such rows", argument=name)
+    return flat
 
 
 def sum_tolerance(n_classes: int) -> float:

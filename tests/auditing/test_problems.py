@@ -9,7 +9,7 @@ from hardpan import Dataset, auditing
 from hardpan.auditing.evidence import Nearest, Trial
 from hardpan.auditing.labels import Suspects, planted_labels, suspect_labels, trial_of
 from hardpan.auditing.near_copies import near_copies
-from hardpan.bayes.floors.search import k_nearest
+from hardpan.bayes.floors.neighbours import k_nearest
 
 BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained
 

@@ -16,8 +16,8 @@ from scipy.special import pdtrc
 
 from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
-from hardpan.bayes.floors.search import k_nearest
 
 RATIOS = (0.8, 0.7, 0.6, 0.5, 0.35, 0.25, 0.1, 0.03, 0.01)  # of the distances to the nearest and second nearest
 LOWEST_BIN = 0.5  # the number below narrower limits is extrapolated from the bins above this one

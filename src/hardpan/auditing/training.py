@@ -20,7 +20,7 @@ from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, machin
 from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
 from hardpan.bayes.floors.inputs import Floats, Labels, standardised
 from hardpan.bayes.floors.models import model_of
-from hardpan.bayes.floors.search import k_nearest
+from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress

@@ -172,10 +172,6 @@ class Floor(Report):
         """The error of the best classifier, with an interval that allows for its choice among all of them."""
         return None if self.best is None else of_the_best(self.best.estimate, self.bracket.n_classifiers)
 
-    def with_status(self, status: str) -> tuple[str, ...]:
-        """Names of the entries with that status."""
-        return tuple(entry.name for entry in self.entries if entry.status == status)
-
 
 def of_the_best(error: Estimate, classifiers: int) -> Estimate:
     """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
@@ -216,6 +212,11 @@ class FloorInputs:
     def is_images(self) -> bool:
         """Whether the examples are images."""
         return self.dataset.x.ndim > 2
+
+    def train_and_test(self) -> tuple[NDArray[Any], Labels, NDArray[Any], Labels]:
+        """Scaled features and labels of train, and of the test rows."""
+        x, y, train, test = self.table.scaled, self.labels, self.split.train, self.test
+        return x[train], y[train], x[test], y[test]
 
 
 def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
@@ -285,7 +286,7 @@ def floor(
     Returns:
         A :class:`Floor`: bracket, entries, contradictions.
 
-    Source: MATH of the bracket: Clopper and Pearson (1934); Antos, Devroye and Györfi (1999) for why no lower end
+    Source: Clopper and Pearson (1934) for the upper end; Antos, Devroye and Györfi (1999) for why no lower end
     exists without further evidence; Theisen et al. (2021) for floors from flows.
 
     Example:
@@ -301,7 +302,7 @@ def floor(
     config = dataclasses.replace(config or FloorConfig(), **changes)
     report = progress or no_progress
     if dataset is None:
-        return _from_votes_alone(votes, config)
+        return _floor_of_votes(votes, config)
     report("reading the data", 0.0)
     inputs = prepare(Dataset.open(dataset), config.seed)
     models = read_models(
@@ -390,28 +391,29 @@ def floor_of(
     for number, name in enumerate(config.estimators if len(inputs.test) else ()):
         report(f"floor: {name}", 0.8 * number / len(config.estimators))
         try:
-            entries += list(ESTIMATORS[name](inputs, level, config.seed))
+            entries_of, assumption = ESTIMATORS[name]
+            entries += list(entries_of(inputs, assumption, level, config.seed))
         except InputError as reason:
             skipped[name] = str(reason)
     report("floor: predictions", 0.8)
     if len(inputs.test):
         if flow is not None:
-            entries += _from_flow(flow, inputs, config)
+            entries += _flow_entries(flow, inputs, config)
         for item in fitted:
             wrong = int((item.probs.argmax(axis=1) != truth).sum())
             method = f"{item.name}, {item.settings}"
-            entries.append(_classifier(item.name, wrong, len(truth), method, level))
+            entries.append(_classifier_entry(item.name, wrong, len(truth), method, level))
         for model in models:
-            result = _from_model(model, inputs, config)
+            result = _model_entries(model, inputs, config)
             if model.held_out:
                 entries += result
             else:
-                seen += [_unweighed(entry) for entry in result if entry.role == "classifier"]
-    entries += _from_repeats(inputs, config)
+                seen += [_unweighed_entry(entry) for entry in result if entry.role == "classifier"]
+    entries += _repeat_entries(inputs, config)
     if annotations is not None:
-        entries += _from_annotations(annotations, inputs, config)
+        entries += _vote_entries(annotations, inputs, config)
     if config.label_noise:
-        entries.append(_stated(config.label_noise, level))
+        entries.append(_noise_entry(config.label_noise, level))
     ranks = {"estimate": 0, "lower": 0, "upper": 1, "classifier": 2}
     ordered = sorted(entries, key=lambda item: (item.under_assumption, ranks[item.role]))
     weighed, bracket, contradictions = weigh(ordered, n_classes=k, confidence=level)
@@ -438,13 +440,13 @@ def floor_of(
     )
 
 
-def _from_votes_alone(votes: ArrayLike | str | os.PathLike[str] | None, config: FloorConfig) -> Floor:
+def _floor_of_votes(votes: ArrayLike | str | os.PathLike[str] | None, config: FloorConfig) -> Floor:
     if votes is None:
         raise InputError(": a floor needs a dataset, or votes or soft labels; got neither", argument="dataset")
     annotations = read_votes(votes)
     table = annotations.votes if annotations.votes is not None else annotations.soft_labels
     assert table is not None
-    entries = _from_annotations(annotations, None, config)
+    entries = _vote_entries(annotations, None, config)
     weighed, bracket, contradictions = weigh(entries, n_classes=table.shape[1], confidence=config.confidence)
     return Floor(
         "votes" if annotations.votes is not None else "soft labels",
@@ -457,58 +459,56 @@ def _from_votes_alone(votes: ArrayLike | str | os.PathLike[str] | None, config: 
     )
 
 
-def _classifier(name: str, wrong: int, n: int, method: str, confidence: float) -> Entry:
+def _classifier_entry(name: str, wrong: int, n: int, method: str, confidence: float) -> Entry:
     return Entry(name, "classifier", held_out_error(wrong, n, method=method, confidence=confidence), HELD_OUT, name)
 
 
-def _parts(inputs: FloorInputs) -> tuple[NDArray[Any], Labels, NDArray[Any], Labels]:
-    x, y, train, test = inputs.table.scaled, inputs.labels, inputs.split.train, inputs.test
-    return x[train], y[train], x[test], y[test]
-
-
-def _half(n: int, seed: int) -> Labels:
+def _half_of_rows(n: int, seed: int) -> Labels:
     return np.sort(np.random.default_rng([seed, 31]).permutation(n)[: n // 2])
 
 
-def _neighbours(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+def _neighbours_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
     """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
     validation = inputs.split.validation
+    x, y, x_test, y_test = inputs.train_and_test()
     result = neighbours.bracket(
-        *_parts(inputs),
+        x,
+        y,
+        x_test,
+        y_test,
         n_classes=inputs.dataset.n_classes,
         confidence=confidence,
         k=None,
         validation=(inputs.table.scaled[validation], inputs.labels[validation]) if len(validation) else None,
     )
-    x, y, x_test, _ = _parts(inputs)
     for k in {1, result.k}:
         inputs.decisions[f"{k}-NN"] = functools.partial(neighbours.decisions, x, y, x_test, k)
-    yield Entry("1-NN bound", "lower", result.lower, "neighbours", moving=result.moving)
+    yield Entry("1-NN bound", "lower", result.lower, assumption, moving=result.moving)
     yield Entry("1-NN", "classifier", result.error, HELD_OUT, "1-NN")
     if result.k > 1:
         yield Entry(f"{result.k}-NN", "classifier", result.upper, HELD_OUT, f"{result.k}-NN")
     if result.k_lower is not None:
-        yield Entry(f"{result.k}-NN bound", "lower", result.k_lower, "neighbours", moving=result.moving)
+        yield Entry(f"{result.k}-NN bound", "lower", result.k_lower, assumption, moving=result.moving)
 
 
-def _tree(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+def _tree_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
     """The Henze–Penrose bounds by the minimal spanning tree of the training examples."""
-    x, y, _, _ = _parts(inputs)
+    x, y, _, _ = inputs.train_and_test()
 
     def bounds(rows: Labels) -> spanning_tree.TreeBounds:
         return spanning_tree.henze_penrose(
             x[rows], y[rows], n_classes=inputs.dataset.n_classes, confidence=confidence, seed=seed
         )
 
-    full, half = bounds(np.arange(len(y))), bounds(_half(len(y), seed))
+    full, half = bounds(np.arange(len(y))), bounds(_half_of_rows(len(y), seed))
     lower, upper = moving(half.lower, full.lower), moving(half.upper, full.upper)
-    yield Entry("Spanning-tree lower bound", "lower", full.lower, "tree", moving=lower)
-    yield Entry("Spanning-tree upper bound", "upper", full.upper, "tree", moving=upper)
+    yield Entry("Spanning-tree lower bound", "lower", full.lower, assumption, moving=lower)
+    yield Entry("Spanning-tree upper bound", "upper", full.upper, assumption, moving=upper)
 
 
-def _gaussian(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+def _gaussian_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
     """The Bayes error of Gaussian classes with one shrunk covariance, and its classifier (LDA)."""
-    x, y, x_test, y_test = _parts(inputs)
+    x, y, x_test, y_test = inputs.train_and_test()
     n_classes, width = len(np.unique(y)), x.shape[1]
     if n_classes > MOST_CLASSES:
         raise InputError(f"computed for at most {MOST_CLASSES:,} classes; got {n_classes:,}")
@@ -518,23 +518,23 @@ def _gaussian(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Ent
     wrong, n = int((model.decide(x_test) != y_test).sum()), len(y_test)
     inputs.decisions["LDA"] = functools.partial(model.decide, x_test)
     method = f"LDA, {model.n:,} training examples, shrinkage {model.shrinkage:.2g}"
-    made = _classifier("LDA", wrong, n, method, confidence)
+    made = _classifier_entry("LDA", wrong, n, method, confidence)
     result, error = gaussian_floor(model, confidence=confidence, seed=seed)
     if error is None:
         check = AssumptionTest(own_decisions_p_value(result, made.estimate), result.value, made.estimate.value)
     else:
         check = AssumptionTest(error.p_value(wrong, n), float(error.made.mean()), made.estimate.value)
-    rows, settled = _half(len(y), seed), None
+    rows, settled = _half_of_rows(len(y), seed), None
     if len(np.unique(y[rows])) == n_classes and len(rows) > n_classes:
         settled = moving(gaussian_floor(fit_shared(x[rows], y[rows]), seed=seed)[0], result)
-    assumption = "gaussian" if error is not None else "gaussian-as-fitted"
+    assumption = assumption if error is not None else f"{assumption}-as-fitted"
     yield Entry("Gaussian model", "estimate", result, assumption, check=check, moving=settled)
     yield made
 
 
-def _bhattacharyya(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+def _bhattacharyya_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
     """Bhattacharyya's bounds, one Gaussian per class, and that model's classifier (QDA)."""
-    x, y, x_test, y_test = _parts(inputs)
+    x, y, x_test, y_test = inputs.train_and_test()
     result = overlap.bhattacharyya(x, y, x_test=x_test, y_test=y_test, confidence=confidence)
     assert result.classifier is not None
     inputs.decisions["QDA"] = functools.partial(overlap.decisions, x, y, x_test)
@@ -543,26 +543,26 @@ def _bhattacharyya(inputs: FloorInputs, confidence: float, seed: int) -> Iterato
     p_value = own_decisions_p_value(most, made) if made.value > most.value else 1.0
     check = AssumptionTest(p_value, most.value, made.value)
     ends: tuple[Moving | None, Moving | None] = (None, None)
-    rows = _half(len(y), seed)
+    rows = _half_of_rows(len(y), seed)
     if len(np.unique(y[rows])) == len(np.unique(y)) and len(rows) > len(np.unique(y)):
         half = overlap.bhattacharyya(x[rows], y[rows], confidence=confidence)
         ends = moving(half.lower, result.lower), moving(half.upper, result.upper)
-    one = "gaussian-per-class"
-    yield Entry("Bhattacharyya lower bound", "lower", result.lower, one, check=check, moving=ends[0])
-    yield Entry("Bhattacharyya upper bound", "upper", result.upper, one, check=check, moving=ends[1])
+    yield Entry("Bhattacharyya lower bound", "lower", result.lower, assumption, check=check, moving=ends[0])
+    yield Entry("Bhattacharyya upper bound", "upper", result.upper, assumption, check=check, moving=ends[1])
     yield Entry("QDA", "classifier", made, HELD_OUT, "QDA")
 
 
-ESTIMATORS: dict[str, Callable[[FloorInputs, float, int], Iterator[Entry]]] = {
-    "neighbours": _neighbours,
-    "tree": _tree,
-    "gaussian": _gaussian,
-    "bhattacharyya": _bhattacharyya,
+ESTIMATORS: dict[str, tuple[Callable[[FloorInputs, str, float, int], Iterator[Entry]], str]] = {
+    "neighbours": (_neighbours_entries, "neighbours"),
+    "tree": (_tree_entries, "tree"),
+    "gaussian": (_gaussian_entries, "gaussian"),
+    "bhattacharyya": (_bhattacharyya_entries, "gaussian-per-class"),
 }
-"""Estimators that use features and labels, by name; to add one, write a generator of entries and add its line."""
+"""Estimators that use features and labels, by name: a generator of entries, and what they assume (a key of
+:data:`hardpan.pages.floors.ASSUMPTIONS`). To add one, write the generator and its line."""
 
 
-def _plug_ins(
+def _plug_in_entries(
     name: str,
     probs: Floats,
     labels: Labels,
@@ -574,7 +574,7 @@ def _plug_ins(
     level = config.confidence
     method = "held-out errors" if seeds < 2 else f"held-out errors of the mean prediction of {seeds} seeds"
     wrong, predicted, p_value = predicted_errors_test(probs, labels)
-    made = _classifier(name, wrong, len(labels), method, level)
+    made = _classifier_entry(name, wrong, len(labels), method, level)
     check = AssumptionTest(p_value, predicted / len(labels), made.estimate.value)
     raw = plug_in(probs, confidence=level, method="mean of 1 − max posterior, not calibrated")
     entries = [Entry(f"Raw plug-in of {name}", "estimate", raw, "posterior", name, check=check), made]
@@ -589,7 +589,7 @@ def _plug_ins(
     return entries
 
 
-def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
+def _model_entries(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
     if not model.covers(inputs.test):
         if model.trained_here:
             return []
@@ -603,16 +603,16 @@ def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[
     if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
         held_out = (model.probs[validation], inputs.labels[validation])
     probs, truth = model.probs[inputs.test], inputs.labels[inputs.test]
-    return _plug_ins(model.name, probs, truth, held_out, config, seeds=len(model.predictions.seeds))
+    return _plug_in_entries(model.name, probs, truth, held_out, config, seeds=len(model.predictions.seeds))
 
 
-def _unweighed(made: Entry) -> Entry:
+def _unweighed_entry(made: Entry) -> Entry:
     """The error of a model that may have seen the test examples."""
     estimate = dataclasses.replace(made.estimate, method=f"errors of {made.name} on test examples")
     return dataclasses.replace(made, estimate=estimate, assumption=NOT_SEEN, status=MAY_HAVE_SEEN)
 
 
-def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
+def _flow_entries(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
     test, validation = (
         rows[np.isfinite(flow.posterior[rows]).all(axis=1)] for rows in (inputs.test, inputs.split.validation)
     )
@@ -621,7 +621,7 @@ def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> 
     if len(test) == len(inputs.test):
         inputs.decisions[flow.name] = lambda: flow.posterior[test].argmax(axis=1)
     held_out = (flow.posterior[validation], inputs.labels[validation]) if len(validation) else None
-    entries = _plug_ins(flow.name, flow.posterior[test], inputs.labels[test], held_out, config)
+    entries = _plug_in_entries(flow.name, flow.posterior[test], inputs.labels[test], held_out, config)
     made = next(entry.estimate for entry in entries if entry.role == "classifier")
     check = AssumptionTest(own_decisions_p_value(flow.error, made), flow.error.value, made.value)
     along = [row["bayes_error"] for row in flow.along]
@@ -633,7 +633,7 @@ def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> 
     return [Entry(name, "estimate", flow.error, "flow", flow.name, check=check, moving=settled), *entries]
 
 
-def _from_repeats(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
+def _repeat_entries(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
     result: RepeatFloor | None = repeat_floor(
         inputs.equal,
         inputs.labels,
@@ -646,7 +646,7 @@ def _from_repeats(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
     return [Entry("Repeated inputs", "lower", result.lower, REPEATS)]
 
 
-def _from_annotations(annotations: Annotations, inputs: FloorInputs | None, config: FloorConfig) -> list[Entry]:
+def _vote_entries(annotations: Annotations, inputs: FloorInputs | None, config: FloorConfig) -> list[Entry]:
     level, check = config.confidence, None
     truth = None if inputs is None or annotations.rows is None else inputs.labels[annotations.rows]
     if annotations.votes is not None:
@@ -674,6 +674,6 @@ def _from_annotations(annotations: Annotations, inputs: FloorInputs | None, conf
     return entries
 
 
-def _stated(rate: float, confidence: float) -> Entry:
+def _noise_entry(rate: float, confidence: float) -> Entry:
     value = Estimate(rate, 0.0, rate, rate, confidence, "stated noise rate", log10=float(np.log10(rate)))
     return Entry("Stated label noise", "lower", value, STATED_NOISE)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Floats, Labels, as_features
+from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -182,7 +182,7 @@ def two_sample_test(
     """
     from hardpan.testbed import discriminate
 
-    a, b = as_features("real", real), as_features("sampled", sampled)
+    a, b = arguments.features("real", real), arguments.features("sampled", sampled)
     if real_labels is not None and sampled_labels is not None:
         first, second = (
             arguments.labels("real_labels", real_labels, len(a)),

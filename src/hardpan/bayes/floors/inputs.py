@@ -1,16 +1,16 @@
-"""Checks of features, labels and probabilities, and the means and proportions that every estimator reports."""
+"""Features for distances, and the means and proportions that every estimator reports."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
-from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats import normal, share
@@ -18,19 +18,6 @@ from hardpan.stats import normal, share
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 FEW = 50  # examples that carry a sum: below, Student's t is too short
-
-
-def as_features(name: str, x: ArrayLike) -> NDArray[Any]:
-    """Flat rows (n, d) of finite numbers, in the type that they came in."""
-    array: NDArray[Any] = np.asarray(x)
-    if array.ndim < 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-        raise InputError(
-            f"must hold numbers, one row per example; got shape {array.shape} of {array.dtype}", argument=name
-        )
-    flat = array.reshape(len(array), -1)
-    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        raise InputError("must be finite; got NaN or infinity: drop or fill such rows", argument=name)
-    return flat
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
@@ -130,6 +117,26 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
     """
     result = share(errors, n, confidence, method=method)
     return dataclasses.replace(result, log10=math.log10(result.value) if errors > 0 else None)
+
+
+def carried_over(
+    error: Estimate, bound: Callable[[float], float], method: str, notes: tuple[str, ...] = ()
+) -> Estimate:
+    """An estimate of a rising function of an error: its interval is the error's, carried over."""
+    value, low, high = (bound(point) for point in (error.value, error.low, error.high))
+    return Estimate(
+        value,
+        # Ratios of intervals stand in for the slope, which turns vertical where the error is that of guessing.
+        error.stderr * (high - low) / max(error.high - error.low, 1e-300),
+        low,
+        high,
+        confidence=error.confidence,
+        method=method,
+        n=error.n,
+        seed=error.seed,
+        notes=notes,
+        log10=float(np.log10(value)) if value > 0 else None,
+    )
 
 
 @record

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Moving, held_out_error
-from hardpan.bayes.floors.search import k_nearest
+from hardpan.bayes.floors.inputs import Moving, carried_over, held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -154,24 +152,26 @@ def bracket(
     rows = k_nearest(x_train, x_test, max(k, min(_FOR_HALF, len(x_train))))[0]
     result = y_train[rows[:, :k]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
-    error = _error(result[:, 0], y_test, f"1-NN {trained}", confidence)
+    error = _vote_error(result[:, 0], y_test, f"1-NN {trained}", confidence)
     notes = (FINITE_SAMPLE,)
     upper = error
     if k > 1:
-        upper = _error(majority(result), y_test, f"{k}-NN {trained}; {rule}", confidence)
+        upper = _vote_error(majority(result), y_test, f"{k}-NN {trained}; {rule}", confidence)
     return NeighbourBracket(
         error=error,
-        lower=_carried(
+        lower=carried_over(
             error, lambda e: cover_hart(e, c), "Cover–Hart bound from the nearest-neighbour error", notes
         ),
         upper=upper,
         n_classes=c,
         k=k,
         rule=rule,
-        k_lower=_carried(upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours", notes)
+        k_lower=carried_over(
+            upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours", notes
+        )
         if c == 2 and k >= 3
         else None,
-        moving=_settled(y_train, rows, y_test, c),
+        moving=_bound_of_half(y_train, rows, y_test, c),
     )
 
 
@@ -223,11 +223,13 @@ def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
     return winners
 
 
-def _error(predicted: NDArray[np.int64], y_test: NDArray[np.int64], method: str, confidence: float) -> Estimate:
+def _vote_error(
+    predicted: NDArray[np.int64], y_test: NDArray[np.int64], method: str, confidence: float
+) -> Estimate:
     return held_out_error(int((predicted != y_test).sum()), len(y_test), method=method, confidence=confidence)
 
 
-def _settled(
+def _bound_of_half(
     y_train: NDArray[np.int64], rows: NDArray[np.int64], y_test: NDArray[np.int64], n_classes: int
 ) -> Moving | None:
     """The bound with a random half of train beside that with all, from nine neighbours of each example."""
@@ -243,30 +245,42 @@ def _settled(
     return Moving(cover_hart(float(before.mean()), n_classes), cover_hart(float(now.mean()), n_classes), still)
 
 
-def _carried(
-    error: Estimate, bound: Callable[[float], float], method: str, notes: tuple[str, ...] = (FINITE_SAMPLE,)
-) -> Estimate:
-    """An estimate of a rising function of an error: its interval is the error's, carried over."""
-    value, low, high = (bound(point) for point in (error.value, error.low, error.high))
-    return Estimate(
-        value,
-        # Ratios of intervals stand in for the slope, which turns vertical where the error is that of guessing.
-        error.stderr * (high - low) / max(error.high - error.low, 1e-300),
-        low,
-        high,
-        confidence=error.confidence,
-        method=method,
-        n=error.n,
-        notes=notes,
-        log10=float(np.log10(value)) if value > 0 else None,
-    )
+def k_nearest(
+    x_train: ArrayLike, x_test: ArrayLike | None, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rows and Euclidean distances of the k nearest training examples of every test example, nearest first.
 
+    Exact, in integers for bytes and in float64 otherwise; equal distances keep the order of the training rows.
 
-def nearest(x_train: NDArray[Any], x_test: NDArray[Any]) -> NDArray[np.int64]:
-    """Give the row of the nearest training example for every test example, in bounded memory.
+    Args:
+        x_train: (n, ...) features or images.
+        x_test: (m, ...) the same; None for the training examples themselves, none of them its own neighbour.
+        k: how many, 1 ≤ k ≤ n (k < n where ``x_test`` is None).
+
+    Returns:
+        (m, k) row numbers and (m, k) distances. Memory beyond copies of the input: at most about 200 MB.
 
     Example:
-        >>> nearest(np.array([[0.0], [10.0]]), np.array([[9.0], [1.0]])).tolist()
-        [1, 0]
+        >>> rows, distances = k_nearest([[0.0], [10.0], [11.0]], [[9.0], [1.0]], 2)
+        >>> rows.tolist(), distances.tolist()
+        ([[1, 2], [0, 1]], [[1.0, 2.0], [1.0, 9.0]])
     """
-    return k_nearest(x_train, x_test, 1)[0][:, 0]
+    train = arguments.features("x_train", x_train)
+    itself = x_test is None
+    test = train if x_test is None else arguments.features("x_test", x_test)
+    if train.shape[1] != test.shape[1]:
+        raise InputError(
+            f"must be of one size; got {train.shape[1]} and {test.shape[1]} features",
+            argument=("x_train", "x_test"),
+        )
+    if not 1 <= k <= len(train) - itself:
+        raise InputError(
+            f"must lie in 1..{len(train) - itself}, the examples there are to find; got {k}", argument="k"
+        )
+    from hardpan.neighbors.exact import nearest  # compiled loops, imported when they are first needed
+
+    kind = np.uint8 if train.dtype == test.dtype == np.uint8 else np.float64
+    references = np.ascontiguousarray(train, dtype=kind)
+    queries = references if itself else np.ascontiguousarray(test, dtype=kind)
+    distances, rows = nearest(queries, references, k, same=itself)
+    return rows, distances

@@ -13,7 +13,7 @@ from scipy.special import logsumexp, ndtri
 
 from hardpan import arguments
 from hardpan.bayes.floors.gaussian_fit import SharedGaussian, fit_shared
-from hardpan.bayes.floors.inputs import Floats, Labels, as_features, held_out_error
+from hardpan.bayes.floors.inputs import Floats, Labels, held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -93,7 +93,7 @@ def bhattacharyya(
         >>> round(found.lower.value, 2), round(found.upper.value, 2)
         (0.09, 0.29)
     """
-    rows = as_features("x_train", x_train)
+    rows = arguments.features("x_train", x_train)
     labels = arguments.labels("y_train", y_train, len(rows))
     arguments.class_count(None, labels)
     model = _fit(rows, labels)
@@ -113,7 +113,7 @@ def bhattacharyya(
         )
     classifier = None
     if x_test is not None and y_test is not None:
-        test = as_features("x_test", x_test)
+        test = arguments.features("x_test", x_test)
         classifier = _judged(model, test, arguments.labels("y_test", y_test, len(test)), n, confidence)
     return BhattacharyyaBounds(ends[0], ends[1], classifier, k)
 
@@ -227,8 +227,10 @@ def decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> Labe
         >>> decisions(x, [0, 0, 0, 1, 1, 1], [[-1.5], [6.5]]).tolist()
         [0, 1]
     """
-    rows = as_features("x_train", x_train)
-    return _decide(_fit(rows, arguments.labels("y_train", y_train, len(rows))), as_features("x_test", x_test))
+    rows = arguments.features("x_train", x_train)
+    return _decide(
+        _fit(rows, arguments.labels("y_train", y_train, len(rows))), arguments.features("x_test", x_test)
+    )
 
 
 def _decide(model: _Model, test: NDArray[Any]) -> Labels:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Labels, as_features, share_estimate
+from hardpan.bayes.floors.inputs import Labels, carried_over, share_estimate
 from hardpan.bayes.floors.neighbours import cover_hart
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -78,7 +79,7 @@ def henze_penrose(
         >>> found.lower.low < 0.159 < found.upper.high
         True
     """
-    rows = as_features("x", x)
+    rows = arguments.features("x", x)
     classes = arguments.labels("labels", labels, len(rows))
     k = arguments.class_count(n_classes, classes)
     arguments.whole_number("most", most, 3)
@@ -88,8 +89,8 @@ def henze_penrose(
     n = len(rows)
     if n < 3:
         raise InputError(f"must have at least 3 examples for a tree; got {n}", argument="x")
-    mixed, share = _mixed(*minimal_spanning_tree(rows), classes)
-    stderr, df = _spread(rows, classes, share)
+    mixed, share = _edges_between_classes(*minimal_spanning_tree(rows), classes)
+    stderr, df = _tree_standard_error(rows, classes, share)
     sample = "" if n == total else f" of {n:,} drawn from {total:,}"
     method = f"edges between classes in the minimal spanning tree{sample}"
     upper = share_estimate(
@@ -102,18 +103,8 @@ def henze_penrose(
         notes=(FINITE_SAMPLE,),
         seed=seed,
     )
-    ends = [cover_hart(value, k) for value in (upper.value, upper.low, upper.high)]
-    lower = Estimate(
-        ends[0],
-        stderr * (ends[2] - ends[1]) / max(upper.high - upper.low, 1e-300),
-        ends[1],
-        ends[2],
-        confidence,
-        f"Henze–Penrose lower bound: {method}",
-        n,
-        seed,
-        (FINITE_SAMPLE,),
-        float(np.log10(ends[0])) if ends[0] > 0 else None,
+    lower = carried_over(
+        upper, lambda e: cover_hart(e, k), f"Henze–Penrose lower bound: {method}", (FINITE_SAMPLE,)
     )
     return TreeBounds(lower, upper, mixed, n, total, k)
 
@@ -131,14 +122,55 @@ def minimal_spanning_tree(x: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.i
         >>> sorted(lengths.round(4).tolist())
         [1.0, 2.0, 2.0]
     """
-    from hardpan.bayes.floors.prim import grow  # numba: only for a tree
-
-    squares, scale = _squared_distances(as_features("x", x))
+    squares, scale = _squared_distances(arguments.features("x", x))
     n = len(squares)
     source, target = np.empty(n - 1, dtype=np.int64), np.empty(n - 1, dtype=np.int64)
     lengths = np.empty(n - 1)
-    grow(squares, source, target, lengths)
+    _compiled_growth()(squares, source, target, lengths)
     return source, target, scale * np.sqrt(lengths)
+
+
+@functools.cache
+def _compiled_growth() -> Any:
+    """:func:`_grow_tree`, compiled by numba, which is imported only where a tree is grown."""
+    from hardpan.execution.compiling import compiled
+
+    return compiled(nogil=True)(_grow_tree)
+
+
+def _grow_tree(squares: Any, source: Any, target: Any, lengths: Any) -> None:
+    """Prim's algorithm: grow the tree from point 0, one point per step, the one outside that is nearest to it.
+
+    One pass over the points outside does it all: take the distances to the newest point of the tree, keep the
+    smaller, and find the nearest of all, the first of equals.
+
+    Args:
+        squares: (n, n) squared distances; negative ones are rounding, and count as 0.
+        source: (n − 1,) to be filled: where each edge begins, and ``target`` where it ends.
+        lengths: (n − 1,) to be filled with the squared lengths.
+    """
+    n = len(squares)
+    # Points outside the tree, with the distance to it and the point of it that is nearest; they become fewer.
+    outside = np.arange(1, n).astype(np.int32)
+    reach = np.full(n - 1, np.inf, dtype=squares.dtype)
+    parent = np.zeros(n - 1, dtype=np.int32)
+    new = 0
+    for step in range(n - 1):
+        row = squares[new]
+        at, best = 0, reach.dtype.type(np.inf)
+        for position in range(n - 1 - step):
+            near = reach[position]
+            result = max(row[outside[position]], reach.dtype.type(0))
+            if result < near:
+                near = result
+                reach[position] = result
+                parent[position] = new
+            if near < best:
+                at, best = position, near
+        new = outside[at]
+        source[step], target[step], lengths[step] = parent[at], new, best
+        last = n - 2 - step
+        outside[at], reach[at], parent[at] = outside[last], reach[last], parent[last]
 
 
 def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
@@ -160,7 +192,7 @@ def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
     return result, scale
 
 
-def _mixed(
+def _edges_between_classes(
     source: NDArray[np.int64], target: NDArray[np.int64], lengths: NDArray[np.float64], classes: Labels
 ) -> tuple[int, float]:
     joined = int((classes[source] != classes[target]).sum())
@@ -168,7 +200,7 @@ def _mixed(
     return mixed, mixed / len(classes)
 
 
-def _spread(rows: NDArray[Any], classes: Labels, share: float) -> tuple[float, int]:
+def _tree_standard_error(rows: NDArray[Any], classes: Labels, share: float) -> tuple[float, int]:
     """Standard error of the share of mixed edges and its degrees of freedom, from disjoint parts of the sample."""
     n = len(rows)
     parts = min(PARTS, n // 50)
@@ -177,6 +209,6 @@ def _spread(rows: NDArray[Any], classes: Labels, share: float) -> tuple[float, i
     shares = []
     for number in range(parts):
         inside = slice(number, None, parts)
-        shares.append(_mixed(*minimal_spanning_tree(rows[inside]), classes[inside])[1])
+        shares.append(_edges_between_classes(*minimal_spanning_tree(rows[inside]), classes[inside])[1])
     # No edge between classes in any part does not make the answer exact: one edge more or less is always possible.
     return max(float(np.std(shares, ddof=1)) / float(np.sqrt(parts)), 1 / n / 2), parts - 1
