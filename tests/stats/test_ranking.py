@@ -7,19 +7,13 @@ from scipy.stats import norm, rankdata
 from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.stats.ranking import average_ranks
 
 scores = arrays(np.float64, st.integers(2, 30), elements=st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9]))
 
 
-@given(scores, st.sampled_from(["min", "average", "max"]))
-def test_ranks_agree_with_scipy(values: np.ndarray, ties: str) -> None:
-    np.testing.assert_array_equal(stats.ranks(values, ties), rankdata(-values, method=ties))  # type: ignore[arg-type]
-
-
-@given(arrays(np.float64, (7, 3), elements=st.sampled_from([0.1, 0.2, 0.5])))
-def test_average_ranks_of_columns_agree_with_scipy(values: np.ndarray) -> None:
-    np.testing.assert_array_equal(average_ranks(values), rankdata(values, axis=0))
+@given(scores)
+def test_ranks_agree_with_scipy(values: np.ndarray) -> None:
+    np.testing.assert_array_equal(stats.ranks(values), rankdata(-values, method="min"))
 
 
 def test_rank_intervals_contain_the_rank_and_shrink_with_the_noise() -> None:
@@ -95,14 +89,5 @@ def test_refusals() -> None:
     for shape in ((0,), (2, 2)):
         with refused("values"):
             stats.ranks(np.zeros(shape))
-    with refused("ties"):
-        stats.ranks([0.1], "first")  # type: ignore[arg-type]
     with refused("covariance"):
         stats.rank_intervals([0.1, 0.2], [0.1])
-
-
-@pytest.mark.parametrize("shape", [(1,), (7,), (40,), (30, 5), (2, 3)])
-def test_average_ranks_are_those_of_scipy(shape):
-    values = np.random.default_rng(0).integers(0, 6, size=shape).astype(float)
-    values[0] = np.inf
-    np.testing.assert_array_equal(average_ranks(values), rankdata(values, axis=0))

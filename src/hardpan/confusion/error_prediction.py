@@ -16,7 +16,6 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.correlation import correlation_of_means, fisher_interval, resamples_for
 from hardpan.stats.resampling import bootstrap_draws, percentile_interval, resample_counts
-from hardpan.stats.selective import aurc, oracle_aurc
 
 Floats = NDArray[np.float64]
 BANDS = 20
@@ -304,3 +303,35 @@ def _rho(
     draws = bootstrap_draws(columns, across, resamples_for(n), seed)
     low, high = percentile_interval(draws, confidence)
     return Estimate(value, float(np.nanstd(draws)), float(low), float(high), confidence, method, m, seed)
+
+
+def aurc(size: Floats, wrong: Floats) -> Floats:
+    """Expected area under the risk–coverage curve of b weightings of groups of equal scores, hardest group first.
+
+    With E errors among K examples easier than a group of m examples with f errors, the group adds
+    Σ_{j=1..m} (E + j f/m)/(K + j) = f + (E − K f/m) h, h = H_{K+m} − H_K with harmonic numbers H.
+
+    Args:
+        size: (b, g) whole numbers of examples by group.
+        wrong: (b, g) how many of them are errors.
+    """
+    remaining = np.cumsum(size[:, ::-1], axis=1)[:, ::-1] - size
+    failed = np.cumsum(wrong[:, ::-1], axis=1)[:, ::-1] - wrong
+    n = size.sum(axis=1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1.0, float(n.max()) + 1.0))])
+    below = remaining.astype(np.int64)
+    h = np.where(size == 1, 1.0 / (remaining + 1.0), harmonic[below + size.astype(np.int64)] - harmonic[below])
+    rate = np.divide(wrong, size, out=np.zeros(size.shape), where=size > 0)
+    total: Floats = (wrong + (failed - remaining * rate) * h).sum(axis=1)
+    return np.asarray(total / n)
+
+
+def oracle_aurc(wrong: ArrayLike) -> float:
+    """The area of a score that leaves out every error first.
+
+    Example:
+        >>> oracle_aurc([True, False, False, False])
+        0.0625
+    """
+    ordered = np.sort(np.asarray(wrong, dtype=np.float64))
+    return float((np.cumsum(ordered) / np.arange(1, len(ordered) + 1)).mean())

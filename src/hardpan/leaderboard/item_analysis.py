@@ -14,7 +14,6 @@ from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.report.base import Report
-from hardpan.stats.ranking import average_ranks
 
 MODELS = ("rasch", "2pl", "3pl")
 FEW_MODELS = 200
@@ -288,8 +287,8 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
         mask = known[:, columns]
         rest = (total - filled[:, columns]) / np.maximum(count - mask, 1)
         # Rounding must not break ties: equal totals give equal means only up to the last digits.
-        ranks = average_ranks(np.where(mask, rest.round(12), np.inf))
-        values = scores[:, columns] if binary else average_ranks(np.where(mask, scores[:, columns], np.inf))
+        ranks = _average_ranks(np.where(mask, rest.round(12), np.inf))
+        values = scores[:, columns] if binary else _average_ranks(np.where(mask, scores[:, columns], np.inf))
         size = mask.sum(axis=0)
         x = np.where(mask, values, 0.0)
         r = np.where(mask, ranks, 0.0)
@@ -306,7 +305,7 @@ def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
     """How often an item of these slopes would have a p-value of at most α/N, by simulation at these skills."""
     rng = np.random.default_rng([seed, 0])
     skill = skill if len(skill) <= 1000 else np.quantile(skill, (np.arange(1000) + 0.5) / 1000)
-    ranks = average_ranks(skill) - (len(skill) + 1) / 2
+    ranks = _average_ranks(skill) - (len(skill) + 1) / 2
     results = []
     for slope in POWER_SLOPES:
         x = (rng.random((_POWER_DRAWS, len(skill))) < expit(slope * skill)).astype(np.float64)
@@ -329,3 +328,10 @@ def _cohorts(scores: Floats, skill: Floats) -> tuple[Cohort, ...]:
         counts = ((low == 1).sum(), (high == 0).sum(), (low == high).sum(), enough.sum())
         results.append(Cohort(size, *(int(value) for value in counts)))
     return tuple(results)
+
+
+def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ascending ranks along the first axis; equal values get the mean of their ranks."""
+    from scipy.stats import rankdata  # slow to import
+
+    return np.asarray(rankdata(values, axis=0))

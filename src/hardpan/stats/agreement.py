@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.arguments import whole_number
+from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.stats.intervals import check_confidence, normal, whole_numbers
+from hardpan.stats.intervals import check_confidence, normal
 from hardpan.stats.resampling import Floats, percentile_interval, standard_error
 
 
@@ -31,10 +31,10 @@ def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Floats:
         >>> mcnemar([0, 5], [5, 5]).tolist()
         [0.0625, 1.0]
     """
-    b, c = np.broadcast_arrays(whole_numbers("only_first", only_first), whole_numbers("only_second", only_second))
-    return np.asarray(
-        np.minimum(1.0, 2.0 * special.bdtr(np.minimum(b, c), (b + c).astype(np.int64), 0.5)), dtype=np.float64
+    b, c = np.broadcast_arrays(
+        arguments.whole_numbers("only_first", only_first), arguments.whole_numbers("only_second", only_second)
     )
+    return np.asarray(np.minimum(1.0, 2.0 * special.bdtr(np.minimum(b, c), b + c, 0.5)), dtype=np.float64)
 
 
 def paired_bootstrap(
@@ -62,7 +62,7 @@ def paired_bootstrap(
             f"must be rows of one length; got shapes {a.shape} and {b.shape}", argument=("first", "second")
         )
     level = check_confidence(confidence)
-    whole_number("resamples", resamples, 2)
+    arguments.whole_number("resamples", resamples, 2)
     n = a.size
     cells = np.array([np.count_nonzero(a & ~b), np.count_nonzero(~a & b)])
     counts = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
@@ -100,37 +100,6 @@ def holm(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def cohen_kappa(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Agreement of two raters beyond chance, κ = (p_o − p_e)/(1 − p_e), with its asymptotic interval.
-
-    Args:
-        a: (n,) categories given by the first rater (numbers, booleans or text).
-        b: (n,) categories by the second, same items in the same order.
-        confidence: level of the normal interval, cut off at −1 and 1.
-
-    Returns:
-        κ; NaN where both raters use one and the same category only.
-
-    Source: Fleiss, Cohen and Everitt, "Large sample standard errors of kappa and weighted kappa" (1969).
-
-    Example:
-        >>> cohen_kappa([0, 0, 1, 1], [0, 0, 1, 0]).value
-        0.5
-    """
-    first: NDArray[Any] = np.asarray(a)
-    second: NDArray[Any] = np.asarray(b)
-    if first.ndim != 1 or first.shape != second.shape or first.size == 0:
-        raise InputError(
-            f"must be rows of one length; got shapes {first.shape} and {second.shape}", argument=("a", "b")
-        )
-    level = check_confidence(confidence)
-    n = first.size
-    categories, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
-    size = len(categories)
-    table = np.bincount(codes[:n] * size + codes[n:], minlength=size * size).reshape(size, size) / n
-    return kappa_from_table(table, n, level)
-
-
 def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     """Give an array of right (1) and wrong (0) as booleans, or refuse other values."""
     array: NDArray[Any] = np.asarray(values)
@@ -142,12 +111,21 @@ def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
 
 
 def kappa_from_table(table: Floats, n: int, confidence: float) -> Estimate:
-    """Cohen's κ from the shares of all pairs of categories; see :func:`cohen_kappa`.
+    """Agreement of two raters beyond chance, κ = (p_o − p_e)/(1 − p_e), with its asymptotic interval.
 
     Args:
         table: (K, K) shares of the n items, by the category of the first rater and of the second.
         n: how many items.
-        confidence: level of the interval.
+        confidence: level of the normal interval, cut off at −1 and 1.
+
+    Returns:
+        κ; NaN where both raters use one and the same category only.
+
+    Source: Fleiss, Cohen and Everitt, "Large sample standard errors of kappa and weighted kappa" (1969).
+
+    Example:
+        >>> kappa_from_table(np.array([[0.5, 0.0], [0.25, 0.25]]), 4, 0.95).value
+        0.5
     """
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     observed, expected = float(np.trace(table)), float(rows @ columns)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.arguments import real_number
+from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
@@ -37,7 +35,7 @@ def clopper_pearson(
         >>> low.round(3).tolist(), high.round(3).tolist()
         ([0.0, 0.886], [0.308, 0.913])
     """
-    k, n = _counts(successes, trials)
+    k, n = _successes_and_trials(successes, trials)
     level = check_confidence(confidence)
     tail = (1.0 - level) / 2.0
     # Placeholder parameters where the limit is known exactly keep the special functions away from their edges.
@@ -160,23 +158,14 @@ def normal_quantile(confidence: float) -> float:
 
 def check_confidence(confidence: float) -> float:
     """A confidence level as a float; refused unless it lies between 0 and 1."""
-    return real_number("confidence", confidence, "(0, 1)")
+    return arguments.real_number("confidence", confidence, "(0, 1)")
 
 
-def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Give counts as float64, or refuse what is not a finite whole number of at least 0."""
-    array: NDArray[Any] = np.asarray(values)
-    if array.dtype.kind not in "iufb":
-        raise InputError(f"must hold whole numbers; got values of type {array.dtype}", argument=name)
-    numbers = array.astype(np.float64)
-    wrong = ~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))
-    if wrong.any():
-        raise InputError(f"must be whole numbers of at least 0; got {array[wrong].flat[0]}", argument=name)
-    return numbers
-
-
-def _counts(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    k, n = whole_numbers("successes", successes), whole_numbers("trials", trials)
+def _successes_and_trials(
+    successes: ArrayLike, trials: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    k = arguments.whole_numbers("successes", successes).astype(np.float64)
+    n = arguments.whole_numbers("trials", trials).astype(np.float64)
     try:
         k, n = np.broadcast_arrays(k, n)
     except ValueError as error:

@@ -1,65 +1,31 @@
-"""Ranks with stated ties, their confidence intervals, and the agreement of two orders."""
+"""Ranks and their confidence intervals."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.arguments import one_of
+from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.stats.intervals import check_confidence
 from hardpan.stats.resampling import Floats, normal_draws
 
-Ties = Literal["min", "average", "max"]
 MAX_T_MODELS = 300
 
 
-def ranks(values: ArrayLike, ties: Ties = "min") -> NDArray[np.float64]:
-    """Rank 1 for the largest value; equal values share a rank.
-
-    With ``ties="min"`` (as leaderboards do) equal values all get the best of their places: 1, 2, 2, 4.
+def ranks(values: ArrayLike) -> NDArray[np.float64]:
+    """Rank 1 for the largest value; equal values all get the best of their places, as on leaderboards: 1, 2, 2, 4.
 
     Args:
         values: (n,) finite numbers.
-        ties: "min", "average" or "max" of the places that equal values take.
 
     Example:
         >>> ranks([0.9, 0.8, 0.8, 0.7]).tolist()
         [1.0, 2.0, 2.0, 4.0]
     """
-    one_of("ties", ties, ("min", "average", "max"))
-    numbers = _vector(values)
-    ordered = np.sort(numbers)
-    best = len(numbers) - np.searchsorted(ordered, numbers, side="right") + 1
-    worst = len(numbers) - np.searchsorted(ordered, numbers, side="left")
-    return np.asarray({"min": best, "max": worst, "average": (best + worst) / 2}[ties], dtype=np.float64)
-
-
-def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
-    """Ascending ranks along the first axis, 1 for the smallest; equal values get the mean of their ranks.
-
-    Args:
-        values: (n,) or (n, m) numbers.
-
-    Example:
-        >>> average_ranks([0.7, 0.9, 0.7]).tolist()
-        [1.5, 3.0, 1.5]
-    """
-    array = np.asarray(values, dtype=np.float64)
-    order = np.argsort(array, axis=0, kind="stable")
-    ordered = np.take_along_axis(array, order, axis=0)
-    position = np.arange(1, len(array) + 1).reshape(-1, *(1,) * (array.ndim - 1))
-    begins, ends = np.ones(array.shape, dtype=bool), np.ones(array.shape, dtype=bool)
-    begins[1:] = ordered[1:] != ordered[:-1]
-    ends[:-1] = begins[1:]
-    first = np.maximum.accumulate(np.where(begins, position, 0), axis=0)
-    last = np.minimum.accumulate(np.where(ends, position, len(array) + 1)[::-1], axis=0)[::-1]
-    result = np.empty(array.shape)
-    np.put_along_axis(result, order, (first + last) / 2, axis=0)
-    return result
+    numbers = _finite_row(values)
+    return np.asarray(len(numbers) - np.searchsorted(np.sort(numbers), numbers, side="right") + 1, dtype=np.float64)
 
 
 def rank_intervals(
@@ -96,7 +62,7 @@ def rank_intervals(
         >>> low.tolist(), high.tolist()
         ([1, 2, 2], [1, 3, 3])
     """
-    estimates = _vector(values)
+    estimates = _finite_row(values)
     level = check_confidence(confidence)
     spread = _covariance(covariance, len(estimates))
     n = len(estimates)
@@ -155,10 +121,8 @@ def _covariance(covariance: ArrayLike, n: int) -> Floats:
     return spread
 
 
-def _vector(values: ArrayLike) -> Floats:
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.ndim != 1 or vector.size == 0:
-        raise InputError(f"must be one row of numbers; got shape {vector.shape}", argument="values")
-    if not np.isfinite(vector).all():
-        raise InputError("must be finite numbers; got NaN or infinity", argument="values")
-    return vector
+def _finite_row(values: ArrayLike) -> Floats:
+    row = arguments.real_numbers("values", values)
+    if row.ndim != 1 or row.size == 0:
+        raise InputError(f"must be one row of numbers; got shape {row.shape}", argument="values")
+    return row
