@@ -98,9 +98,9 @@ def _outcomes(path: Path) -> Any:
 
 
 def _ledger(path: Path) -> Any:
-    from hardpan.ledger.labels import LABEL_COLUMNS, as_classes, read_answers
+    from hardpan.ledger.labels import as_classes, read_answers
 
-    return as_classes(read_answers(path, LABEL_COLUMNS).values, "labels")
+    return as_classes(read_answers(path, "label").values, "labels")
 
 
 def _named(path: Path) -> Any:

@@ -30,7 +30,10 @@ def init(
     key: Annotated[
         Path, typer.Option("--key", help="New file for the owner's key; do not keep it in the ledger's folder.")
     ],
-    options: Annotated[dict[str, Any], Flags(of=ledger.create, without=("ids",))],
+    options: Annotated[
+        dict[str, Any],
+        Flags(of=ledger.create, only=("name", "step", "submissions", "holdout", "unsafe"), without=("ids",)),
+    ],
 ) -> Report:
     """Seal a test set: encrypt its labels, commit to them, and start a signed log.
 

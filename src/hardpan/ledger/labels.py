@@ -18,11 +18,9 @@ from hardpan.files import sync_folder, write_bytes
 from hardpan.ledger import chain, sealing
 from hardpan.predictions.predictions import Predictions
 from hardpan.safe_files import DAMAGED, few, read_json, read_npy, read_npz
-from hardpan.tables import read_columns
+from hardpan.tables import find_columns, read_columns
 
 IDS = "ids.json"
-LABEL_COLUMNS = ("label", "labels", "y_test", "y")
-PREDICTION_COLUMNS = ("prediction", "predictions", "label", "labels")
 PENDING = "pending-"
 
 
@@ -34,18 +32,35 @@ class Answers:
     ids: tuple[str, ...] | None = None
 
 
-def read_answers(path: Path, names: tuple[str, ...]) -> Answers:
-    """Read one class per example from npy, npz, CSV (optional column ``id``) or JSON (a list, or ids to classes).
+def read_answers(path: Path, *roles: str) -> Answers:
+    """Read one class per example from npy, npz, a table (perhaps with ids) or JSON (a list, or ids to classes).
 
     Args:
         path: the file; its ending says the format.
-        names: column or key names that hold the classes, the first that is there is taken.
+        roles: of the column or array of classes (:data:`hardpan.tables.ROLES`); the first that is there is taken.
     """
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".json": _read_json, ".parquet": _read_csv}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path}: ending must be one of {', '.join(readers)}; convert the file")
-    return reader(path, names)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return Answers(read_npy(path))
+    data = read_json(path) if suffix == ".json" else None
+    if isinstance(data, list) and not any(isinstance(item, dict) for item in data):
+        return Answers(_numbers_or_text(data))
+    if isinstance(data, dict) and not any(isinstance(item, (list, dict)) for item in data.values()):
+        return Answers(_numbers_or_text(list(data.values())), tuple(data))
+    columns = read_npz(path) if suffix == ".npz" else read_columns(path, text=True)
+    usual = {"label": "y_test"} if "label" in roles and "y_test" in columns else {}
+    names = find_columns(list(columns), ("id", *roles), usual, where=str(path))
+    name = next((names[role] for role in roles if role in names), None)
+    if name is None and len(columns) == 1:
+        name = next(iter(columns))
+    if name is None:
+        raise InputError(f"{path}: no column or array of {' or '.join(roles)}; it has {few(columns)}")
+    values = columns[name]
+    if isinstance(values, list):
+        if "" in values:
+            raise InputError(f"{path}: column {name} has an empty cell; give every example a class")
+        values = _numbers_or_text(values)
+    return Answers(values, tuple(str(item) for item in columns[names["id"]]) if "id" in names else None)
 
 
 def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
@@ -78,54 +93,11 @@ def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
             argument="predictions",
         )
     row_of = {name: row for row, name in enumerate(answers.ids)}
-    if len(row_of) != len(answers.ids):
-        raise InputError("predictions name an id twice; give each example once")
-    missing = [name for name in ids if name not in row_of]
-    if missing:
-        raise InputError(
-            f"predictions lack {len(missing)} of {len(ids)} ids, first {missing[0]!r}; predict every example"
-        )
-    if len(row_of) > len(ids):
-        unknown = next(name for name in answers.ids if name not in set(ids))
-        raise InputError(f"predictions have ids that this ledger lacks, first {unknown!r}; remove them")
+    different = sorted(row_of.keys() ^ set(ids))
+    if different or len(row_of) < len(answers.ids):
+        reason = f"{different[0]!r} is missing or unknown" if different else "an id occurs twice"
+        raise InputError(f"must name each of the {len(ids)} examples once; {reason}", argument="predictions")
     return answers.values[[row_of[name] for name in ids]]
-
-
-def _read_npy(path: Path, names: tuple[str, ...]) -> Answers:
-    return Answers(read_npy(path))
-
-
-def _read_npz(path: Path, names: tuple[str, ...]) -> Answers:
-    stored = read_npz(path)
-    key = next((name for name in names if name in stored), None)
-    if key is None and len(stored) == 1:
-        key = next(iter(stored))
-    if key is None:
-        raise InputError(f"{path}: no array named {' or '.join(names)}; it has {few(stored)}")
-    ids = tuple(str(item) for item in stored["ids"].tolist()) if "ids" in stored else None
-    return Answers(stored[key], ids)
-
-
-def _read_csv(path: Path, names: tuple[str, ...]) -> Answers:
-    columns = read_columns(path, text=True)
-    name = next((name for name in names if name in columns), None)
-    if name is None:
-        raise InputError(f"{path}: no column named {' or '.join(names)}; it has {few(columns)}")
-    if "" in columns[name]:
-        raise InputError(f"{path}: column {name} has an empty cell; give every example a class")
-    return Answers(_numbers_or_text(columns[name]), tuple(columns["id"]) if "id" in columns else None)
-
-
-def _read_json(path: Path, names: tuple[str, ...]) -> Answers:
-    data = read_json(path)
-    if isinstance(data, dict):
-        result = next((name for name in names if isinstance(data.get(name), list)), None)
-        if result is None:
-            return Answers(_numbers_or_text(list(data.values())), tuple(data))
-        data = data[result]
-    if not isinstance(data, list):
-        raise InputError(f"{path}: expected a list of classes or a mapping from ids to classes")
-    return Answers(_numbers_or_text(data))
 
 
 def _numbers_or_text(values: list[Any]) -> NDArray[Any]:
@@ -252,7 +224,7 @@ def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) ->
         best = np.array(header["classes"])[predictions.final_probs().argmax(axis=1)]
         answers = Answers(best, tuple(predictions.ids.tolist()) if predictions.has_ids else None)
     elif isinstance(predictions, (str, os.PathLike)):
-        answers = read_answers(Path(predictions), PREDICTION_COLUMNS)
+        answers = read_answers(Path(predictions), "answer", "label")
     else:
         try:
             return np.asarray(predictions)

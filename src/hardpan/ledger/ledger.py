@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardpan
+from hardpan import arguments
 from hardpan.arguments import real_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -22,7 +23,6 @@ from hardpan.files import as_path, locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing
 from hardpan.ledger.labels import (
     IDS,
-    LABEL_COLUMNS,
     Secret,
     align_predictions,
     draw_secret,
@@ -151,16 +151,12 @@ def create(
     if path.exists():
         raise InputError(f"{path} exists already; give a new folder for the ledger")
     if isinstance(labels, (str, os.PathLike)):
-        answers = read_answers(Path(labels), LABEL_COLUMNS)
+        answers = read_answers(Path(labels), "label")
         labels, ids = answers.values, answers.ids if ids is None else ids
     codes, class_names = encode_labels(labels, classes)
     real_number("holdout", holdout, "[0, 1)")
     real_number("delta", delta, "(0, 1)")
-    if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
-        raise InputError(
-            f"must name each of the {len(codes)} labels once; got {len(set(ids))} different of {len(ids)}",
-            argument="ids",
-        )
+    names = None if ids is None else arguments.ids("ids", ids, len(codes)).tolist()
     secret = draw_secret(codes, round(holdout * len(codes)))
     scored = int((~secret.held_out).sum())
     exact = ladder.suggested_step(scored, submissions, delta) if step == "auto" else ladder.parse_step(step)
@@ -169,7 +165,7 @@ def create(
     owner, written = _new_owner(key)
     ledger_id = secrets.token_hex(16)
     sealed = sealing.seal(owner, secret.content(), ledger_id.encode())
-    id_text = None if ids is None else json.dumps([str(item) for item in ids]).encode()
+    id_text = None if names is None else json.dumps(names).encode()
     header = {
         "kind": "ledger",
         "schema": 1,

@@ -6,7 +6,7 @@ from hardpan import formatting
 from hardpan.ledger.ledger import Answer, HoldoutScores, Status
 from hardpan.ledger.verification import Check
 from hardpan.report.base import View
-from hardpan.report.generic import view
+from hardpan.report.generic import generic_view, view
 from hardpan.report.sections import Section, Table
 
 _NO_LIMIT = 10**12
@@ -82,18 +82,12 @@ def _check(result: Check) -> View:
 
 @view.register
 def _scores(result: HoldoutScores) -> View:
-    rows = tuple((name, formatting.estimate(score)) for name, score in result.scores.items())
-    warnings = (
-        (
-            f"the hold-out was opened {formatting.counted(result.earlier_openings, 'time')} before: later "
-            "submissions "
-            "may have used its scores",
-        )
-        if result.earlier_openings
-        else ()
+    scored = formatting.counted(len(result.scores), "submission")
+    earlier = formatting.counted(result.earlier_openings, "time")
+    warning = f"the hold-out was opened {earlier} before: later submissions may have used its scores"
+    return generic_view(
+        result,
+        f"{scored} scored on the super hold-out; the log records it.",
+        title="Super hold-out",
+        warnings=(warning,) if result.earlier_openings else (),
     )
-    table = Table("Super hold-out", ("submission", "error"), rows)
-    section = Section("Super hold-out", estimates=result.scores, tables=(table,), warnings=warnings)
-    columns = {"submission": list(result.scores), "error": [score.value for score in result.scores.values()]}
-    headline = f"{formatting.counted(len(rows), 'submission')} scored on the super hold-out; the log records it."
-    return View("Ledger", headline, (section,), columns=columns)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
+from hardpan.replicate import database
 from hardpan.replicate.documents import UNREVIEWED, croissant, datasheet, facts_of
 from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_rows, resized
 from hardpan.replicate.pool import keyword_counts, keyword_quotas, picture_id
@@ -28,9 +29,6 @@ from hardpan.replicate.sampling import Sample
 from hardpan.replicate.tasks import control_originals, hash_plan, original_uses, plan_tasks
 from hardpan.report.base import Report
 from hardpan.safe_files import few
-
-if TYPE_CHECKING:
-    from hardpan.replicate.database.decisions import PairItem
 
 FORMATS = ("npz", "folder", "idx")
 INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
@@ -149,13 +147,11 @@ def _is_copy(folder: Path, target: Path) -> bool:
 
 
 def _assemble(project: ProjectFolder, target: Path, options: _SetOptions, progress: Progress) -> Assembled:
-    from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue
-
     progress("checking the sample", 0.0)
     sample = current_sample(project)
-    waiting = duplicate_queue(project, most=10**9)
+    waiting = database.duplicate_queue(project, most=10**9)
     _check_sample(project, sample, waiting, options.unreviewed_ok)
-    unseen = len(final_review_queue(project, most=10**9))
+    unseen = len(database.final_review_queue(project, most=10**9))
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
@@ -194,7 +190,9 @@ def sample_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.ui
     return x, np.array([project.config.class_index(image.class_name) for image in sample.images], dtype=np.int64)
 
 
-def _check_sample(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> None:
+def _check_sample(
+    project: ProjectFolder, sample: Sample, waiting: Sequence[database.PairItem], unreviewed_ok: bool
+) -> None:
     """Refuse a sample that lacks images, cannot be replayed, or was not compared with the originals."""
     missing = sum(item.missing for item in sample.shortfalls)
     if missing or not sample.images:
@@ -260,9 +258,7 @@ def write_idx(path: Path, array: NDArray[Any]) -> None:
 
 
 def _write_index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
-    from hardpan.replicate.database.images import stored_images
-
-    known = {row.id: row for row in stored_images(project, "candidate")}
+    known = {row.id: row for row in database.stored_images(project, "candidate")}
     rows = []
     for image, pixels in zip(sample.images, x, strict=True):
         row: Any = known[image.id]
@@ -276,7 +272,7 @@ def _file_hashes(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
+def _write_unreviewed(path: Path, waiting: Sequence[database.PairItem]) -> None:
     rows = [
         (item.image_id, item.other_id, item.other_split, round(item.l2, 3), round(item.ssim, 4)) for item in waiting
     ]
@@ -284,14 +280,12 @@ def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
 
 
 def _record_assembly(project: ProjectFolder, lineage: Lineage, options: _SetOptions) -> None:
-    from hardpan.replicate.database.votes import add_event
-
     project.record_step(
         "assemble",
         parameters=asdict(options),
         outputs={"lineage": file_hash(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
-    add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)
+    database.add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)
 
 
 def verify(project: ProjectFolder, *, progress: Progress = no_progress) -> Verified:
@@ -325,9 +319,7 @@ def _log_problems(project: ProjectFolder) -> list[str]:
 
 
 def _original_problems(project: ProjectFolder) -> list[str]:
-    from hardpan.replicate.database.images import stored_images
-
-    rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    rows = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
     pixels = np.asarray(project.original_pixels)
     digest = hash_originals(
         pixels, [row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]
@@ -336,10 +328,8 @@ def _original_problems(project: ProjectFolder) -> list[str]:
 
 
 def _pool_problems(project: ProjectFolder) -> list[str]:
-    from hardpan.replicate.database.images import stored_images
-
     problems = []
-    for row in stored_images(project, "candidate"):
+    for row in database.stored_images(project, "candidate"):
         try:
             result = picture_id(project.pixels(row.id, None))
         except (OSError, InputError, SyntaxError, ValueError) as error:
@@ -351,8 +341,6 @@ def _pool_problems(project: ProjectFolder) -> list[str]:
 
 
 def _quota_problems(project: ProjectFolder) -> list[str]:
-    from hardpan.replicate.database.images import stored_quotas
-
     made = project.steps("subclasses")
     if not made:
         return []
@@ -362,17 +350,15 @@ def _quota_problems(project: ProjectFolder) -> list[str]:
         for c, count in enumerate(keyword_counts(project))
         for word, quota in keyword_quotas(count, settings["per_class"], settings["top"]).items()
     }
-    return [] if again == stored_quotas(project) else ["quotas are not those that the originals' keywords give"]
+    return [] if again == database.stored_quotas(project) else ["they are not those of the originals' keywords"]
 
 
 def _task_problems(project: ProjectFolder) -> list[str]:
-    from hardpan.replicate.database.images import stored_tasks
-
     problems = []
     originals = control_originals(project)
     for step in project.steps("tasks"):
         batch = step.parameters["batch"]
-        stored = stored_tasks(project, batch)
+        stored = database.stored_tasks(project, batch)
         candidates: dict[int, list[str]] = {}
         for task in stored:
             members = [name for name, role in task.images if role == "candidate"]

@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hardpan
 from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.files import clean_text
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
 from hardpan.replicate.quality import Quality, annotation_quality
 from hardpan.replicate.sampling import BINS, MIN_ORIGINALS, Sample
-
-if TYPE_CHECKING:
-    from hardpan.replicate.database.decisions import PairItem
 
 UNREVIEWED = "unreviewed_pairs.csv"
 UNREVIEWED_SHOWN = 20
@@ -39,17 +37,19 @@ class Facts:
     pairs: int
     pairs_decided: int
     unseen: int
-    waiting: Sequence[PairItem]
+    waiting: Sequence[database.PairItem]
 
 
 def facts_of(
-    project: ProjectFolder, sample: Sample, author: str, license_: str, unseen: int, waiting: Sequence[PairItem]
+    project: ProjectFolder,
+    sample: Sample,
+    author: str,
+    license_: str,
+    unseen: int,
+    waiting: Sequence[database.PairItem],
 ) -> Facts:
     """Gather the facts of a project; ``unseen`` images had no final review, ``waiting`` pairs no decision."""
-    from hardpan.replicate.database.decisions import all_pairs, chosen_rows, verdicts
-    from hardpan.replicate.database.images import stored_images
-
-    sources = {row.id: row.source for row in stored_images(project, "candidate")}
+    sources = {row.id: row.source for row in database.stored_images(project, "candidate")}
     return Facts(
         project.config,
         clean_text(author),
@@ -59,9 +59,9 @@ def facts_of(
         dict(sorted(Counter(image.class_name for image in sample.images).items())),
         dict(Counter(sources[name] for name in sample.ids).most_common()),
         annotation_quality(project),
-        sum(row.removed_round is not None for row in chosen_rows(project)),
-        len(all_pairs(project)),
-        len(verdicts(project, "duplicate")),
+        sum(row.removed_round is not None for row in database.chosen_rows(project)),
+        len(database.all_pairs(project)),
+        len(database.verdicts(project, "duplicate")),
         unseen,
         waiting,
     )
@@ -180,7 +180,7 @@ def _opening(facts: Facts) -> list[str]:
     ]
 
 
-def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
+def _unreviewed(waiting: Sequence[database.PairItem]) -> list[str]:
     """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
     if not waiting:
         return []

@@ -16,10 +16,11 @@ from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.predictions.predictions import Predictions
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, hash_rows
 from hardpan.replicate.project_sample import current_sample
 from hardpan.replicate.quality import annotation_quality, frequency_table
-from hardpan.replicate.tasks import CONTROL_SPLIT, keep_blinded_originals
+from hardpan.replicate.tasks import keep_blinded_originals, test_originals
 from hardpan.report.base import Report
 
 if TYPE_CHECKING:
@@ -100,8 +101,6 @@ def begin_experiment(
 
     Source: Recht et al., appendix B.2.5 and Table 3.
     """
-    from hardpan.replicate.database.votes import start_experiment
-
     if not project.frozen:
         raise InputError(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
@@ -129,7 +128,7 @@ def begin_experiment(
         {side: names for side, names in short.items() if names},
     )
     keep_blinded_originals(project, set(original))
-    start_experiment(project, original, new)
+    database.start_experiment(project, original, new)
     project.record_step(
         "experiment",
         parameters={"by": experiment.by, "models": list(models), "fraction": fraction, "per_class": per_class},
@@ -181,13 +180,12 @@ def experiment_results(project: ProjectFolder, *, seed: int = 0) -> ExperimentRe
 
     Who has answered some of the questions counts with those.
     """
-    from hardpan.replicate.database.votes import human_responses, question_count
     from hardpan.testbed import human_table
 
-    total = question_count(project)
+    total = database.question_count(project)
     if not total:
         raise InputError(f"no experiment has begun; start one with: hardpan replicate experiment {project.root}")
-    answers = human_responses(project)
+    answers = database.human_responses(project)
     sides: dict[str, Counter[str]] = {}
     for row in answers:
         sides.setdefault(row["participant"], Counter())[row["set"]] += 1
@@ -203,11 +201,8 @@ def experiment_results(project: ProjectFolder, *, seed: int = 0) -> ExperimentRe
 
 def _class_names_by_id(project: ProjectFolder) -> dict[str, dict[str, str]]:
     """Id to class name: the original test set in the order of the data, the new set in that of its index."""
-    from hardpan.replicate.database.images import stored_images
-
     names = [item.name for item in project.classes]
-    rows = stored_images(project, "original", split=CONTROL_SPLIT) or stored_images(project, "original")
-    rows.sort(key=lambda row: row.row)
+    rows = sorted(test_originals(project), key=lambda row: row.row)
     return {
         "original": {row.id: names[row.class_index] for row in rows},
         "new": {image.id: image.class_name for image in current_sample(project).images},
@@ -220,9 +215,7 @@ _Easy = tuple[dict[str, dict[str, float]], tuple[str, ...], tuple[str, ...]]
 def _by_predictions(
     project: ProjectFolder, paths: Sequence[str | os.PathLike[str]], classes: Mapping[str, Mapping[str, str]]
 ) -> _Easy:
-    from hardpan.replicate.database.votes import add_event
-
-    add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
+    database.add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
     images = {**classes["original"], **classes["new"]}
     right = right_by_model(paths, images, [item.name for item in project.classes])
     whole = sorted(model for model, answers in right.items() if all(name in answers for name in images))

@@ -35,10 +35,11 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan import files
 from hardpan.data.images import fitted, looks_like_image
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError
 
 if TYPE_CHECKING:
-    from hardpan.replicate.database.connection import Database
+    from hardpan.replicate.database import Database
+
 
 SMALL, LARGEST = 96, 640  # pixels; up to SMALL an image is sent without compression
 PADDING = 16 * 1024
@@ -135,10 +136,8 @@ class ProjectFolder:
     @cached_property
     def database(self) -> Database:
         """The database, its tables brought to this version at first use."""
-        try:
-            from hardpan.replicate.database.connection import Database
-        except ModuleNotFoundError as error:
-            raise MissingExtra(error.name or "sqlalchemy", "web") from error
+        from hardpan.replicate.database import Database
+
         address = self.local.get("database_url")
         if not address:
             path = self.root / "project.sqlite"

@@ -25,6 +25,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, hash_rows
 from hardpan.replicate.sampling import largest_remainder
 from hardpan.report.base import Report
@@ -242,12 +243,10 @@ def add_candidates(
 def _add_pictures(
     project: ProjectFolder, path: Path, class_name: str, keyword: str, progress: Progress
 ) -> AddedCandidates:
-    from hardpan.replicate.database.images import add_images, contents
-
     if class_name:
         project.config.class_index(class_name)  # refuses a class that is not one of the project's
     pictures = list(read_source(path))
-    known, originals = set(contents(project, "candidate")), set(contents(project, "original"))
+    known, originals = set(database.contents(project, "candidate")), set(database.contents(project, "original"))
     counts: Counter[str] = Counter()
     broken: list[str] = []
     seen: list[tuple[str, str]] = []
@@ -276,7 +275,7 @@ def _add_pictures(
                 known.add(name)
                 rows.append(row)
                 counts["without"] += row["class_index"] is None
-        counts["added"] += add_images(project, rows) if rows else 0
+        counts["added"] += database.add_images(project, rows) if rows else 0
     report = AddedCandidates(
         len(pictures), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
     )
@@ -388,14 +387,12 @@ def decoded(project: ProjectFolder, item: SourcePicture) -> Any:
 def _row(
     project: ProjectFolder, item: SourcePicture, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
-    from hardpan.replicate.database.images import check_image
-
     label, key = item.class_name or class_name, item.keyword or keyword
     names = [c.name for c in project.classes]
     if label and label not in names:
         return f"{item.name}: class {label!r} is not one of the project's"
     try:
-        check_image({"keyword": key, "source": item.source, "date": item.date[:40]})
+        database.check_image({"keyword": key, "source": item.source, "date": item.date[:40]})
     except InputError as error:
         return f"{item.name}: {error}"
     return {
@@ -443,28 +440,30 @@ def find_subclasses(
 
     The arguments are those of :func:`add_candidates`; without ``source`` the originals keep their own keywords.
     """
-    from hardpan.replicate.database.images import contents, set_aside, set_columns, set_quotas, stored_images
-
     project.check_open()  # the sample of a frozen set is replayed with the quotas that it was drawn by
     whole_number("per_class", per_class, 1)
     whole_number("top", top, 1)
     window = _window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
-        words, inputs = _matches(project, Path(source), contents(project, "original"), progress)
-        set_columns(project, [{"id": name, "keyword": word} for name, word in sorted(words.items())], "keywords")
-    originals = stored_images(project, "original")
-    outside = [row.id for row in stored_images(project, "candidate") if not _within(row.date, window)]
-    set_aside(project, outside)
+        words, inputs = _matches(project, Path(source), database.contents(project, "original"), progress)
+        database.set_columns(
+            project, [{"id": name, "keyword": word} for name, word in sorted(words.items())], "keywords"
+        )
+    originals = database.stored_images(project, "original")
+    outside = [row.id for row in database.stored_images(project, "candidate") if not _within(row.date, window)]
+    database.set_aside(project, outside)
     counts = keyword_counts(project)
     quotas = [keyword_quotas(count, per_class, top) for count in counts]
     _classify(project, quotas)
-    set_quotas(
+    database.set_quotas(
         project,
         [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
     )
     supply = Counter(
-        (row.class_index, row.keyword) for row in stored_images(project, "candidate") if row.split != "aside"
+        (row.class_index, row.keyword)
+        for row in database.stored_images(project, "candidate")
+        if row.split != "aside"
     )
     matched = sum(row.keyword is not None for row in originals)
     coverage, shares = _keyword_shares(project, counts, quotas, supply)
@@ -480,10 +479,8 @@ def find_subclasses(
 
 def keyword_counts(project: ProjectFolder) -> list[Counter[str]]:
     """How many originals of each class have each keyword."""
-    from hardpan.replicate.database.images import stored_images
-
     counts = [Counter[str]() for _ in project.classes]
-    for row in stored_images(project, "original"):
+    for row in database.stored_images(project, "original"):
         if row.keyword is not None and row.class_index is not None:
             counts[row.class_index][row.keyword] += 1
     return counts
@@ -515,18 +512,16 @@ def _matches(
 
 def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
     """A candidate that came with a keyword but without a class gets the class of the keyword."""
-    from hardpan.replicate.database.images import set_columns, stored_images
-
     owners: dict[str, list[int]] = {}
     for c, words in enumerate(quotas):
         for word in words:
             owners.setdefault(word, []).append(c)
     rows = [
         {"id": row.id, "class_index": owners[row.keyword][0]}
-        for row in stored_images(project, "candidate")
+        for row in database.stored_images(project, "candidate")
         if row.class_index is None and len(owners.get(row.keyword or "", ())) == 1
     ]
-    set_columns(project, rows, "classes")
+    database.set_columns(project, rows, "classes")
 
 
 def _keyword_shares(

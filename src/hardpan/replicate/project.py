@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,10 @@ from hardpan import files, tables
 from hardpan.arguments import real_number, whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
-from hardpan.replicate import assembly, experiment, folder, pool, project_sample, quality, tasks
+from hardpan.replicate import assembly, database, experiment, folder, pool, project_sample, quality, tasks
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_rows
 from hardpan.replicate.quality import Quality
 from hardpan.report.base import Report
-
-if TYPE_CHECKING:
-    from hardpan.replicate.database.people import Invited, Person
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
 KEYWORD_COLUMNS = ("keyword", "sub_class", "subclass")
@@ -263,53 +260,37 @@ class Project(ProjectFolder):
 
     def invite(
         self, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
-    ) -> Invited:
+    ) -> database.Invited:
         """Make an invitation for ``uses`` people of one role, valid for ``seconds`` (without end where None).
 
         Roles: annotator, selector, reviewer, participant.
         """
-        from hardpan.replicate.database import people
+        return database.invite(self, role=role, uses=uses, label=label, seconds=seconds)
 
-        return people.invite(self, role=role, uses=uses, label=label, seconds=seconds)
-
-    def invitations(self) -> list[Invited]:
+    def invitations(self) -> list[database.Invited]:
         """Every invitation, oldest first."""
-        from hardpan.replicate.database import people
-
-        return people.invitations(self)
+        return database.invitations(self)
 
     def revoke(self, invitation: str) -> None:
         """End an invitation and the sessions of those who entered by it."""
-        from hardpan.replicate.database import people
+        database.revoke(self, invitation)
 
-        people.revoke(self, invitation)
-
-    def workers(self) -> list[Person]:
+    def workers(self) -> list[database.Person]:
         """Everybody who entered, and workers of imported votes."""
-        from hardpan.replicate.database import people
-
-        return people.workers(self)
+        return database.workers(self)
 
     def block(self, worker_id: str, *, exclude_votes: bool = False) -> None:
         """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
-        from hardpan.replicate.database import people
-
-        people.block(self, worker_id, exclude_votes=exclude_votes)
+        database.block(self, worker_id, exclude_votes=exclude_votes)
 
     def unblock(self, worker_id: str) -> None:
         """Give a blocked worker access again, and count the votes again."""
-        from hardpan.replicate.database import people
-
-        people.unblock(self, worker_id)
+        database.unblock(self, worker_id)
 
 
 def _project_status(project: Project) -> ProjectStatus:
-    from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue, keywords
-    from hardpan.replicate.database.images import count_images
-    from hardpan.replicate.database.votes import coverage, vote_totals
-
-    counts, covered = count_images(project), coverage(project)
-    votes, workers = vote_totals(project)
+    counts, covered = database.count_images(project), database.coverage(project)
+    votes, workers = database.vote_totals(project)
     images = missing = 0
     compared = False
     steps = project.steps()
@@ -324,15 +305,15 @@ def _project_status(project: Project) -> ProjectStatus:
         len(project.classes),
         counts.get("original", 0),
         counts.get("candidate", 0),
-        sum(item.short > 0 for item in keywords(project)),
+        sum(item.short > 0 for item in database.keywords(project)),
         sum(row.tasks for row in covered),
         sum(row.complete for row in covered),
         votes,
         workers,
         images,
         missing,
-        len(duplicate_queue(project, most=10**9)),
-        len(final_review_queue(project, most=10**9)),
+        len(database.duplicate_queue(project, most=10**9)),
+        len(database.final_review_queue(project, most=10**9)),
         project.frozen,
         len(steps),
         "",
@@ -397,8 +378,6 @@ def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
 
 
 def _store_originals(project: ProjectFolder, dataset: Dataset, pixels: NDArray[np.uint8]) -> None:
-    from hardpan.replicate.database.images import add_images, stored_images
-
     keyword = next((dataset.metadata[name] for name in KEYWORD_COLUMNS if name in dataset.metadata), None)
     labels = dataset.labels
     assert labels is not None
@@ -418,10 +397,10 @@ def _store_originals(project: ProjectFolder, dataset: Dataset, pixels: NDArray[n
         }
         for row, content in enumerate(content_ids(pixels))
     ]
-    present = stored_images(project, "original")
+    present = database.stored_images(project, "original")
     if present and {item.id for item in present} != {str(row["id"]) for row in rows}:
         raise InputError("the database holds another project already; give an empty one")
-    add_images(project, rows)
+    database.add_images(project, rows)
 
 
 def _target_classes(

@@ -22,6 +22,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.neighbors.near_duplicates import near_duplicates
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, Step, hash_rows, resized
 from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality, write_columns
 from hardpan.replicate.sampling import (
@@ -67,10 +68,6 @@ def draw_sample(
         source: "votes" (grid tasks), or "selection" (by the first selector and the second reviewer).
         without_flagged: leave out the votes of workers who fail the controls.
     """
-    from hardpan.replicate.database.decisions import begin_sample
-    from hardpan.replicate.database.people import excluded_workers
-    from hardpan.replicate.database.votes import all_votes
-
     project.check_open()
     one_of("source", source, SOURCES)
     settings = {
@@ -80,8 +77,8 @@ def draw_sample(
         "min_votes": min_votes,
         "source": source,
         "without_flagged": without_flagged,
-        "votes_counted": len(all_votes(project)),
-        "excluded_workers": sorted(excluded_workers(project)),
+        "votes_counted": len(database.all_votes(project)),
+        "excluded_workers": sorted(database.excluded_workers(project)),
         "exclude": sorted(removed_so_far(project)),
         "selected": sorted(_selected(project)) if source == "selection" else [],
     }
@@ -92,7 +89,7 @@ def draw_sample(
             raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
         raise
     result = replace(result, without_flagged=without_flagged and source == "votes")
-    begin_sample(project, result.images)
+    database.begin_sample(project, result.images)
     files.save(result, project.root / "sample.json")
     project.record_step("sample", parameters=settings, seed=seed, outputs=_sample_outputs(result))
     return result
@@ -121,11 +118,8 @@ def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
 
 def sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]:
     """Candidates and originals as :func:`sample` takes them, from the votes that were there at the step."""
-    from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.database.votes import all_votes
-
     names = [item.name for item in project.classes]
-    rows = [row for row in stored_images(project, "candidate") if row.split != "aside"]
+    rows = [row for row in database.stored_images(project, "candidate") if row.split != "aside"]
     words = {row.id: row.keyword or "" for row in rows}
     if settings["source"] == "selection":
         picked = set(settings["selected"])
@@ -139,7 +133,7 @@ def sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Ann
             np.array([words[row.id] for row in selected], dtype=np.str_),
         ), Annotated(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
     excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
-    votes = [v for v in all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
+    votes = [v for v in database.all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
     frequencies = selection_frequencies(votes, flagged, probabilities=False)  # a draw uses counts alone
     without = bool(settings["without_flagged"])
@@ -165,14 +159,12 @@ def current_sample(project: ProjectFolder) -> Sample:
 
 def draw_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
     """Replace removed images (id to reason) by others of the same sub-class and bin; one round, one step."""
-    from hardpan.replicate.database.decisions import change_sample
-
     project.check_open()
     before = current_sample(project)
     round_number = 1 + len(sample_steps(project)[1])
     after = replay_again(project, before, sorted(removed), round_number)
     fresh = set(after.ids) - set(before.ids)
-    change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
+    database.change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
     files.save(after, project.root / "sample.json")
     project.record_step(
         "resample",
@@ -221,28 +213,24 @@ def sample_steps(project: ProjectFolder) -> tuple[Step, list[Step]]:
 
 def removed_so_far(project: ProjectFolder) -> set[str]:
     """Images that a person removed, at any step; they are never drawn."""
-    from hardpan.replicate.database.decisions import verdicts
-
     results = {
         name
         for step in ("second-review", "final-review")
-        for name, v in verdicts(project, step).items()
+        for name, v in database.verdicts(project, step).items()
         if v == "remove"
     }
-    return results | {pair.partition("|")[0] for pair, v in verdicts(project, "duplicate").items() if v == "remove"}
+    return results | {
+        pair.partition("|")[0] for pair, v in database.verdicts(project, "duplicate").items() if v == "remove"
+    }
 
 
 def _selected(project: ProjectFolder) -> set[str]:
-    from hardpan.replicate.database.decisions import verdicts
-
-    first, second = verdicts(project, "first-selection"), verdicts(project, "second-review")
+    first, second = database.verdicts(project, "first-selection"), database.verdicts(project, "second-review")
     return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
 
 
 def _quotas(project: ProjectFolder) -> dict[tuple[str, str], int]:
-    from hardpan.replicate.database.images import stored_quotas
-
-    return {(project.classes[c].name, word): count for (c, word), count in stored_quotas(project).items()}
+    return {(project.classes[c].name, word): count for (c, word), count in database.stored_quotas(project).items()}
 
 
 def _sample_outputs(result: Sample) -> dict[str, Any]:
@@ -266,11 +254,10 @@ def project_sweep(
         predictions: table with id and one column of predicted classes per model, for every candidate; only for an
             assembled set. Opening it is logged.
     """
-    from hardpan.replicate.database.votes import add_event, counted_votes
     from hardpan.replicate.experiment import right_by_model
 
     names = [item.name for item in project.classes]
-    frequencies = selection_frequencies(counted_votes(project), probabilities=False)
+    frequencies = selection_frequencies(database.counted_votes(project), probabilities=False)
     table = frequency_table(frequencies, "candidate", names)
     if not len(table):
         raise InputError("no candidate has votes yet")
@@ -281,7 +268,7 @@ def project_sweep(
             ": no classifier may touch the collection; accuracies can be opened after assemble has frozen the set",
             argument="predictions",
         )
-    add_event(project, "owner", "opened-accuracies", file=Path(predictions).name)
+    database.add_event(project, "owner", "opened-accuracies", file=Path(predictions).name)
     truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))
     right = right_by_model([predictions], truth, names)
     for model, answers in right.items():
@@ -366,8 +353,6 @@ def find_duplicates(
         export: write the pairs without a decision to this CSV file.
         progress: called with the step and the fraction done.
     """
-    from hardpan.replicate.database.decisions import duplicate_queue
-
     project.check_open()
     imported = import_decisions(project, decisions) if decisions is not None else 0
     before = current_sample(project)
@@ -382,7 +367,7 @@ def find_duplicates(
     search = DuplicateSearch(len(ids), len(project.original_pixels), 0, None)
     if last is None or (last.outputs["images"], last.parameters["k"]) != (hash_rows(ids), count):
         search = _search(project, ids, count, progress)
-    queue = duplicate_queue(project, most=_EVERY)
+    queue = database.duplicate_queue(project, most=_EVERY)
     if export is not None:
         empty = {"step": ["duplicate"] * len(queue), "verdict": [""] * len(queue)}
         write_columns(export, empty | columns_of(queue, "subject", "other_split", "l2", "ssim", "features"))
@@ -398,12 +383,9 @@ def find_duplicates(
 
 def _search(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progress) -> DuplicateSearch:
     """Compare the sample with the originals and with itself, and queue the nearest pairs."""
-    from hardpan.replicate.database.decisions import add_pairs, chosen_rows
-    from hardpan.replicate.database.images import stored_images
-
     shape = project.config.shape
     x = np.stack([resized(project.pixels(name, None), shape) for name in ids])
-    originals = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    originals = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
     y = np.concatenate([np.asarray(project.original_pixels), x])
     names = [row.id for row in originals] + list(ids)
     splits = [row.split or "original" for row in originals] + ["new"] * len(ids)
@@ -417,8 +399,8 @@ def _search(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progre
         for row in range(len(ids)):
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
-    round_number = max([0, *(row.round for row in chosen_rows(project))])
-    new = add_pairs(project, _measured_pairs(x, y, sorted(pairs), ids, names, splits, round_number))
+    round_number = max([0, *(row.round for row in database.chosen_rows(project))])
+    new = database.add_pairs(project, _measured_pairs(x, y, sorted(pairs), ids, names, splits, round_number))
     project.record_step(
         "duplicates",
         parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
@@ -465,8 +447,6 @@ def import_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> in
 
     Rows without a verdict are skipped. Gives how many were new.
     """
-    from hardpan.replicate.database.decisions import decide
-
     source = Path(path)
     rows = tables.read_rows(source, required=("step", "subject"))
     if "verdict" not in rows[0]:
@@ -480,7 +460,9 @@ def import_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> in
         try:
             key = f"file-{digest}-{number}"
             note = row.get("note", "")
-            new += decide(project, row["step"], row["subject"], verdict, by="owner", submission_key=key, note=note)
+            new += database.decide(
+                project, row["step"], row["subject"], verdict, by="owner", submission_key=key, note=note
+            )
         except InputError as error:
             raise InputError(f"{source}, row {number}: {error}") from error
     return new

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,14 +21,12 @@ from hardpan.arguments import real_number, whole_numbers
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import file_hash, record
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import Annotated, average_frequency, image_columns
 from hardpan.report.base import Report
 from hardpan.safe_files import few
 from hardpan.stats.intervals import clopper_pearson
-
-if TYPE_CHECKING:
-    from hardpan.replicate.database.votes import StoredVote
 
 MIN_INFORMEDNESS = 0.5
 COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
@@ -263,12 +261,10 @@ def annotation_quality(project: ProjectFolder, *, probabilities: bool = True) ->
         project: an open project.
         probabilities: also estimate the probability that each image shows the class, which takes most of the time.
     """
-    from hardpan.replicate.database.votes import counted_votes
-
-    return quality_of(counted_votes(project), probabilities=probabilities)
+    return quality_of(database.counted_votes(project), probabilities=probabilities)
 
 
-def quality_of(votes: Sequence[StoredVote], *, probabilities: bool = True) -> Quality:
+def quality_of(votes: Sequence[database.StoredVote], *, probabilities: bool = True) -> Quality:
     """The same from votes in memory.
 
     A worker is flagged when the hit rate on positive controls at its upper limit, minus the selection rate on
@@ -293,7 +289,7 @@ def quality_of(votes: Sequence[StoredVote], *, probabilities: bool = True) -> Qu
     )
 
 
-def worker_quality(votes: Sequence[StoredVote]) -> tuple[WorkerQuality, ...]:
+def worker_quality(votes: Sequence[database.StoredVote]) -> tuple[WorkerQuality, ...]:
     """Every worker on the controls, in the order of ids."""
     counts: dict[str, list[int]] = {}
     for vote in votes:
@@ -319,7 +315,7 @@ def worker_quality(votes: Sequence[StoredVote]) -> tuple[WorkerQuality, ...]:
 
 
 def selection_frequencies(
-    votes: Sequence[StoredVote], flagged: Collection[str] = (), *, probabilities: bool = True
+    votes: Sequence[database.StoredVote], flagged: Collection[str] = (), *, probabilities: bool = True
 ) -> tuple[Frequency, ...]:
     """The proportion of workers that selected each image for its target class; (image, class) in order.
 
@@ -377,10 +373,12 @@ def frequency_table(
     )
 
 
-def _probabilities(votes: Sequence[StoredVote], keys: Sequence[Any], row_of: dict[Any, int]) -> NDArray[np.float64]:
+def _probabilities(
+    votes: Sequence[database.StoredVote], keys: Sequence[Any], row_of: dict[Any, int]
+) -> NDArray[np.float64]:
     """Dawid–Skene class by class: a worker's skill may differ between classes."""
     out = np.full(len(keys), np.nan)
-    by_class: dict[int, list[StoredVote]] = {}
+    by_class: dict[int, list[database.StoredVote]] = {}
     for vote in votes:
         by_class.setdefault(vote.class_index, []).append(vote)
     for members in by_class.values():
@@ -408,13 +406,10 @@ def export_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
 
 def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
     """Every vote, those of excluded workers marked."""
-    from hardpan.replicate.database.people import excluded_workers
-    from hardpan.replicate.database.votes import all_votes
-
-    names, excluded = [item.name for item in project.classes], excluded_workers(project)
+    names, excluded = [item.name for item in project.classes], database.excluded_workers(project)
     rows = [
         (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at, int(v.worker_id in excluded))
-        for v in all_votes(project)
+        for v in database.all_votes(project)
     ]
     return rows_to_columns(COLUMNS, rows)
 
@@ -469,8 +464,6 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
     Workers are named PLATFORM:NAME, the file's own name where no platform is given, so that two platforms' workers
     stay apart; the same file again adds nothing. Votes that an export marked as excluded are left out.
     """
-    from hardpan.replicate.database.votes import store_votes
-
     source = Path(path)
     columns = tables.read_columns(source, text=True)
     names = image_columns(columns, ("id", "label", "annotator"), str(source))
@@ -500,7 +493,7 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
         raise InputError(
             f": worker {worker!r} votes twice on image {image!r} in {source}; keep one", argument="votes"
         )
-    new, known = store_votes(project, rows, platform=platform or source.stem)
+    new, known = database.store_votes(project, rows, platform=platform or source.stem)
     if new:
         project.record_step("votes", inputs={source.name: file_hash(source)}, outputs={"votes": new})
     return new, known

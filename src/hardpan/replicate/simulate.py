@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.pool import store_picture
 from hardpan.replicate.project import Project
@@ -47,9 +48,7 @@ def add_arrays(
     project: ProjectFolder, pixels: NDArray[np.uint8], classes: Sequence[int], keywords: Sequence[str] | None = None
 ) -> list[str]:
     """Put arrays of pixels into the pool; exact copies of originals and of one another are left out."""
-    from hardpan.replicate.database.images import add_images, contents
-
-    originals = contents(project, "original")
+    originals = database.contents(project, "original")
     rows = {}
     for position, picture in enumerate(pixels):
         name = store_picture(project, picture)
@@ -65,7 +64,7 @@ def add_arrays(
             "height": picture.shape[0],
             "width": picture.shape[1],
         }
-    add_images(project, list(rows.values()))
+    database.add_images(project, list(rows.values()))
     return list(rows)
 
 
@@ -104,25 +103,24 @@ def annotate(
         seed: of their answers.
         most_tasks: largest number of tasks for each.
     """
-    from hardpan.replicate.database.leases import lease_image_ids, next_task, submit
-    from hardpan.replicate.database.people import enter, invite
-
-    link = invite(project, uses=max(1, len(annotators)), label="simulated").link
-    people = {enter(project, link, external_id=f"simulated-{k}").id: who for k, who in enumerate(annotators)}
+    link = database.invite(project, uses=max(1, len(annotators)), label="simulated").link
+    people = {
+        database.enter(project, link, external_id=f"simulated-{k}").id: who for k, who in enumerate(annotators)
+    }
     rngs = {worker_id: np.random.default_rng([seed, k]) for k, worker_id in enumerate(people)}
     done = dict.fromkeys(people, 0)
     working = list(people)
     while working:  # in turn, as people at work together would
         for worker_id in list(working):
-            lease = None if done[worker_id] == most_tasks else next_task(project, worker_id)
+            lease = None if done[worker_id] == most_tasks else database.next_task(project, worker_id)
             if lease is None:
                 working.remove(worker_id)
                 continue
-            names = lease_image_ids(project, lease.token)
+            names = database.lease_image_ids(project, lease.token)
             order = np.argsort(names)  # of the places, which differs every time; that of the ids does not
             chances = np.array([probability(names[position], lease.class_index) for position in order])
             selected = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()
-            submit(project, worker_id, lease.token, selected, f"simulated-{lease.token}")
+            database.submit(project, worker_id, lease.token, selected, f"simulated-{lease.token}")
             done[worker_id] += 1
     return people
 
@@ -133,9 +131,11 @@ def annotate_demo(project: ProjectFolder, annotators: int, *, seed: int = 0) -> 
     An image's chance for its own class is one of 0.3, 0.5, 0.7 and 0.95 (10, 20, 30 and 40 in 100); for another
     class it is 0.02.
     """
-    from hardpan.replicate.database.images import stored_images
-
-    rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
+    rows = {
+        row.id: row.class_index
+        for kind in ("original", "candidate")
+        for row in database.stored_images(project, kind)
+    }
     values = np.random.default_rng([seed, 1]).choice([0.3, 0.5, 0.7, 0.95], len(rows), p=[0.1, 0.2, 0.3, 0.4])
     chance = dict(zip(sorted(rows), values.tolist(), strict=True))
     crew = [Annotator(0.0) if k % 6 == 5 else Annotator() for k in range(annotators)]
@@ -158,19 +158,16 @@ def answer_questions(
         seed: of their answers.
         most: largest number of questions for each.
     """
-    from hardpan.replicate.database.people import enter, invite
-    from hardpan.replicate.database.votes import answer_question, next_question, question_truths
-
-    truths, classes = question_truths(project), len(project.classes)
-    link = invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
-    people = [enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
+    truths, classes = database.question_truths(project), len(project.classes)
+    link = database.invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
+    people = [database.enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
     for k, who in enumerate(people):
         done = 0
-        while done != most and (question := next_question(project, who)) is not None:
+        while done != most and (question := database.next_question(project, who)) is not None:
             origin, truth = truths[question.question]
             rng = np.random.default_rng([seed, k, question.question])  # in any order of the questions
             knows = rng.random() < accuracies[k][origin == "new"]
             said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
-            answer_question(project, who, question.question, said)
+            database.answer_question(project, who, question.question, said)
             done += 1
     return people

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import whole_number
 from hardpan.files import record
+from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, hash_rows
 from hardpan.report.base import Report
-
-CONTROL_SPLIT = "test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +109,23 @@ def make_tasks(
         votes: number of workers per task; default: that of the project.
         replace_failing: also add workers to tasks that were answered by one who fails the controls.
     """
-    from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
-
     workers = project.config.workers_per_image if votes is None else votes
     whole_number("votes", workers, 1)
-    in_tasks = images_in_tasks(project)
+    in_tasks = database.images_in_tasks(project)
     candidates: dict[int, list[str]] = {}
-    for row in stored_images(project, "candidate"):
+    for row in database.stored_images(project, "candidate"):
         if row.class_index is not None and row.split != "aside" and row.id not in in_tasks:
             candidates.setdefault(row.class_index, []).append(row.id)
     originals = control_originals(project)
     nearby = nearby_classes(project)
-    batch = next_batch(project)
+    batch = database.next_batch(project)
     used = original_uses(project, batch)
     planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
     if planned:
         keep_blinded_originals(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
         )
-        add_tasks(project, planned, batch, workers)
+        database.add_tasks(project, planned, batch, workers)
         project.record_step(
             "tasks",
             parameters={
@@ -154,21 +152,18 @@ def make_tasks(
 
 def original_uses(project: ProjectFolder, before: int) -> Counter[str]:
     """In how many tasks of the batches before a number each original is."""
-    from hardpan.replicate.database.images import stored_tasks
-
-    tasks = [task for batch in range(before) for task in stored_tasks(project, batch)]
+    tasks = [task for batch in range(before) for task in database.stored_tasks(project, batch)]
     return Counter(name for task in tasks for name, role in task.images if role != "candidate")
 
 
 def top_up(project: ProjectFolder) -> int:
     """Ask for one more worker wherever one who fails the controls or is excluded has answered; gives how many."""
-    from hardpan.replicate.database.images import want_more, workers_needed
-    from hardpan.replicate.database.people import excluded_workers
-    from hardpan.replicate.database.votes import all_votes
     from hardpan.replicate.quality import worker_quality
 
-    votes = all_votes(project)
-    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged} | excluded_workers(project)
+    votes = database.all_votes(project)
+    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged} | database.excluded_workers(
+        project
+    )
     flagged_votes = Counter(
         task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged
     )
@@ -176,11 +171,11 @@ def top_up(project: ProjectFolder) -> int:
     planned = {step.parameters["batch"]: step.parameters.get("votes", default) for step in project.steps("tasks")}
     extra = {
         task: planned.get(batch, default) + flagged_votes[task] - requested
-        for task, (batch, requested) in workers_needed(project).items()
+        for task, (batch, requested) in database.workers_needed(project).items()
         if planned.get(batch, default) + flagged_votes[task] > requested
     }
     if extra:
-        want_more(project, extra)
+        database.want_more(project, extra)
     return sum(extra.values())
 
 
@@ -191,20 +186,21 @@ def hash_plan(planned: Sequence[PlannedTask]) -> str:
 
 def keep_blinded_originals(project: ProjectFolder, ids: Collection[str]) -> None:
     """Make the form that annotators and participants get of these originals (candidates have it from the start)."""
-    from hardpan.replicate.database.images import stored_images
-
-    for item in stored_images(project, "original"):
+    for item in database.stored_images(project, "original"):
         if item.id in ids:
             project.keep_blinded(item.id, project.pixels(item.id, item.row))
 
 
+def test_originals(project: ProjectFolder) -> list[Any]:
+    """Rows of the official test set where there is one, else of all originals."""
+    rows = database.stored_images(project, "original", split="test")
+    return rows or database.stored_images(project, "original")
+
+
 def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
     """Originals that may serve as controls, by class: the official test set where there is one."""
-    from hardpan.replicate.database.images import stored_images
-
-    rows = stored_images(project, "original", split=CONTROL_SPLIT) or stored_images(project, "original")
     results: dict[int, list[str]] = {}
-    for row in rows:
+    for row in test_originals(project):
         if row.class_index is not None:
             results.setdefault(row.class_index, []).append(row.id)
     return results
@@ -247,12 +243,10 @@ def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
 
 
 def _mean_distances(project: ProjectFolder) -> NDArray[np.float64]:
-    from hardpan.replicate.database.images import stored_images
-
     pixels = project.original_pixels
     flat = pixels.reshape(len(pixels), -1)
     rows: dict[int, list[int]] = {}
-    for item in stored_images(project, "original"):
+    for item in database.stored_images(project, "original"):
         if item.class_index is not None:
             rows.setdefault(item.class_index, []).append(item.row)
     means = np.full((len(project.classes), flat.shape[1]), np.nan)
