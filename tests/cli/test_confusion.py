@@ -11,7 +11,8 @@ from hardpan import cli, confusion, files
 from hardpan.confusion import summaries
 from hardpan.predictions import Predictions
 
-COMMANDS = ("score", "bands", "subset", "issues", "transfer", "ablate", "compare")
+COMMANDS = ("score", "subset", "transfer")
+REMOVED = ("bands", "issues", "ablate", "compare")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -75,9 +76,11 @@ def test_score_of_a_bare_array_needs_to_be_told_how_rows_meet_data(runs, capsys)
 
 def test_bands_of_each_part(runs, tmp_path, capsys):
     out = tmp_path / "out"
-    code, shown, _ = run(capsys, "bands", runs / "small", "--edges", "0,2.5,3,3.4", "--out", out, "--json")
+    only = ("--only", "bands", "--set", "edges=0,2.5,3,3.4")
+    code, shown, _ = run(capsys, "score", runs / "small", *only, "--out", out, "--json")
     assert code == 0
-    report = json.loads(shown)
+    assert json.loads(shown)["label_issues"] is None
+    report = json.loads(shown)["by_split"]
     assert set(report["splits"]) == {"train", "test"}
     assert [band["low"] for band in report["splits"]["test"]["bands"]] == [0, 2.5, 3]
     assert (out / "index.html").exists()
@@ -107,16 +110,15 @@ def test_a_subset_from_scores_is_taken_by_the_other_commands(runs, tmp_path, cap
     assert set(confusion.load_subset(manifest).per_class.values()) == {10}
     code, shown, _ = run(capsys, "score", runs / "small", "--subset", manifest, "--json")
     assert json.loads(shown)["examples"] == 100
-    code, shown, _ = run(capsys, "bands", runs / "small", "--subset", manifest, "--json")
-    assert sum(part["examples"] for part in json.loads(shown)["splits"].values()) == 100
+    assert sum(part["examples"] for part in json.loads(shown)["by_split"]["splits"].values()) == 100
     chosen = ("--subset", manifest, "--json")
     code, shown, _ = run(capsys, "transfer", runs / "small", runs / "large", *chosen)
     assert json.loads(shown)["pairs"][0]["tau"]["n"] == 100
-    code, shown, _ = run(capsys, "ablate", runs / "small", *chosen)
-    assert json.loads(shown)["ablation"]["variants"][-1]["bands"]["examples"] == 100
-    code, shown, _ = run(capsys, "compare", runs / "small", *chosen)
-    assert json.loads(shown)["predictors"]["examples"] == 100
-    code, shown, _ = run(capsys, "subset", tmp_path / "scored", "--count", 7, *chosen)
+    code, shown, _ = run(capsys, "score", runs / "small", "--only", "ablation,comparison", *chosen)
+    assert json.loads(shown)["ablation"]["ablation"]["variants"][-1]["bands"]["examples"] == 100
+    assert json.loads(shown)["comparison"]["predictors"]["examples"] == 100
+    within = ("--set", f"subset={manifest}", "--json")
+    code, shown, _ = run(capsys, "subset", tmp_path / "scored", "--count", 7, *within)
     harder = files.from_json(json.loads(shown)["subset"])
     assert (harder.examples, len(harder)) == (100, 7)
     assert set(harder.ids) <= set(confusion.load_subset(manifest).ids)
@@ -131,43 +133,30 @@ def test_transfer_between_models(runs, tmp_path, capsys):
     assert report["models"] == ["small", "large"]
     assert report["pairs"][0]["tau"]["value"] > 0.3
     assert set(report["targets"]["targets"]) == {"small", "large"}
+    assert [model["name"] for model in report["accuracy"]["models"]] == ["large", "small"]
     assert (tmp_path / "o" / "index.html").exists()
 
 
-def test_ablate_against_a_target(runs, tmp_path, capsys):
-    code, shown, _ = run(
-        capsys,
-        "ablate",
-        runs / "small",
-        "--target",
-        runs / "large",
-        "--split",
-        "test",
-        "--out",
-        tmp_path / "o",
-        "--json",
-    )
-    assert code == 0
-    variants = json.loads(shown)["ablation"]["variants"]
-    assert [(item["seeds"], len(item["epochs"])) for item in variants][-1] == (SEEDS, EPOCHS)
-    assert variants[-1]["bands"]["examples"] == int((trained_on_digits()[2] == "test").sum())
-
-
-def test_compare_is_one_table(runs, tmp_path, capsys):
-    code, shown, _ = run(
-        capsys, "compare", runs / "small", runs / "large", "--split", "test", "--out", tmp_path / "o"
-    )
+def test_fewer_seeds_and_epochs_against_a_target_and_other_scores(runs, tmp_path, capsys):
+    target = ("--set", f"target={runs / 'large'}", "--split", "test")
+    out = ("--only", "ablation,comparison", "--out", tmp_path / "o")
+    code, shown, _ = run(capsys, "score", runs / "small", *target, *out)
     assert code == 0
     for name in ("confusion score", "AUM", "forgetting", "mutual information", "disagreement"):
         assert name in " ".join(shown.split())
-    report = files.load(tmp_path / "o" / "report.json")
-    assert len(report.predictors.rows) == 11
-    assert [model.name for model in report.models.models] == ["large", "small"]
     assert "Definitions" not in shown
+    report = files.load(tmp_path / "o" / "report.json")
+    assert report.bands is None
+    assert report.issues is None
+    variants = report.ablation.ablation.variants
+    assert [(item.seeds, len(item.epochs)) for item in variants][-1] == (SEEDS, EPOCHS)
+    assert variants[-1].bands.examples == int((trained_on_digits()[2] == "test").sum())
+    assert report.ablation.ablation.target == "large"
+    assert len(report.comparison.predictors.rows) == 11
 
 
-def test_what_scores_are_has_room_on_the_page_of_compare(runs, tmp_path, browser, capsys):
-    run(capsys, "compare", runs / "small", runs / "large", "--split", "test", "--out", tmp_path / "o")
+def test_definitions_have_room_on_the_page(runs, tmp_path, browser, capsys):
+    run(capsys, "score", runs / "small", "--only", "comparison", "--split", "test", "--out", tmp_path / "o")
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((tmp_path / "o" / "index.html").as_uri())
     page.evaluate("document.querySelectorAll('details.fold').forEach(item => item.open = true)")
@@ -175,6 +164,13 @@ def test_what_scores_are_has_room_on_the_page_of_compare(runs, tmp_path, browser
     assert cell["width"] > 300
     assert cell["height"] < 60  # two lines at most
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+@pytest.mark.parametrize("command", REMOVED)
+def test_a_removed_command_says_what_replaces_it(command, capsys):
+    code, _, told = run(capsys, command, "run", "--split", "test")
+    assert code == 2
+    assert "hardpan confusion score --only" in told
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -193,19 +189,20 @@ def test_help_has_an_example(command, capsys):
         (["score", "{runs}/small", "--split", "valid"], "--split must"),
         (["score", "{runs}/small", "--data", "nothing"], "dataset 'nothing'"),
         (["score", "{runs}/small", "--set", "backend=fog"], "backend"),
-        (["bands", "{runs}/small", "--edges", "0,1"], "edges"),
-        (["bands", "{runs}/bare.npy"], "labels"),
+        (["score", "{runs}/small", "--set", "edges=0,1"], "edges"),
+        (["score", "{runs}/small", "--only", "everything"], "--only"),
+        (["score", "{runs}/bare.npy", "--only", "bands"], "labels"),
         (["subset", "{runs}/small"], "threshold"),
         (["transfer", "{runs}/small"], "PREDICTIONS"),
         (["transfer", "{runs}/small", "{runs}/large", "--names", "a,a"], "--names"),
         (["transfer", "{runs}/small", "{runs}/large", "--names", "a,"], "--names"),
-        (["ablate", "{runs}/small", "--fractions", "2"], "fractions"),
-        (["ablate", "{runs}/small", "--target", "{runs}/bare.npy"], "target"),
-        (["compare", "{runs}/small", "--of", "nobody"], "--of"),
+        (["score", "{runs}/small", "--only", "ablation", "--set", "fractions=2"], "fractions"),
+        (["score", "{runs}/small", "--only", "ablation", "--set", "target={runs}/bare.npy"], "bare.npy"),
+        (["score", "{runs}/small", "--set", "of=nobody"], "of"),
         (["subset", "{runs}/small", "--count", "5", "--out", "{runs}/bare.npy/x.json"], "cannot be written"),
         (["score", "{runs}/small", "--out", "/proc/nothing"], "cannot be written"),
-        (["compare", "{runs}/bare.npy"], "labels"),
-        (["compare", "{runs}/small", "--split", "none"], "split"),
+        (["score", "{runs}/bare.npy", "--only", "comparison"], "labels"),
+        (["score", "{runs}/small", "--split", "none"], "split"),
     ],
 )
 def test_refusals_are_one_sentence(runs, arguments, said, capsys):

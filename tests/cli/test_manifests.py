@@ -56,8 +56,7 @@ def made(tmp_path, monkeypatch):
     [
         (["confusion", "score", "run@hard.json"], ["confusion", "score", "cut.npz"]),
         (["confusion", "score", "run", "--subset", "hard.json"], ["confusion", "score", "cut.npz"]),
-        (["confusion", "bands", "run@hard.json"], ["confusion", "bands", "cut.npz"]),
-        (["predictions", "info", "run@hard.json"], ["predictions", "info", "cut.npz"]),
+        (["predictions", "check", "run@hard.json"], ["predictions", "check", "cut.npz"]),
         (
             ["floor", "digits@hard.json", "--predictions", "run@hard.json", "--set", "estimators=tree"],
             ["floor", "digits@hard.json", "--predictions", "cut.npz", "--set", "estimators=tree"],

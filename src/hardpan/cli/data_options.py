@@ -66,6 +66,10 @@ class DataFlags:
 
         return Dataset.open(source, **self.options() | more)
 
+    def optional(self, source: str) -> Dataset | None:
+        """The dataset; None if none is named."""
+        return self.open(source) if source else None
+
     def apply(self, source: str) -> str | Dataset:
         """The source itself where no option is set (workers read it again by its name), else the opened dataset."""
         return self.open(source) if self.options() else source

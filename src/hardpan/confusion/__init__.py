@@ -17,7 +17,14 @@ from hardpan.confusion.difficulty import signals
 from hardpan.confusion.label_noise import label_issues
 from hardpan.confusion.scoring import Scores, load_scores, measure, scores, stability
 from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
-from hardpan.confusion.summaries import ConfusionConfig, compare_scores, summarize
+from hardpan.confusion.summaries import (
+    ConfusionConfig,
+    compare_scores,
+    score_report,
+    subset_report,
+    summarize,
+    transfer_report,
+)
 from hardpan.confusion.transfers import transfer
 from hardpan.lazy import exports
 

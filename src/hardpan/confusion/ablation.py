@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
+from hardpan.predictions import Predictions
 from hardpan.stats import kendall_tau, pearson
 
 CELLS = 80
@@ -89,22 +91,44 @@ def ablate(
         [(1, 1), (1, 2), (1, 4), (1, 7), (1, 20)]
     """
     source = open_selected(probs)
-    counts = _counts(len(source.epochs), fractions)
-    sizes = _seed_counts(len(source.seeds), seeds)
-    positions = {
-        count: tuple(source.epochs.index(epoch) for epoch in evenly_spaced(source.epochs, count))
-        for count in counts
-    }
-    columns = one_pass(source, first_seeds=sizes, some_epochs=tuple(positions.values()), progress=progress)
-    values = columns["fewer"]
-    if rows is not None:
-        values = values[..., np.asarray(rows)]
-    named = {
-        (size, tuple(source.epochs[position] for position in positions[count])): values[i, j]
-        for i, size in enumerate(sizes)
-        for j, count in enumerate(counts)
-    }
-    return compare_variants(named, n_classes=source.n_classes, correct=correct, target=target)
+    plan = ablation_plan(source, fractions, seeds)
+    columns = one_pass(source, plan=plan, progress=progress)
+    values = columns["fewer"] if rows is None else columns["fewer"][..., np.asarray(rows)]
+    return plan.compare(values, n_classes=source.n_classes, correct=correct, target=target)
+
+
+@dataclass(frozen=True, slots=True)
+class AblationPlan:
+    """Numbers of first seeds and sets of epochs to score with; ``positions`` are those of the epochs."""
+
+    seeds: tuple[int, ...]
+    epochs: tuple[tuple[int, ...], ...]
+    positions: tuple[tuple[int, ...], ...]
+
+    def compare(self, values: Floats, **options: Any) -> Ablation:
+        """Compare scores (seeds, epochs, N) with the last of them."""
+        variants = {
+            (size, epochs): values[i, j]
+            for i, size in enumerate(self.seeds)
+            for j, epochs in enumerate(self.epochs)
+        }
+        return compare_variants(variants, **options)
+
+
+def ablation_plan(
+    predictions: Predictions, fractions: Sequence[float] = FRACTIONS, seeds: Sequence[int] | None = None
+) -> AblationPlan:
+    """What to score with: fractions of the epochs, evenly spaced, and numbers of first seeds (1 and all)."""
+    if not len(fractions) or not all(0 < fraction <= 1 for fraction in fractions):
+        raise InputError(f"must be numbers in 0 < f ≤ 1; got {list(fractions)}", argument="fractions")
+    available, known = len(predictions.seeds), predictions.epochs
+    sizes = {1, available} if seeds is None else {int(size) for size in seeds}
+    if not sizes or min(sizes) < 1 or max(sizes) > available:
+        raise InputError(f"must be numbers of seeds in 1..{available}; got {list(seeds or ())}", argument="seeds")
+    counts = sorted({max(1, round(fraction * len(known))) for fraction in fractions})
+    epochs = tuple(evenly_spaced(known, count) for count in counts)
+    positions = tuple(tuple(known.index(epoch) for epoch in some) for some in epochs)
+    return AblationPlan(tuple(sorted(sizes)), epochs, positions)
 
 
 def compare_variants(
@@ -136,16 +160,3 @@ def compare_variants(
             )
         )
     return Ablation(tuple(variants), edges, len(whole), target)
-
-
-def _counts(epochs: int, fractions: Sequence[float]) -> tuple[int, ...]:
-    if not len(fractions) or not all(0 < fraction <= 1 for fraction in fractions):
-        raise InputError(f"must be numbers in 0 < f ≤ 1; got {list(fractions)}", argument="fractions")
-    return tuple(sorted({max(1, round(fraction * epochs)) for fraction in fractions}))
-
-
-def _seed_counts(available: int, seeds: Sequence[int] | None) -> tuple[int, ...]:
-    sizes = tuple(sorted({1, available})) if seeds is None else tuple(sorted({int(size) for size in seeds}))
-    if not sizes or sizes[0] < 1 or sizes[-1] > available:
-        raise InputError(f"must be numbers of seeds in 1..{available}; got {list(seeds or ())}", argument="seeds")
-    return sizes

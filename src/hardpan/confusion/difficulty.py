@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,13 @@ from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.predictions import Predictions
 
+if TYPE_CHECKING:
+    from hardpan.confusion.ablation import AblationPlan
+
 _COPIES = 12  # of half precision: a few arrays of single precision as large as what was read
 _SMALLEST = 2.0**-24  # half precision has nothing smaller
 
-UNLABELLED = "labels are unknown; give the dataset (--data) or labels=, or predictions recorded with labels"
+UNLABELLED = "are unknown; give the dataset (--data) or labels=, or predictions recorded with labels"
 
 DIFFICULTIES = {
     "confusion score": "entropy of the seeds' mean, mean over epochs",
@@ -137,8 +140,7 @@ def one_pass(
     *,
     stderr: bool = False,
     signals: bool = False,
-    first_seeds: Sequence[int] = (),
-    some_epochs: Sequence[Sequence[int]] = (),
+    plan: AblationPlan | None = None,
     progress: Progress | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Read each seed and epoch once, and compute by example whatever is needed of it.
@@ -147,8 +149,7 @@ def one_pass(
         source: the predictions.
         stderr: scores without each seed and from every other epoch, and the standard errors of scores.
         signals: the columns of :class:`Signals`.
-        first_seeds: numbers of first seeds for scores of fewer seeds and epochs.
-        some_epochs: positions of epochs for them; the column "fewer" is (first_seeds, some_epochs, N).
+        plan: scores of fewer seeds and epochs; the column "fewer" is (numbers of seeds, sets of epochs, N).
         progress: called with a step and the fraction done.
 
     Returns:
@@ -159,8 +160,8 @@ def one_pass(
         stderr=stderr,
         signals=signals,
         labels=source.labels,
-        first_seeds=tuple(first_seeds),
-        some_epochs=tuple(tuple(positions) for positions in some_epochs),
+        first_seeds=plan.seeds if plan else (),
+        some_epochs=plan.positions if plan else (),
     )
     blocks = map_rows(source, measure, progress=progress, copies=_COPIES if signals else 3)
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}

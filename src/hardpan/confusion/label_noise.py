@@ -100,7 +100,7 @@ def label_issues(
             names, source = opened.class_names, opened.where
         result = signals(opened, labels=labels)
     if result.labels is None or result.label_probability is None:
-        raise InputError(UNLABELLED)
+        raise InputError(UNLABELLED, argument="labels")
     labelled, own = result.labels, result.label_probability
     classes = int(max(labelled.max(), result.other.max())) + 1
     counts = np.bincount(labelled, minlength=classes)

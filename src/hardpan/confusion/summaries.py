@@ -1,4 +1,4 @@
-"""Reports of the confusion commands: scores, bands, subsets, transfer, ablation, error prediction."""
+"""Reports of scores, subsets and transfer: predictions are opened, joined and checked, read once, and compared."""
 
 from __future__ import annotations
 
@@ -10,29 +10,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.arguments import one_of
-from hardpan.confusion.ablation import FRACTIONS, Ablation, ablate
+from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
 from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors
-from hardpan.confusion.difficulty import Signals, signals
+from hardpan.confusion.difficulty import UNLABELLED, Signals, one_pass, signals_of
+from hardpan.confusion.difficulty import signals as measure_signals
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
 from hardpan.confusion.label_noise import LabelIssues, label_issues
-from hardpan.confusion.scoring import Scores, Stability, split_rows, stability
-from hardpan.confusion.subsets import Subset
+from hardpan.confusion.reading import select_epochs
+from hardpan.confusion.scoring import Scores, Stability, load_scores, scores_of, split_rows, stability
+from hardpan.confusion.subsets import Subset, load_subset
+from hardpan.confusion.subsets import subset as select_subset
 from hardpan.confusion.transfers import Transfer, common_rows, transfer
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import short_name
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
+from hardpan.safe_files import read_npz
 from hardpan.stats.intervals import check_confidence
 
 HARDEST = 20
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+SECTIONS = ("bands", "issues", "ablation", "comparison")
+CHEAP = ("bands", "issues")  # sections that a report has unless others are named
 
 
 @record
@@ -48,8 +55,19 @@ class ConfusionConfig:
         edges: edges of the bands, such as 0,1,2,3.4; default: round numbers.
         confidence: level of the intervals.
         seed: of the bootstrap.
-        data: the dataset that was predicted.
-        subset: the file of a subset, if only its examples were used.
+        data: the dataset that was predicted, for labels, split and images.
+        subset: use only the examples of this subset (confusion subset --out FILE).
+        only: sections: bands, issues (labels that look wrong), ablation (fewer seeds and epochs), comparison (other
+            difficulty scores); default: bands,issues where labels are known.
+        by_order: join predictions by position if they have no ids.
+        class_check: refuse predictions whose class columns look permuted or shifted.
+        outputs: what the file contains: probabilities, logits, labels, or auto (by its values).
+        normalize: divide rows by their sums (rounded rows, percentages).
+        fractions: fractions of the epochs for the ablation.
+        seed_counts: numbers of seeds for the ablation; default: 1 and all.
+        target: predictions of the model whose error by band the ablation has; default: the scored ones.
+        correct: correct.npz of train --scalars-only, if scores are given instead of predictions.
+        names: names of the models, separated by commas; default: their paths.
     """
 
     epochs: str | int | tuple[int, ...] = "all"
@@ -62,10 +80,52 @@ class ConfusionConfig:
     seed: int = 0
     data: str = ""
     subset: str = ""
+    only: tuple[str, ...] = ()
+    by_order: bool = False
+    class_check: bool = True
+    outputs: str = "auto"
+    normalize: bool = False
+    fractions: tuple[float, ...] = FRACTIONS
+    seed_counts: tuple[int, ...] = ()
+    target: str = ""
+    correct: str = ""
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
         one_of("of", self.of, ("seeds", "ensemble"))
+        for name in self.only:
+            one_of("only", name, SECTIONS)
+
+
+@record(eq=False)
+class BandsReport(Report):
+    """Error by band for each split; ``scores`` is not in the JSON."""
+
+    source: str
+    splits: Mapping[str, Bands]
+    of: str
+    config: ConfusionConfig = ConfusionConfig()
+    scores: Scores | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
+
+
+@record(eq=False)
+class AblationReport(Report):
+    """Scores from fewer seeds and epochs."""
+
+    source: str
+    ablation: Ablation
+    config: ConfusionConfig = ConfusionConfig()
+
+
+@record(eq=False)
+class ComparisonReport(Report):
+    """Difficulty scores as predictors of errors, and, with several models, mean confusion against accuracy."""
+
+    source: str
+    predictors: Predictors
+    models: ConfusedModels | None
+    config: ConfusionConfig = ConfusionConfig()
 
 
 @record(eq=False)
@@ -90,6 +150,11 @@ class ScoreReport(Report):
         label_issues: number of labels that look wrong; None without labels.
         sha256: of ids and scores.
         config: the settings.
+        by_split: error by band of each split, where there are several.
+        ablation: scores from fewer seeds and epochs, if computed.
+        comparison: other difficulty scores as predictors of errors, if computed.
+        logits: whether the predictions were logits, as their values show.
+        relabelled: number of examples whose label in the dataset is not that of the predictions.
         scores: of all examples (not in the JSON; ``scores.json`` beside it has them).
         signals: of all examples (not in the JSON).
         issues: labels that look wrong, of the split (not in the JSON).
@@ -114,6 +179,11 @@ class ScoreReport(Report):
     label_issues: Estimate | None
     sha256: str
     config: ConfusionConfig = ConfusionConfig()
+    by_split: BandsReport | None = None
+    ablation: AblationReport | None = None
+    comparison: ComparisonReport | None = None
+    logits: bool = False
+    relabelled: int = 0
     scores: Scores | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
     signals: Signals | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
     issues: LabelIssues | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
@@ -127,6 +197,121 @@ class ScoreReport(Report):
         return Report.save(self, folder, **options)
 
 
+def score_report(
+    predictions: Any,
+    dataset: Dataset | None = None,
+    *,
+    config: ConfusionConfig | None = None,
+    progress: Progress | None = None,
+) -> ScoreReport:
+    """Confusion scores with the sections that the settings name, from one read of each seed and epoch.
+
+    Args:
+        predictions: :class:`hardpan.Predictions`, or the path of predictions or of saved scores.
+        dataset: the examples, for labels, split and pictures; joined by id.
+        config: the settings.
+        progress: called with a step and the fraction done.
+
+    Example:
+        >>> probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 4, 30))
+        >>> report = score_report(Predictions.from_arrays(probs, labels=np.arange(30) % 3))
+        >>> report.examples, report.bands.examples, report.ablation
+        (30, 30, None)
+    """
+    config = config or ConfusionConfig()
+    scores = _saved_scores(predictions, config)
+    if scores is not None:
+        return summarize(scores, None, dataset, config=config, correct=_saved_answers(scores, config))
+    source = open_joined(predictions, dataset, config)
+    _check_labels(source, config)
+    target = open_joined(config.target, dataset, config).align(source.ids, check=False) if config.target else None
+    ablated = "ablation" in config.only
+    plan = ablation_plan(source, config.fractions, config.seed_counts or None) if ablated else None
+    columns = one_pass(source, stderr=True, signals=True, plan=plan, progress=progress)
+    scores, signals = scores_of(source, columns, config.base), signals_of(source, columns)
+    if config.class_check:
+        source.check_classes(signals.answers)
+    correct = _saved_answers(scores, config) if config.correct else None
+    report = summarize(scores, signals, dataset, config=config, correct=correct)
+    rows = split_rows(scores, config.split)
+    ablation = comparison = None
+    if plan is not None:
+        right = _right_answers(signals if target is None else target, rows, config.of, len(source))
+        name = Path(config.target or source.where).name
+        variants = plan.compare(columns["fewer"][..., rows], n_classes=source.n_classes, correct=right, target=name)
+        ablation = AblationReport(source.where, variants, config)
+    if "comparison" in config.only:
+        settings = dataclasses.replace(config, of="ensemble")
+        comparison = compare_scores({short_name(source.where): signals.select(rows)}, config=settings)
+    is_logits = config.outputs == "auto" and source.outputs == "logits"
+    return dataclasses.replace(
+        report, ablation=ablation, comparison=comparison, logits=is_logits, relabelled=source.relabelled
+    )
+
+
+def open_joined(predictions: Any, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
+    """Predictions with the selected seeds, epochs and examples, joined to the dataset; classes are not checked."""
+    opened = Predictions.open(predictions, outputs=config.outputs, normalize=config.normalize)
+    if dataset is not None:
+        opened = opened.align(dataset, by_order=config.by_order, check=False)
+    if config.seeds:
+        opened = opened.select(seeds=config.seeds)
+    opened.last_epoch()
+    opened = select_epochs(opened, config.epochs)
+    return opened.select(load_subset(config.subset)) if config.subset else opened
+
+
+def _saved_scores(path: Any, config: ConfusionConfig) -> Scores | None:
+    saved = load_scores(path) if isinstance(path, (str, os.PathLike)) else None
+    return saved.select(load_subset(config.subset)) if saved is not None and config.subset else saved
+
+
+def _check_labels(source: Predictions, config: ConfusionConfig) -> None:
+    """Refuse sections that need labels, before anything is computed, where there are none."""
+    if source.labels is None and {"bands", "issues", "comparison"} & set(config.only) and not config.correct:
+        raise InputError(UNLABELLED, argument="labels")
+
+
+def _right_answers(
+    answers: Signals | Predictions, rows: NDArray[np.int64], of: str, examples: int
+) -> NDArray[np.bool_] | None:
+    """Right or wrong of the model whose error by band an ablation has; None if its labels are unknown."""
+    if isinstance(answers, Predictions):
+        if answers.labels is None or len(answers) != examples:
+            lacking = "labels" if answers.labels is None else f"{examples - len(answers):,} of the examples"
+            raise InputError(f"{answers.where}: lacks {lacking}, so that its errors are unknown", argument="target")
+        answers = measure_signals(answers)
+    return None if answers.labels is None else answers.correct(of)[..., rows]
+
+
+def _saved_answers(scores: Scores, config: ConfusionConfig) -> NDArray[np.bool_] | None:
+    """Right or wrong at the end of training, as ``hardpan train --scalars-only`` saves it, in the scores' order."""
+    path, of = config.correct, config.of
+    if not path:
+        if config.only:
+            raise InputError(
+                ": scores alone do not tell right from wrong; give correct.npz (beside the models that hardpan "
+                "train --scalars-only wrote), or predictions",
+                argument="correct",
+            )
+        return None
+    try:
+        stored = read_npz(Path(path), ("ids", of))
+        ids, right = stored["ids"], stored[of]
+    except (InputError, KeyError) as error:
+        raise InputError(
+            f": {path} is not an npz with ids and {of}; give correct.npz of hardpan train --scalars-only",
+            argument="correct",
+        ) from error
+    row_of = {name: row for row, name in enumerate(ids.tolist())}
+    if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or not set(scores.ids.tolist()) <= set(row_of):
+        raise InputError(
+            f": {path} is not of the examples that were scored; give their own file", argument="correct"
+        )
+    result: NDArray[np.bool_] = right[..., [row_of[name] for name in scores.ids.tolist()]]
+    return result
+
+
 def summarize(
     scores: Scores,
     signals: Signals | None = None,
@@ -134,6 +319,7 @@ def summarize(
     *,
     config: ConfusionConfig | None = None,
     subset: Subset | None = None,
+    correct: NDArray[np.bool_] | None = None,
 ) -> ScoreReport:
     """The report of scores: distribution, error by band, errors in the hardest tenth, labels that look wrong.
 
@@ -141,8 +327,9 @@ def summarize(
         scores: confusion scores.
         signals: of the same predictions, for errors and label issues.
         dataset: the examples, for pictures; joined by id.
-        config: the split that errors are counted on, and the confidence.
+        config: the split that errors are counted on, the sections, and the confidence.
         subset: a hard subset to mention.
+        correct: (N,) or (S, N) right or wrong; by default that of the signals.
 
     Example:
         >>> from hardpan import confusion
@@ -157,19 +344,34 @@ def summarize(
         )
     if signals is not None and not np.array_equal(signals.ids, scores.ids):
         raise InputError("must be of the same examples in the same order", argument=("signals", "scores"))
-    rows = split_rows(scores, config.split)
+    rows, bits = split_rows(scores, config.split), scores.in_bits()
     own = scores.select(rows)
-    values = own.values
-    order = np.argsort(-values, kind="stable")[:HARDEST]
-    result, missed, issues = None, None, None
+    order = np.argsort(-own.values, kind="stable")[:HARDEST]
+    sections = config.only or CHEAP
+    by_split, missed, issues = {}, None, None
     if signals is not None and signals.labels is not None:
-        here = signals.select(rows)
-        right = here.correct("seeds")
-        result = bands(own.in_bits(), right, confidence=config.confidence)
-        missed = stats.share(int((~right.any(axis=0)).sum()), len(rows), config.confidence)
-        issues = dataclasses.replace(
-            label_issues(here, confidence=config.confidence), class_names=scores.class_names, source=scores.source
+        correct = signals.correct(config.of)
+        missed = stats.share(
+            int((~signals.correct("seeds")[:, rows].any(axis=0)).sum()), len(rows), config.confidence
         )
+        if "issues" in sections:
+            issues = dataclasses.replace(
+                label_issues(signals.select(rows), confidence=config.confidence),
+                class_names=scores.class_names,
+                source=scores.source,
+            )
+    if correct is not None and "bands" in sections:
+        several = [] if own.split is None or config.split != "all" else [str(name) for name in np.unique(own.split)]
+        for name in [config.split, *(several if len(several) > 1 else ())]:
+            index = split_rows(scores, name)
+            by_split[name] = bands(
+                bits.select(index),
+                correct[..., index],
+                config.edges or None,
+                confidence=config.confidence,
+                seed=config.seed,
+            )
+    overall = by_split.pop(config.split, None)
     return ScoreReport(
         source=scores.source,
         split=config.split,
@@ -179,49 +381,22 @@ def summarize(
         epochs=scores.epochs,
         base=scores.base,
         largest=scores.largest,
-        mean=stats.mean(values, config.confidence, least=0.0),
-        quantiles={f"{level:g}": float(np.quantile(values, level)) for level in QUANTILES},
-        hardest=tuple((str(own.ids[row]), float(values[row])) for row in order),
+        mean=stats.mean(own.values, config.confidence, least=0.0),
+        quantiles={f"{level:g}": float(np.quantile(own.values, level)) for level in QUANTILES},
+        hardest=tuple((str(own.ids[row]), float(own.values[row])) for row in order),
         stability=None if own.stderr is None else stability(own.in_bits()),
-        bands=result,
+        bands=overall,
         no_seed_right=missed,
         label_issues=None if issues is None else issues.count,
         sha256=scores.sha256,
         config=config,
+        by_split=BandsReport(scores.source, by_split, config.of, config) if by_split else None,
         scores=scores,
         signals=signals,
         issues=issues,
         dataset=dataset,
         subset=subset,
     )
-
-
-@record(eq=False)
-class BandsReport(Report):
-    """Error by band for each split; ``scores`` is not in the JSON."""
-
-    source: str
-    splits: Mapping[str, Bands]
-    of: str
-    config: ConfusionConfig = ConfusionConfig()
-    scores: Scores | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
-
-
-def bands_by_split(scores: Scores, correct: ArrayLike, config: ConfusionConfig) -> BandsReport:
-    """Error by band for every split that the scores have."""
-    right = np.asarray(correct)
-    names = ["all"] if scores.split is None else [str(name) for name in np.unique(scores.split)]
-    results = {}
-    for name in names:
-        rows = split_rows(scores, name)
-        results[name] = bands(
-            scores.select(rows),
-            right[..., rows],
-            config.edges or None,
-            confidence=config.confidence,
-            seed=config.seed,
-        )
-    return BandsReport(scores.source, results, config.of, config, scores)
 
 
 @record(eq=False)
@@ -248,9 +423,37 @@ def is_manifest(path: Path) -> bool:
     return path.suffix.lower() == ".json" and not path.is_dir()
 
 
+def subset_report(
+    predictions: Any,
+    dataset: Dataset | None = None,
+    *,
+    rule: Mapping[str, Any],
+    config: ConfusionConfig | None = None,
+    progress: Progress | None = None,
+) -> SubsetReport:
+    """A hard subset of predictions or saved scores.
+
+    Args:
+        predictions: as for :func:`score_report`.
+        dataset: the examples, for labels, split and pictures; joined by id.
+        rule: arguments of :func:`hardpan.confusion.subset`.
+        config: the settings.
+        progress: called with a step and the fraction done.
+    """
+    config = config or ConfusionConfig()
+    scores = _saved_scores(predictions, config)
+    if scores is None:
+        source = open_joined(predictions, dataset, config)
+        if config.class_check:
+            source.check_classes()
+        scores = scores_of(source, one_pass(source, progress=progress), config.base)
+    scores = scores.select(split=config.split)
+    return SubsetReport(select_subset(scores, **rule), config, scores, dataset)
+
+
 @record(eq=False)
 class TransferReport(Report):
-    """All pairs of models, and the errors of each by band of the first one's scores.
+    """All pairs of models, the errors of each by band of the first one's scores, and accuracy against confusion.
 
     ``incomplete`` are models without an error by band, because they lack some of the first one's examples.
     """
@@ -260,15 +463,50 @@ class TransferReport(Report):
     targets: TargetErrors | None
     incomplete: tuple[str, ...] = ()
     config: ConfusionConfig = ConfusionConfig()
+    accuracy: ConfusedModels | None = None
 
 
-def transfer_between(
+def transfer_report(
+    predictions: Sequence[Any],
+    dataset: Dataset | None = None,
+    *,
+    config: ConfusionConfig | None = None,
+    progress: Progress | None = None,
+) -> TransferReport:
+    """Compare the scores of every pair of models, and the errors of all by band of the first one's scores.
+
+    Args:
+        predictions: one per model, each as for :func:`score_report`.
+        dataset: the examples that all of them predict; joined by id.
+        config: the settings, with the names of the models.
+        progress: called with a step and the fraction done.
+    """
+    config = config or ConfusionConfig()
+    if len(predictions) < 2:
+        raise InputError(f": transfer needs at least two models; got {len(predictions)}", argument="predictions")
+    names = _model_names(predictions, config.names)
+    scores, correct = {}, {}
+    for name, item in zip(names, predictions, strict=True):
+        saved = _saved_scores(item, config)
+        if saved is not None:
+            scores[name] = saved.select(split=config.split)
+            continue
+        source = open_joined(item, dataset, config)
+        columns = one_pass(source, signals=True, progress=progress)
+        signals, whole = signals_of(source, columns), scores_of(source, columns, config.base)
+        rows = split_rows(whole, config.split)
+        scores[name] = whole.select(rows)
+        if source.labels is not None:
+            if config.class_check:
+                source.check_classes(signals.answers)
+            correct[name] = signals.correct(config.of)[..., rows]
+    return _compared_models(scores, correct, config)
+
+
+def _compared_models(
     scores: Mapping[str, Scores], correct: Mapping[str, NDArray[np.bool_]], config: ConfusionConfig
 ) -> TransferReport:
-    """Compare the scores of every pair of models, and errors of all by band of the first one's scores."""
     names = tuple(scores)
-    if len(names) < 2:
-        raise InputError(f": transfer needs at least two models; got {len(names)}", argument="predictions")
     pairs = tuple(
         transfer(scores[a], scores[b], names=(a, b), confidence=config.confidence, seed=config.seed)
         for a, b in itertools.combinations(names, 2)
@@ -278,69 +516,26 @@ def transfer_between(
     joined = {name: common_rows(first, scores[name], (names[0], name))[1] for name in correct}
     right = {name: correct[name][..., rows] for name, rows in joined.items() if len(rows) == len(first)}
     targets = target_errors(first, right, scored_by=names[0], confidence=config.confidence) if right else None
-    return TransferReport(names, pairs, targets, tuple(name for name in correct if name not in right), config)
+    accuracy = None
+    if len(right) == len(names):
+        values = {name: scores[name].in_bits().values[joined[name]] for name in names}
+        accuracy = confused_models(values, right, confidence=config.confidence, seed=config.seed)
+    incomplete = tuple(name for name in correct if name not in right)
+    return TransferReport(names, pairs, targets, incomplete, config, accuracy)
 
 
-@record(eq=False)
-class AblationReport(Report):
-    """Scores from fewer seeds and epochs."""
-
-    source: str
-    ablation: Ablation
-    config: ConfusionConfig = ConfusionConfig()
-
-
-def ablation_of(
-    predictions: Predictions,
-    target: Predictions | None = None,
-    *,
-    config: ConfusionConfig | None = None,
-    fractions: Sequence[float] = FRACTIONS,
-    seeds: Sequence[int] | None = None,
-    rows: ArrayLike | None = None,
-    name: str = "",
-    progress: Progress | None = None,
-) -> AblationReport:
-    """Ablate predictions, with the error by band of a target model (by default, of these predictions).
-
-    Args:
-        predictions: of several seeds and epochs.
-        target: predictions of the model whose errors are shown.
-        config: whose errors.
-        fractions: fractions of the epochs.
-        seeds: numbers of seeds (default: 1 and all).
-        rows: only these examples.
-        name: what to call the target.
-        progress: called with a step and the fraction done.
-    """
-    config = config or ConfusionConfig()
-    aligned = predictions
-    if target is not None:
-        if target.labels is None:
-            raise InputError(
-                f"target {target.where}: has no labels, so that its errors are unknown; give --data too"
-            )
-        aligned = target.align(predictions.ids, check=False)
-        if len(aligned) != len(predictions):
-            lacking = len(predictions) - len(aligned)
-            raise InputError(f"target {target.where}: lacks {lacking:,} of the {len(predictions):,} examples")
-    right = None if aligned.labels is None else signals(aligned).correct(config.of)
-    if right is not None and rows is not None:
-        right = right[..., np.asarray(rows)]
-    result = ablate(
-        predictions, fractions=fractions, seeds=seeds, rows=rows, correct=right, target=name, progress=progress
+def _model_names(predictions: Sequence[Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Names of the models: as given, or from their paths, numbered if those are alike."""
+    if names:
+        listed = tuple(name.strip() for name in names)
+        if len(listed) != len(predictions) or len(set(listed)) != len(listed) or not all(listed):
+            raise InputError(f"must be {len(predictions)} different names; got {list(names)}", argument="names")
+        return listed
+    paths = [item.where if isinstance(item, Predictions) else str(item) for item in predictions]
+    stems = [short_name(path) for path in paths]
+    return tuple(
+        stem if stems.count(stem) == 1 else f"{stem} {stems[: i + 1].count(stem)}" for i, stem in enumerate(stems)
     )
-    return AblationReport(predictions.where, result, config)
-
-
-@record(eq=False)
-class ComparisonReport(Report):
-    """Difficulty scores as predictors of errors, and, with several models, mean confusion against accuracy."""
-
-    source: str
-    predictors: Predictors
-    models: ConfusedModels | None
-    config: ConfusionConfig = ConfusionConfig()
 
 
 def compare_scores(
@@ -365,7 +560,7 @@ def compare_scores(
     if not isinstance(predictions, Mapping):
         predictions = {(names or ("the model",))[0]: predictions}
     measured = {
-        str(name): item if isinstance(item, Signals) else signals(item, labels=labels)
+        str(name): item if isinstance(item, Signals) else measure_signals(item, labels=labels)
         for name, item in predictions.items()
     }
     called = next(iter(measured))

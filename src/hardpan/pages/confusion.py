@@ -15,7 +15,7 @@ from hardpan import formatting
 from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
 from hardpan.confusion.difficulty import Signals
-from hardpan.confusion.error_prediction import Predictor, Predictors
+from hardpan.confusion.error_prediction import ConfusedModels
 from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.scoring import Scores, Stability, split_rows
 from hardpan.confusion.subsets import Subset
@@ -27,27 +27,21 @@ from hardpan.confusion.summaries import (
     SubsetReport,
     TransferReport,
 )
-from hardpan.confusion.transfers import Transfer
-from hardpan.data.dataset import Dataset, rows_of
+from hardpan.data.dataset import rows_of
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.pages import confusion_charts as charts
 from hardpan.pages.confusion_charts import class_name, gallery, groups_by_class
-from hardpan.report.base import View
 from hardpan.report.generic import view
-from hardpan.report.sections import Aligned, Chart, Provenance, Section, Table, columns_of, table_of
+from hardpan.report.sections import Aligned, Chart, Provenance, Section, Table, View, columns_of, table_of
+
+__all__ = ["view"]
 
 MOST_ISSUES = 24
 MOST_ROWS = 40
 PICTURES = 13  # of the most confusing examples
 QUANTILE = 0.9
-MEASURES = {
-    "by_band": "ρ by band",
-    "by_example": "ρ by example",
-    "auroc": "AUROC",
-    "aupr": "AUPR",
-    "aurc": "AURC",
-}
+MEASURES = ("by_band", "by_example", "auroc", "aupr", "aurc")
 ISSUE_COLUMNS = ("row", "id", "label", "suggested", "probability", "suggested_probability")
 METHOD = (
     "The confusion score of an example is s(x) = 1/T Σₜ H(1/M Σᵢ fₜ⁽ⁱ⁾(x)): probabilities are averaged "
@@ -65,39 +59,54 @@ CITATIONS = (
 )
 
 
-def _provenance(seed: int = 0, hashes: Mapping[str, str] | None = None) -> Provenance:
-    return Provenance(
-        method=METHOD, citations=CITATIONS, seed=seed, versions=versions_of("numpy"), hashes=dict(hashes or {})
-    )
+def _section_view(
+    title: str,
+    section: Section,
+    columns: Mapping[str, Any],
+    seed: int = 0,
+    hashes: Mapping[str, str] | None = None,
+) -> View:
+    """A page of one section, whose first sentence is the headline."""
+    provenance = Provenance(METHOD, CITATIONS, seed=seed, versions=versions_of("numpy"), hashes=hashes or {})
+    rest = dataclasses.replace(section, sentences=section.sentences[1:])
+    return View(title, section.sentences[0], (rest,), provenance=provenance, columns=columns)
 
 
 @view.register
 def _(result: ScoreReport) -> View:
-    section = score_section(result)
+    section, name = score_section(result), Path(result.source).name
     bands = tuple(chart for chart in section.charts if chart.drawing == "error_by_band")
     others = tuple(chart for chart in section.charts if chart not in bands)
-    return View(
-        title=f"Confusion scores of {Path(result.source).name}",
-        headline=section.sentences[0],
-        lede=section.sentences[1:] if bands else (),
-        sections=(dataclasses.replace(section, charts=others, sentences=() if bands else section.sentences[1:]),),
+    rest = section.sentences[1:]
+    more: list[Section] = []
+    if result.issues is not None and len(result.issues):
+        more.append(issues_section(dataclasses.replace(result.issues, dataset=result.dataset)))
+    more += [ablation_section(result.ablation)] if result.ablation is not None else []
+    more += [comparison_section(result.comparison)] if result.comparison is not None else []
+    columns = {} if result.scores is None else _score_columns(result.scores, result.signals)
+    hashes = {"scores, sha256": result.sha256}
+    made = _section_view(f"Confusion scores of {name}", section, columns, result.config.seed, hashes)
+    return dataclasses.replace(
+        made,
+        lede=rest if bands else (),
+        sections=(dataclasses.replace(section, charts=others, sentences=() if bands else rest), *more),
         hero=bands,
-        provenance=_provenance(result.config.seed, {"scores, sha256": result.sha256}),
-        columns={} if result.scores is None else _score_columns(result.scores, result.signals),
-        name=Path(result.source).name,
+        name=name,
         size=f"{formatting.counted(result.examples, 'example')}, {formatting.counted(len(result.seeds), 'seed')}",
         terminal=(
             dataclasses.replace(
-                section, sentences=section.sentences[1:], estimates={}, tables=_band_tables(result)
+                section, sentences=() if bands else rest, estimates={}, tables=_band_tables(result)
             ),
+            *(dataclasses.replace(item, charts=()) for item in more),
         ),
     )
 
 
 def score_section(result: ScoreReport) -> Section:
     """The section of a page: distribution, error by band, errors in the hardest tenth, and galleries."""
+    title, sentences, warnings = "Which examples are hard?", _score_sentences(result), _warnings(result)
     if result.scores is None:  # read back from JSON: the arrays are in scores.json
-        return Section("Which examples are hard?", _score_sentences(result), {}, (), _band_tables(result))
+        return Section(title, sentences, tables=_band_tables(result), warnings=warnings)
     everything = result.scores.in_bits()
     rows = split_rows(everything, result.split)
     scores = everything.select(rows)
@@ -106,69 +115,69 @@ def score_section(result: ScoreReport) -> Section:
     start = float(np.quantile(scores.values, QUANTILE))
     if result.subset is not None:
         start = result.subset.threshold * math.log2(result.subset.base)
-    figures = [_most_confusing(scores, signals, result.dataset)]
+    figures: list[Chart | None] = []
+    if result.dataset is not None:
+        hardest = np.argsort(-scores.values, kind="stable")[:PICTURES]
+        predicted = None if signals is None else signals.predicted
+        figures.append(gallery("", {"": hardest}, scores, result.dataset, predicted=predicted))
     if everything.split is not None and len(np.unique(everything.split)) > 1:
         groups = {str(name): everything.values[everything.split == name] for name in np.unique(everything.split)}
         figures.append(charts.distribution(groups, everything.largest))
     estimates = {}
     if result.bands is not None:
-        figures.append(charts.error_by_band({result.split if result.split != "all" else "error": result.bands}))
+        figures.append(charts.error_by_band(_bands_by_name(result)))
         tenth = result.bands.hardest_tenth
         estimates = {"Error": result.bands.error, "Fraction of the errors in the most confusing tenth": tenth}
     return Section(
-        "Which examples are hard?",
-        _score_sentences(result),
+        title,
+        sentences,
         estimates,
         tuple(chart for chart in figures if chart is not None),
-        warnings=_warnings(result),
+        warnings=warnings,
         folded=(
             *_band_tables(result),
-            *_lists(scores, signals, result),
+            _hardest_table(scores, signals, result),
             charts.threshold(scores.values, errors, scores.largest, start),
-            *_galleries(scores, signals, result.issues, result.dataset),
+            *_galleries(scores, signals, result),
         ),
     )
 
 
-def _most_confusing(scores: Scores, signals: Signals | None, dataset: Dataset | None) -> Chart | None:
-    """The most confusing examples, as one row of pictures."""
-    if dataset is None:
-        return None
-    rows = np.argsort(-scores.values, kind="stable")[:PICTURES]
-    return gallery("", {"": rows}, scores, dataset, predicted=None if signals is None else signals.predicted)
+def _bands_by_name(result: ScoreReport) -> Mapping[str, Bands]:
+    """Error by band: of each split where there are several, else of the one that is shown."""
+    if result.by_split is not None:
+        return result.by_split.splits
+    return {} if result.bands is None else {result.split if result.split != "all" else "error": result.bands}
+
+
+def _band_tables(result: ScoreReport) -> tuple[Table, ...]:
+    by_name = _bands_by_name(result)
+    return tuple(band_table(bands, name if len(by_name) > 1 else "") for name, bands in by_name.items())
 
 
 def _score_sentences(result: ScoreReport) -> tuple[str, ...]:
     sentences: list[str] = []
     if result.bands is not None:
-        sentences += band_sentences(result.bands, _whose(result))
+        whose = f" of the {result.split} split" if result.split != "all" else ""
+        if not whose and result.with_train:  # an error that includes training examples is not a test error
+            whose = " (training examples included)"
+        sentences += band_sentences(result.bands, whose)
+    if result.by_split is not None:
+        splits = result.by_split.splits.items()
+        sentences += [band_sentences(bands, f" of the {name} split")[0] for name, bands in splits]
     scale = math.log2(result.base)
     middle, upper = (result.quantiles[level] * scale for level in ("0.5", "0.9"))
     sentences.append(
         f"{formatting.counted(result.examples, 'example')} scored by "
-        f"{formatting.counted(len(result.seeds), 'seed')} "
-        f"over {formatting.counted(len(result.epochs), 'epoch')}: the median is {middle:.3g} bits, the 90 "
-        "% quantile "
-        f"{upper:.3g}, the largest possible score {result.largest * scale:.3g}."
+        f"{formatting.counted(len(result.seeds), 'seed')} over {formatting.counted(len(result.epochs), 'epoch')}: "
+        f"the median is {middle:.3g} bits, the 90 % quantile {upper:.3g}, the largest possible score "
+        f"{result.largest * scale:.3g}."
     )
     if result.stability is not None:
         sentences.append(stability_sentence(result.stability))
-    if result.issues is not None and len(result.issues):
-        sentences.append(_issues_sentence(result.issues))
     if result.subset is not None:
         sentences.append(f"Hard subset: {subset_sentence(result.subset)}")
     return tuple(sentences)
-
-
-def _whose(result: ScoreReport) -> str:
-    """Which examples an error is of: one that includes training examples is not a test error, and says so."""
-    if result.split != "all":
-        return f" of the {result.split} split"
-    return " (training examples included)" if result.with_train else ""
-
-
-def _band_tables(result: ScoreReport) -> tuple[Table, ...]:
-    return () if result.bands is None else (band_table(result.bands),)
 
 
 def band_sentences(bands: Bands, whose: str = "") -> tuple[str, ...]:
@@ -215,15 +224,9 @@ def stability_sentence(stability: Stability) -> str:
     return f"{text}."
 
 
-def _issues_sentence(issues: LabelIssues) -> str:
-    verb = "looks" if len(issues) == 1 else "look"
-    return f"{len(issues):,} of {issues.examples:,} labels {verb} wrong; check before relabelling."
-
-
-def _galleries(
-    scores: Scores, signals: Signals | None, issues: LabelIssues | None, dataset: Dataset | None
-) -> list[Chart]:
-    """Hardest and easiest of each class, labels that look wrong, and examples that no seed gets right."""
+def _galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> list[Chart]:
+    """Hardest and easiest of each class, and examples that no seed gets right."""
+    dataset = result.dataset
     if dataset is None:
         return []
     galleries: dict[str, Mapping[str, NDArray[np.int64]]] = {
@@ -238,49 +241,24 @@ def _galleries(
         galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
     predicted = None if signals is None else signals.predicted
     made = (gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items())
-    wrong = () if issues is None else charts.suspects(issues, dataset, MOST_ISSUES)
-    return [*wrong, *(chart for chart in made if chart is not None)]
+    return [chart for chart in made if chart is not None]
 
 
-def _lists(scores: Scores, signals: Signals | None, result: ScoreReport) -> tuple[Table, ...]:
+def _hardest_table(scores: Scores, signals: Signals | None, result: ScoreReport) -> Table:
     order = np.argsort(-scores.values, kind="stable")[:MOST_ROWS]
-    columns = ["example", "score, bits"]
     names = scores.ids[order].tolist()
     if result.dataset is not None:
         names = [result.dataset.place(int(row)) for row in rows_of(result.dataset.ids, scores.ids[order])]
-    cells: list[list[object]] = [names, np.round(scores.values[order], 4).tolist()]
+    columns: dict[str, list[Any]] = {"example": names, "score, bits": np.round(scores.values[order], 4).tolist()}
     if scores.stderr is not None:
         low, high = (np.round(end[order], 4).tolist() for end in scores.interval(result.config.confidence))
-        columns += ["standard error", f"{100 * result.config.confidence:g} % from", "to"]
-        cells += [np.round(scores.stderr[order], 4).tolist(), low, high]
-    if scores.labels is not None:
-        columns.append("label")
-        cells.append([class_name(scores, int(label)) for label in scores.labels[order]])
-    if signals is not None:
-        columns.append("predicted")
-        cells.append([class_name(scores, int(label)) for label in signals.predicted[order]])
-    rows = tuple(zip(*cells, strict=True))
+        columns["standard error"] = np.round(scores.stderr[order], 4).tolist()
+        columns |= {f"{100 * result.config.confidence:g} % from": low, "to": high}
+    for name, labels in (("label", scores.labels), ("predicted", None if signals is None else signals.predicted)):
+        if labels is not None:
+            columns[name] = [class_name(scores, int(label)) for label in labels[order]]
     title = f"The {len(order)} most confusing examples" if len(order) < len(scores) else "All examples, by score"
-    tables = [Table(title, tuple(columns), rows)]
-    if result.issues is not None and len(result.issues):
-        tables.append(issue_table(result.issues))
-    return tuple(tables)
-
-
-def issue_table(issues: LabelIssues, most: int = MOST_ISSUES) -> Table:
-    """Labels that look wrong, most suspicious first."""
-    return table_of(
-        "Labels that look wrong: check before relabelling",
-        range(min(most, len(issues))),
-        {
-            "row": lambda i: int(issues.row[i]),
-            "label": lambda i: issues.class_name(int(issues.label[i])),
-            "suggested": lambda i: issues.class_name(int(issues.suggested[i])),
-            "mean p(label)": lambda i: round(float(issues.probability[i]), 3),
-            "mean p(suggested)": lambda i: round(float(issues.suggested_probability[i]), 3),
-            "id": lambda i: str(issues.id[i]),
-        },
-    )
+    return Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
 def _warnings(result: ScoreReport) -> tuple[str, ...]:
@@ -292,6 +270,11 @@ def _warnings(result: ScoreReport) -> tuple[str, ...]:
     if len(result.epochs) < 5:
         epochs = formatting.counted(len(result.epochs), "epoch")
         warnings.append(f"{epochs} only: with few epochs the scores are unstable (Albiero et al., section 3.3).")
+    if result.logits:
+        warnings.append(f"{result.source} seems to contain logits; their softmax is used.")
+    if result.relabelled:
+        count = formatting.counted(result.relabelled, "label")
+        warnings.append(f"{count} of the dataset differ from those of {result.source}; the dataset's are used.")
     return tuple(warnings)
 
 
@@ -311,18 +294,32 @@ def _score_columns(scores: Scores, signals: Signals | None) -> dict[str, Any]:
 
 @view.register
 def _(result: LabelIssues) -> View:
-    return View(
-        title=f"Label issues of {Path(result.source).name}" if result.source else "Label issues",
-        headline=_issues_sentence(result) if len(result) else f"None of {result.examples:,} labels looks wrong.",
-        sections=(
-            Section(
-                "Most suspicious first",
-                charts=charts.suspects(result, result.dataset, 2 * MOST_ISSUES),
-                tables=(issue_table(result, 100),),
-            ),
-        ),
-        provenance=_provenance(),
-        columns={name: getattr(result, name) for name in ISSUE_COLUMNS},
+    title = f"Label issues of {Path(result.source).name}" if result.source else "Label issues"
+    columns = {name: getattr(result, name) for name in ISSUE_COLUMNS}
+    return _section_view(title, issues_section(result, 4 * MOST_ISSUES), columns)
+
+
+def issues_section(issues: LabelIssues, most: int = MOST_ISSUES) -> Section:
+    """Labels that look wrong, most suspicious first: table and pictures."""
+    verb = "looks" if len(issues) == 1 else "look"
+    sentence = f"{len(issues):,} of {issues.examples:,} labels {verb} wrong; check before relabelling."
+    table = table_of(
+        "Labels that look wrong, most suspicious first",
+        range(min(most, len(issues))),
+        {
+            "row": lambda i: int(issues.row[i]),
+            "label": lambda i: issues.class_name(int(issues.label[i])),
+            "suggested": lambda i: issues.class_name(int(issues.suggested[i])),
+            "mean p(label)": lambda i: round(float(issues.probability[i]), 3),
+            "mean p(suggested)": lambda i: round(float(issues.suggested_probability[i]), 3),
+            "id": lambda i: str(issues.id[i]),
+        },
+    )
+    return Section(
+        "Labels that look wrong",
+        (sentence if len(issues) else f"None of {issues.examples:,} labels looks wrong.",),
+        charts=charts.suspects(issues, issues.dataset, min(most, 2 * MOST_ISSUES)),
+        tables=(table,) if len(issues) else (),
     )
 
 
@@ -334,23 +331,14 @@ def _(result: BandsReport) -> View:
         for name, bands in result.splits.items()
         for text in band_sentences(bands, f" of the {name} split" if several else "")
     )
-    figures = [charts.error_by_band(result.splits)]
-    if result.scores is not None:
-        groups = {name: result.scores.values[split_rows(result.scores, name)] for name in result.splits}
-        figures.append(charts.distribution(groups, result.scores.largest))
     tables = tuple(band_table(bands, name) for name, bands in result.splits.items())
     rows = [(name, band) for name, bands in result.splits.items() for band in bands.bands]
-    return View(
-        title=f"Error by band: {Path(result.source).name}",
-        headline=sentences[0],
-        sections=(Section("Error by band", sentences[1:], {}, tuple(figures), folded=tables),),
-        provenance=_provenance(result.config.seed),
-        columns={"split": [name for name, _ in rows]}
-        | columns_of((band for _, band in rows), "low", "high", "examples")
-        | columns_of(
-            (band.error or UNKNOWN for _, band in rows), error="value", error_low="low", error_high="high"
-        ),
-    )
+    errors = (band.error or UNKNOWN for _, band in rows)
+    columns = {"split": [name for name, _ in rows]}
+    columns |= columns_of((band for _, band in rows), "low", "high", "examples")
+    columns |= columns_of(errors, error="value", error_low="low", error_high="high")
+    section = Section("Error by band", sentences, {}, (charts.error_by_band(result.splits),), folded=tables)
+    return _section_view(f"Error by band: {Path(result.source).name}", section, columns, result.config.seed)
 
 
 def subset_sentence(subset: Subset) -> str:
@@ -366,49 +354,46 @@ def subset_sentence(subset: Subset) -> str:
 @view.register
 def _(result: SubsetReport) -> View:
     subset = result.subset
-    sentences = [f"Scores {subset.scores_sha256[:16]}, ids {subset.ids_sha256[:16]}."]
+    sentences = [subset_sentence(subset), f"Scores {subset.scores_sha256[:16]}, ids {subset.ids_sha256[:16]}."]
     if subset.per_class:
         listed = ", ".join(f"{name} {count}" for name, count in list(subset.per_class.items())[:20])
-        sentences.insert(0, f"By class: {listed}.")
-    figures: list[Chart] = []
+        sentences.insert(1, f"By class: {listed}.")
+    figures: list[Chart | None] = []
     if result.scores is not None:
         scores = result.scores.in_bits()
         start = subset.threshold * math.log2(subset.base)
         figures.append(charts.threshold(scores.values, None, scores.largest, start))
         if result.dataset is not None:
             members = scores.select(subset.rows(scores.ids))
-            pictures = gallery("Most confusing of each class", groups_by_class(members), members, result.dataset)
-            figures += [] if pictures is None else [pictures]
-    return View(
-        title=f"A hard subset of {Path(subset.source).name}",
-        headline=subset_sentence(subset),
-        sections=(Section("Hard subset", tuple(sentences), {}, tuple(figures)),),
-        provenance=_provenance(hashes={"scores, sha256": subset.scores_sha256, "ids, sha256": subset.ids_sha256}),
-        columns={"id": subset.ids},
+            figures.append(
+                gallery("Most confusing of each class", groups_by_class(members), members, result.dataset)
+            )
+    drawn = tuple(chart for chart in figures if chart is not None)
+    return _section_view(
+        f"A hard subset of {Path(subset.source).name}",
+        Section("Hard subset", tuple(sentences), charts=drawn),
+        {"id": subset.ids},
+        hashes={"scores, sha256": subset.scores_sha256, "ids, sha256": subset.ids_sha256},
     )
 
 
 @view.register
 def _(result: TransferReport) -> View:
-    sentences = [
-        f"{item.first} and {item.second}: Kendall's τ {formatting.plain(item.tau)}, Pearson's ρ "
-        f"{formatting.plain(item.rho)}; {_below(item)}."
-        for item in result.pairs[:6]
-    ]
     figures = [charts.joint(item) for item in result.pairs[:6]]
-    pairs = table_of(
-        "Scores of two models on the same examples",
-        result.pairs,
-        {
-            "first": "first",
-            "second": "second",
-            "examples": "examples",
-            "Kendall τ": Aligned("tau"),
-            "Pearson ρ": Aligned("rho"),
-            "below the diagonal": lambda item: formatting.estimate(item.below) if item.below.n else None,
-        },
-    )
-    tables = [pairs]
+    tables = [
+        table_of(
+            "Scores of two models on the same examples",
+            result.pairs,
+            {
+                "first": "first",
+                "second": "second",
+                "examples": "examples",
+                "Kendall τ": Aligned("tau"),
+                "Pearson ρ": Aligned("rho"),
+                "confuse the second less": lambda item: formatting.estimate(item.below) if item.below.n else None,
+            },
+        )
+    ]
     if result.targets is not None:
         title = f"Error of each model by band of {result.targets.scored_by}'s scores"
         figures.append(charts.error_by_band(result.targets.targets, title))
@@ -420,18 +405,40 @@ def _(result: TransferReport) -> View:
             "errors in the hardest tenth": lambda item: formatting.estimate(item[1].hardest_tenth),
         }
         tables.append(table_of(title, result.targets.targets.items(), columns))
+    sentences = [_transfer_headline(result)]
+    models = result.accuracy
+    if models is not None:
+        figures.append(charts.confused(models))
+        tables.append(_accuracy_table(models))
+        sentences += _accuracy_sentences(models)
     warnings = tuple(
         f"{name} lacks some of {result.models[0]}'s examples, so its error by band is left out."
         for name in result.incomplete
     )
     section = Section("Transfer of confusion", tuple(sentences), {}, tuple(figures), tuple(tables), warnings)
-    return View(
-        title="Confusion of several models",
-        headline=_transfer_headline(result),
-        sections=(section,),
-        provenance=_provenance(result.config.seed),
-        columns=columns_of(result.pairs, "first", "second", "examples", "tau.value", "rho.value", "below.value"),
+    frame = columns_of(result.pairs, "first", "second", "examples", "tau.value", "rho.value", "below.value")
+    return _section_view("Confusion of several models", section, frame, result.config.seed)
+
+
+def _accuracy_table(models: ConfusedModels) -> Table:
+    return table_of(
+        "Accuracy against mean confusion",
+        models.models,
+        {
+            "model": "name",
+            "mean confusion, bits": lambda item: formatting.plain(item.mean_confusion),
+            "accuracy": lambda item: formatting.estimate(item.accuracy),
+        },
     )
+
+
+def _accuracy_sentences(models: ConfusedModels) -> list[str]:
+    if len(models.models) < 3:
+        return []
+    return [
+        f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
+        f"{formatting.plain(models.rho)}; the interval resamples examples, not models."
+    ]
 
 
 def _transfer_headline(result: TransferReport) -> str:
@@ -451,20 +458,21 @@ def _transfer_headline(result: TransferReport) -> str:
     return f"{verdict}, and the tenth that confuses {item.first} most has {tenth} of {item.second}'s errors."
 
 
-def _below(item: Transfer) -> str:
-    if not item.below.n:
-        return "every example confuses both equally"
-    return f"{formatting.estimate(item.below)} of the examples confuse {item.second} less"
-
-
 @view.register
 def _(result: AblationReport) -> View:
+    variants = result.ablation.variants
+    columns = columns_of(variants, "seeds") | {"epochs": [len(item.epochs) for item in variants]}
+    columns |= columns_of(variants, "mean", "deviation", "tau.value", "rho.value")
+    title = f"Fewer seeds and epochs: {Path(result.source).name}"
+    return _section_view(title, ablation_section(result), columns, result.config.seed)
+
+
+def ablation_section(result: AblationReport) -> Section:
+    """How far the scores depend on the numbers of seeds and epochs."""
     ablation, variants = result.ablation, result.ablation.variants
-    figures = [
-        chart for seeds in sorted({item.seeds for item in variants}) for chart in charts.variants(ablation, seeds)
-    ]
     whole = variants[-1]
     used = f"{formatting.counted(whole.seeds, 'seed')} and {formatting.counted(len(whole.epochs), 'epoch')}"
+    sizes = sorted({item.seeds for item in variants})
     table = table_of(
         "Scores from fewer seeds and epochs",
         variants,
@@ -478,14 +486,11 @@ def _(result: AblationReport) -> View:
             "ρ with error, by band": Aligned(lambda item: None if item.bands is None else item.bands.rho),
         },
     )
-    return View(
-        title=f"Fewer seeds and epochs: {Path(result.source).name}",
-        headline=f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(variants)}.",
-        sections=(Section("Seeds and epochs that are needed", (), {}, tuple(figures), (table,)),),
-        provenance=_provenance(result.config.seed),
-        columns=columns_of(variants, "seeds")
-        | {"epochs": [len(item.epochs) for item in variants]}
-        | columns_of(variants, "mean", "deviation", "tau.value", "rho.value"),
+    return Section(
+        "Seeds and epochs that are needed",
+        (f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(variants)}.",),
+        charts=tuple(chart for seeds in sizes for chart in charts.variants(ablation, seeds)),
+        tables=(table,),
     )
 
 
@@ -503,75 +508,39 @@ def _enough(variants: Sequence[Variant]) -> str:
 
 @view.register
 def _(result: ComparisonReport) -> View:
+    columns = columns_of(result.predictors.rows, score="name", **{name: f"{name}.value" for name in MEASURES})
+    title = "Difficulty scores as predictors of errors"
+    return _section_view(title, comparison_section(result), columns, result.config.seed)
+
+
+def comparison_section(result: ComparisonReport) -> Section:
+    """The confusion score beside other difficulty scores; with several models, accuracy against confusion."""
     predictors, models = result.predictors, result.models
     ours = next((row for row in predictors.rows if row.name == "confusion score"), predictors.rows[0])
     free = next((row for row in predictors.rows if not row.uses_labels), predictors.rows[0])
-    headline = (
+    sentences = [
         f"The confusion score predicts the errors of {predictors.target or 'the model'} with AUROC "
         f"{formatting.plain(ours.auroc)}; of the scores that need no labels, {free.name} is best with "
-        f"{formatting.plain(free.auroc)}."
-    )
-    figures, tables, sentences = [charts.predictors(predictors)], [_short_table(predictors)], []
+        f"{formatting.plain(free.auroc)}.",
+        "AUROC is the chance that an error has a higher score than a right answer; 0.5 is guessing. The error is "
+        f"{formatting.estimate(predictors.error)} on {formatting.counted(predictors.examples, 'example')}; oracle "
+        f"AURC {predictors.best_aurc:.4f}, chance {predictors.chance_aurc:.4f}.",
+    ]
+    columns: dict[str, Any] = {"score": "name", "labels": lambda row: "yes" if row.uses_labels else "no"}
+    columns |= {"ρ band": lambda row: round(row.by_band.value, 3)}
+    columns |= {"ρ example": lambda row: round(row.by_example.value, 3), "AUROC": Aligned("auroc")}
+    columns |= {"AUPR": lambda row: round(row.aupr.value, 3), "AURC": lambda row: round(row.aurc.value, 4)}
+    table = table_of("Difficulty scores as predictors of errors", predictors.rows, columns)
+    figures, tables = [charts.predictors(predictors)], [table]
     if models is not None:
         figures.append(charts.confused(models))
-        if len(models.models) > 2:
-            sentences.append(
-                f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
-                f"{formatting.plain(models.rho)}; the interval resamples examples, not models."
-            )
-        cells = tuple(
-            (item.name, formatting.plain(item.mean_confusion), formatting.estimate(item.accuracy))
-            for item in models.models
-        )
-        columns = ("model", "mean confusion, bits", "accuracy")
-        tables.append(Table("Accuracy against mean confusion", columns, cells))
-    section = Section("Prediction of errors", tuple(sentences), {}, tuple(figures), tuple(tables))
-    return View(
-        title="Difficulty scores as predictors of errors",
-        headline=headline,
-        lede=("AUROC is the chance that an error has a higher score than a right answer; 0.5 is guessing.",),
-        sections=(dataclasses.replace(section, folded=_predictor_tables(predictors)),),
-        provenance=_provenance(result.config.seed),
-        columns=columns_of(predictors.rows, score="name", **{name: f"{name}.value" for name in MEASURES}),
-        terminal=(dataclasses.replace(section, title="", charts=()),),
-    )
-
-
-def _predictor_tables(predictors: Predictors) -> tuple[Table, Table]:
-    title = (
-        f"Difficulty scores as predictors of errors, {predictors.examples:,} examples, error "
-        f"{formatting.estimate(predictors.error)}; oracle AURC {predictors.best_aurc:.4f}, chance "
-        f"{predictors.chance_aurc:.4f}"
-    )
-    measures = table_of(
-        title,
-        predictors.rows,
-        {
-            "score": "name",
-            "needs labels": _needs_labels,
-            **{header: Aligned(name) for name, header in MEASURES.items()},
-            "AUROC behind confusion": Aligned("auroc_lead", sign="+"),
-        },
-    )
-    return measures, table_of("Definitions", predictors.rows, {"score": "name", "definition": "meaning"})
-
-
-def _needs_labels(row: Predictor) -> str:
-    return "yes" if row.uses_labels else "no"
-
-
-def _short_table(predictors: Predictors) -> Table:
-    """Values without intervals, except that of AUROC, to fit a terminal."""
-    return table_of(
-        "Difficulty scores as predictors of errors",
-        predictors.rows,
-        {
-            "score": "name",
-            "labels": _needs_labels,
-            "ρ band": lambda row: round(row.by_band.value, 3),
-            "ρ example": lambda row: round(row.by_example.value, 3),
-            "AUROC": Aligned("auroc"),
-            "AUPR": lambda row: round(row.aupr.value, 3),
-            "AURC": lambda row: round(row.aurc.value, 4),
-        },
-    )
+        tables.append(_accuracy_table(models))
+        sentences += _accuracy_sentences(models)
+    leads: dict[str, Any] = {
+        "score": "name",
+        "definition": "meaning",
+        "AUROC behind confusion": Aligned("auroc_lead", sign="+"),
+    }
+    definitions = table_of("Definitions", predictors.rows, leads)
+    charted, listed = tuple(figures), tuple(tables)
+    return Section("Prediction of errors", tuple(sentences), {}, charted, listed, folded=(definitions,))

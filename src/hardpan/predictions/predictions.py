@@ -42,6 +42,8 @@ class Predictions(ABC):
         block: rows stored together: ranges that begin at a multiple of it are read fastest.
         config: the configuration that made the predictions.
         versions: of the software that wrote them.
+        outputs: what the source contains: "probabilities", "logits", "labels" or "unnormalized" probabilities.
+        relabelled: number of examples whose own label is another than that of the dataset they were aligned to.
 
     Example:
         >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), labels=[1, 0])
@@ -286,6 +288,8 @@ class Predictions(ABC):
     block: int
     config: Mapping[str, Any]
     versions: Mapping[str, str]
+    outputs: str = "probabilities"
+    relabelled: int = 0
 
     @abstractmethod
     def __len__(self) -> int:
@@ -511,8 +515,9 @@ class Predictions(ABC):
             assert dataset is not None
             class_names = dataset.class_names
             labels = None if labels is None else np.argsort(order)[labels]
+        relabelled = 0
         if dataset is not None:
-            labels = self._joined_labels(dataset, labels, theirs, by_order)
+            labels, relabelled = self._joined_labels(dataset, labels, theirs, by_order)
             if mixed is None and dataset.split is not None:
                 mixed = dataset.split[theirs]
             if not class_names and dataset.n_classes == self.n_classes:
@@ -526,6 +531,7 @@ class Predictions(ABC):
             rows_of=theirs,
             classes=order,
         )
+        view.relabelled = relabelled
         if check and labels is not None:
             view.check_classes()
         return view
@@ -544,10 +550,13 @@ class Predictions(ABC):
             "the name of its class, or call them p0, p1, ... in the order of the dataset's classes"
         )
 
-    def check_classes(self) -> None:
+    def check_classes(self, answers: NDArray[np.int64] | None = None) -> None:
         """Refuse predictions whose classes look permuted, shifted or of another numbering than the labels.
 
         The predicted class of (a sample of) the examples at the last epoch is compared with the labels.
+
+        Args:
+            answers: (seeds, N) the predicted classes, where they are known; otherwise they are read.
         """
         from hardpan.outcomes.classes import check_predictions
 
@@ -558,16 +567,17 @@ class Predictions(ABC):
         if len(self) > _CLASS_CHECK_ROWS:
             rows = np.sort(np.random.default_rng([0, len(self)]).permutation(len(self))[:_CLASS_CHECK_ROWS])
         sample = self.select(rows)
-        for seed, model in zip(self.seeds, self.models, strict=True):
-            guesses = sample.read(seed, self.epochs[-1]).argmax(axis=1)
+        for number, model in enumerate(self.models if self.named else self.models[:1]):
+            if answers is None:
+                guesses = sample.read(self.seeds[number], self.epochs[-1]).argmax(axis=1)
+            else:
+                guesses = answers[number, rows]
             try:
                 check_predictions(
                     [model], guesses[None, :, None], labels[rows], np.arange(self.n_classes), where="predicted"
                 )
             except InputError as error:
                 raise InputError(f"{self.where}: {error} (check=False, --set class_check=false)") from error
-            if not self.named:
-                return
 
     def outcomes(self, labels: ArrayLike | None = None) -> Outcomes:
         """Right (1) or wrong (0) of every model or seed on every example, at the last epoch that all seeds have.
@@ -658,10 +668,10 @@ class Predictions(ABC):
 
     def _joined_labels(
         self, dataset: Dataset, labels: NDArray[np.int64] | None, rows: NDArray[np.int64], by_order: bool
-    ) -> NDArray[np.int64] | None:
-        """The dataset's labels; those of the predictions must be nearly the same, joined by position exactly."""
+    ) -> tuple[NDArray[np.int64] | None, int]:
+        """The dataset's labels, and how many differ; few may, and none where examples are joined by position."""
         if dataset.labels is None:
-            return labels
+            return labels, 0
         known: NDArray[np.int64] = dataset.labels[rows]
         differing = 0 if labels is None else int(np.count_nonzero(labels != known))
         if differing > (0 if by_order else _MOST_DIFFERING * len(known)):
@@ -670,7 +680,7 @@ class Predictions(ABC):
                 "examples; give the dataset that was predicted, with its classes numbered alike"
                 + (" and its rows in the same order" if by_order else "")
             )
-        return known
+        return known, differing
 
     def __repr__(self) -> str:
         who = counted(len(self.models), "model") if self.named else counted(len(self.seeds), "seed")

@@ -34,7 +34,7 @@ from hardpan.predictions.storage import (
     write_columns,
     write_header,
 )
-from hardpan.safe_files import reason
+from hardpan.safe_files import few, reason
 
 PathLike = str | os.PathLike[str]
 _WRITERS = 4
@@ -404,7 +404,8 @@ def open_store(path: PathLike) -> Store:
     header = read_header(storage)
     if header is None:
         raise InputError(
-            f"{storage.where}: no predictions here; give a store, or an npz, npy, CSV, JSONL or Parquet file"
+            f"{storage.where}: no predictions here{_inner_stores(storage.where)}; give a store, or an npz, npy, "
+            "CSV, JSONL or Parquet file"
         )
     if header.kind != "predictions":
         raise InputError(
@@ -412,6 +413,13 @@ def open_store(path: PathLike) -> Store:
             "hardpan.predictions.open_scores"
         )
     return Store(storage, header)
+
+
+def _inner_stores(path: str) -> str:
+    """The stores in a folder that is no store itself, such as one of several models."""
+    folders = [entry.name for entry in os.scandir(path) if entry.is_dir()] if os.path.isdir(path) else []
+    inner = sorted(name for name in folders if is_store(os.path.join(path, name)))
+    return f", but in {few([f'{path}/{name}' for name in inner])}" if inner else ""
 
 
 def is_store(path: PathLike) -> bool:

@@ -34,6 +34,7 @@ class View(Predictions):
         self.base, self._rows, self.where = base, rows, where or base.where
         self.n_classes, self.dtype, self.block = base.n_classes, base.dtype, base.block
         self.config, self.versions = base.config, base.versions
+        self.outputs, self.relabelled = base.outputs, base.relabelled
         self._columns = dict(columns or {})
         self.class_names = tuple(self._columns.get("class_names", base.class_names))
         self._rows_of, self._classes = rows_of, classes
