@@ -177,13 +177,14 @@ def test_commands_read_what_scalars_only_wrote(tmp_path, monkeypatch):
     command("confusion", "subset", "run", "--quantile", "0.9", "--out", "hard.json")
     hard = confusion.load_subset("hard.json")
     assert set(hard.ids) == set(scores.ids[scores.values >= np.quantile(scores.values, 0.9)])
-    told = json.loads(command("confusion", "bands", "run", "--correct", "run-models/linear/correct.npz", "--json"))
+    correct = "correct=run-models/linear/correct.npz"
+    told = json.loads(command("confusion", "score", "run", "--set", correct, "--json"))["by_split"]
     command("train", "digits", *settings, "--out", "full")
-    full = json.loads(command("confusion", "bands", "full", "--json"))
+    full = json.loads(command("confusion", "score", "full", "--json"))["by_split"]
     for part in ("train", "test"):
         assert told["splits"][part]["error"] == full["splits"][part]["error"]
     np.savez("other.npz", ids=scores.ids[1:], seeds=np.ones((2, len(scores.ids) - 1), dtype=bool))
-    for given in ((), ("--correct", "nowhere.npz"), ("--correct", "other.npz")):
+    for given in ((), ("--set", "correct=nowhere.npz"), ("--set", "correct=other.npz")):
         with pytest.raises(SystemExit) as ended:
-            cli.main(["confusion", "bands", "run", *given])
+            cli.main(["confusion", "score", "run", "--only", "bands", *given])
         assert ended.value.code == 2

@@ -19,7 +19,7 @@ def view(result: Trained) -> View:
     if result.scalars_only:
         following = [
             f"Next: hardpan confusion subset {first} --quantile 0.9 --out hard.json",
-            f"  or: hardpan confusion bands {first} --correct {models[result.stores[0]]}/correct.npz",
+            f"  or: hardpan confusion score {first} --set correct={models[result.stores[0]]}/correct.npz",
         ]
     else:
         following = [f"Next: hardpan confusion score {first}"]
