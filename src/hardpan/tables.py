@@ -720,7 +720,7 @@ def write_table(path: Any, columns: Mapping[str, Sequence[Any]]) -> Path:
     target = Path(path)
     suffix = target.suffix.lower()
     rows: Iterable[dict[str, Any]] = (
-        dict(zip(columns, row, strict=True)) for row in zip(*map(_plain, columns.values()), strict=True)
+        dict(zip(columns, row, strict=True)) for row in zip(*map(_as_list, columns.values()), strict=True)
     )
     if suffix in (".csv", ".tsv"):
         content = csv_text(columns, delimiter="\t" if suffix == ".tsv" else ",").encode()
@@ -754,7 +754,7 @@ def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow([safe_cell(name) for name in columns])
-    rows = zip(*map(_plain, columns.values()), strict=True)
+    rows = zip(*map(_as_list, columns.values()), strict=True)
     writer.writerows([safe_cell(value) for value in row] for row in rows)
     return files.clean_text(text.getvalue(), lines=True)
 
@@ -786,7 +786,7 @@ def _is_formula(text: str) -> bool:
     return bare.startswith(_FORMULA) and not is_number(bare)
 
 
-def _plain(values: Any) -> Sequence[Any]:
+def _as_list(values: Any) -> Sequence[Any]:
     plain: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else values
     return plain
 

@@ -338,7 +338,7 @@ def number_labels(
         values = values.astype(np.int64)
     if values.dtype.kind in "Ub":
         labels, known = _number_text(what, values.astype(np.str_), names)
-        return labels, known, () if names else _alike(known)
+        return labels, known, () if names else _similar_classes(known)
     if values.dtype.kind not in "iu":
         raise InputError(f"must be class numbers or text; got {values.dtype}", argument=what)
     return _number_integers(what, values, names, where)
@@ -391,7 +391,7 @@ def _number_integers(
         if lowest >= 0 and highest < len(names):
             return values.astype(np.int64), names, ()
         if lowest == 1 and highest == len(names):
-            return values.astype(np.int64) - 1, names, (_renumbered(used),)
+            return values.astype(np.int64) - 1, names, (_renumbered_labels(used),)
         if set(map(str, used.tolist())) <= set(names):
             return *_number_text(what, values.astype(np.str_), names), ()
         raise InputError(
@@ -413,10 +413,10 @@ def _number_integers(
             f"{what} has {len(used):,} different numbers in {len(values):,} rows, from {lowest} to {highest}; "
             "labels are classes: give the column of classes, or list them in class_names"
         )
-    return numbers.astype(np.int64), tuple(map(str, used.tolist())), (_renumbered(used),)
+    return numbers.astype(np.int64), tuple(map(str, used.tolist())), (_renumbered_labels(used),)
 
 
-def _alike(names: Sequence[str]) -> tuple[DataWarning, ...]:
+def _similar_classes(names: Sequence[str]) -> tuple[DataWarning, ...]:
     """A warning about names of classes that differ only in case or in spaces."""
     first: dict[str, str] = {}
     pairs = []
@@ -430,7 +430,7 @@ def _alike(names: Sequence[str]) -> tuple[DataWarning, ...]:
     return (DataWarning(message, "similar_classes"),)
 
 
-def _renumbered(used: NDArray[Any]) -> DataWarning:
+def _renumbered_labels(used: NDArray[Any]) -> DataWarning:
     values = f"{int(used[0])}..{int(used[-1])}" if len(used) > 4 else ", ".join(map(str, used.tolist()))
     return DataWarning(
         f"the labels are {values}, not 0..{len(used) - 1}: class number 0 is label {int(used[0])}; check that "

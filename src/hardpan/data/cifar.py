@@ -79,7 +79,7 @@ def is_cifar(path: Path) -> bool:
     if not path.is_dir():
         known = {name for layout in LAYOUTS for name in layout.files}
         return path.name.lower().endswith(TAR_ENDINGS) or path.name in known or path.name in _PICKLED
-    folder = _inner(path)
+    folder = _record_folder(path)
     names = {item.name for item in folder_entries(folder)}
     return any(set(layout.files) & names for layout in LAYOUTS) or _pickled(folder.name, names) is not None
 
@@ -91,7 +91,7 @@ def read_cifar(path: Path) -> Dataset:
     compared with what records allow and with the memory that is free, before anything is loaded.
     """
     if path.is_dir():
-        folder = _inner(path)
+        folder = _record_folder(path)
         layout = _layout(path, folder.name, {item.name for item in folder_entries(folder)})
         content = _folder_content(folder, layout)
     elif path.name.lower().endswith(TAR_ENDINGS):
@@ -109,7 +109,7 @@ def read_cifar(path: Path) -> Dataset:
     return _dataset(path, layout, content)
 
 
-def _inner(path: Path) -> Path:
+def _record_folder(path: Path) -> Path:
     """The folder itself, or the one that the archive makes inside it."""
     with contextlib.suppress(OSError):
         return next((path / name for name in _FOLDERS if (path / name).is_dir()), path)

@@ -372,7 +372,7 @@ class Dataset:
         seed = whole_number("seed", seed)
         rows = np.arange(len(self))
         if self.split is None:
-            train, validation, test = _cut(self.ids, rows, seed, FRACTIONS)
+            train, validation, test = _cut_by_hash(self.ids, rows, seed, FRACTIONS)
             method = "60/20/20 by hash of (id, seed)"
         elif (self.split == "validation").any():
             train, validation, test = (rows[self.split == name] for name in SPLITS)
@@ -380,7 +380,7 @@ class Dataset:
         else:
             test = rows[self.split == "test"]
             fractions = (1 - VALIDATION_FRACTION, VALIDATION_FRACTION)
-            train, validation = _cut(self.ids, rows[self.split != "test"], seed, fractions)
+            train, validation = _cut_by_hash(self.ids, rows[self.split != "test"], seed, fractions)
             method = "official test set; validation is 10 % of train by hash of (id, seed)"
         return Split(train, validation, test, method, seed)
 
@@ -495,7 +495,7 @@ def content_of(name: str) -> str:
     return repeat[1] if repeat else name
 
 
-def _cut(
+def _cut_by_hash(
     ids: NDArray[np.str_], rows: NDArray[np.int64], seed: int, fractions: Sequence[float]
 ) -> list[NDArray[np.int64]]:
     """Cut ``rows`` at the fractions, in the order of their hashes, repeats kept together."""

@@ -408,19 +408,19 @@ def read_svhn(train: Path, test: Path) -> Dataset:
 
     Shapes and types are read first, and compared with what SVHN has and with the memory that is free.
     """
-    check_memory(train, sum(map(_claimed, (train, test))))
+    check_memory(train, sum(map(_svhn_bytes, (train, test))))
     (x, y), (x_test, y_test) = _read_mat(train), _read_mat(test)
     return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=tuple(string.digits), name="svhn")
 
 
-def _claimed(path: Path) -> int:
+def _svhn_bytes(path: Path) -> int:
     """Bytes of the images that a file claims to have; refuses one that does not look like SVHN's."""
     from scipy import io
 
     try:
         listed = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
     except Exception as error:  # scipy raises many kinds for a damaged file
-        raise _damaged(path, error) from error
+        raise _damaged_mat(path, error) from error
     (x_shape, x_kind), (y_shape, _) = listed.get("X", ((), "")), listed.get("y", ((), ""))
     if len(x_shape) != 4 or tuple(x_shape[:3]) != (SIDE, SIDE, COLOURS) or x_kind != "uint8":
         raise InputError(
@@ -442,7 +442,7 @@ def _read_mat(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
         content = io.loadmat(path, variable_names=["X", "y"], verify_compressed_data_integrity=True)
         images, digits = np.asarray(content["X"]), np.asarray(content["y"])
     except Exception as error:  # scipy raises many kinds for a damaged file
-        raise _damaged(path, error) from error
+        raise _damaged_mat(path, error) from error
     if images.dtype != np.uint8 or images.shape[:3] != (SIDE, SIDE, COLOURS):
         raise InputError(f"{path}: X claims to be bytes of colour images and is not; fetch it again")
     x = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
@@ -455,5 +455,5 @@ def _read_mat(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return x, labels % CLASSES
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
+def _damaged_mat(path: Path, error: Exception) -> InputError:
     return InputError(f"{path}: is not a readable MATLAB file ({reason(error)}); fetch it again")

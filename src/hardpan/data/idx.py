@@ -68,7 +68,7 @@ def read_idx(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset
     if images is None:
         raise InputError(f"{path}: has labels without images; give the images file or the folder of both")
     labels = _by_content(folder_entries(path.parent)).get((images.split, "labels"))
-    check_memory(path, sum(_claimed(file) for file in (images, labels) if file))
+    check_memory(path, sum(_claimed_bytes(file) for file in (images, labels) if file))
     return from_arrays(
         _read_file(images),
         None if labels is None else _read_file(labels),
@@ -94,7 +94,7 @@ def _read_four(path: Path, files: dict[tuple[str, str], _File], class_names: Seq
                     "train and of t10k, plain or with .gz"
                 )
             listed.append(files[split, what])
-    check_memory(path, sum(map(_claimed, listed)))
+    check_memory(path, sum(map(_claimed_bytes, listed)))
     x, y, x_test, y_test = map(_read_file, listed)
     name = path.resolve().name
     return from_arrays(
@@ -109,12 +109,12 @@ def _by_content(paths: Sequence[Path]) -> dict[tuple[str, str], _File]:
     return {(file.split, file.what): file for file in files}
 
 
-def _claimed(file: _File) -> int:
+def _claimed_bytes(file: _File) -> int:
     """Bytes of the array, from the header alone; refuses a header that cannot be true."""
     path = file.path
     with reading(path, remedy="fetch the file again"):
-        with _open(path) as stream:
-            shape, claimed = _header(path, stream, file.axes, file.type)
+        with _open_idx(path) as stream:
+            shape, claimed = _idx_header(path, stream, file.axes, file.type)
         size, gzipped = path.stat().st_size, is_gzip(path)
     header = 4 + 4 * file.axes
     if (claimed > GZIP_GROWTH * size) if gzipped else (claimed != size - header):
@@ -126,7 +126,7 @@ def _claimed(file: _File) -> int:
     return claimed
 
 
-def _header(path: Path, stream: IO[bytes], axes: int, kind: str) -> tuple[tuple[int, ...], int]:
+def _idx_header(path: Path, stream: IO[bytes], axes: int, kind: str) -> tuple[tuple[int, ...], int]:
     """Shape and bytes from a stream's header; refuses one of another type than the name says."""
     code, dtype = TYPES[kind]
     head, lengths = stream.read(4), stream.read(4 * axes)
@@ -144,12 +144,12 @@ def _header(path: Path, stream: IO[bytes], axes: int, kind: str) -> tuple[tuple[
 
 
 def _read_file(file: _File) -> NDArray[Any]:
-    with reading(file.path, remedy="fetch the file again"), _open(file.path) as stream:
+    with reading(file.path, remedy="fetch the file again"), _open_idx(file.path) as stream:
         return _read_stream(file.path, stream, file.axes, file.type)
 
 
 def _read_stream(path: Path, stream: IO[bytes], axes: int, kind: str, most: int | None = None) -> NDArray[Any]:
-    shape, claimed = _header(path, stream, axes, kind)
+    shape, claimed = _idx_header(path, stream, axes, kind)
     if most is not None and claimed > most:
         raise InputError(f"{path}: claims {claimed:,} bytes, but can have {most:,} at most; fetch it again")
     check_memory(path, claimed)
@@ -164,7 +164,7 @@ def _read_stream(path: Path, stream: IO[bytes], axes: int, kind: str, most: int 
     return content.view(TYPES[kind][1]).reshape(shape)
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open_idx(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.GzipFile(path)) if is_gzip(path) else path.open("rb")
 
 
@@ -182,8 +182,8 @@ def read_emnist(path: Path, member: str, class_names: tuple[str, ...]) -> Datase
     arrays: dict[str, NDArray[Any]] = {}
     with open_zip(path) as (_, archive):
         for rows in ("train", "test"):
-            images = _member(path, archive, f"emnist-{member}-{rows}-images-idx3-ubyte.gz", 3)
-            labels = _member(path, archive, f"emnist-{member}-{rows}-labels-idx1-ubyte.gz", 1)
+            images = _emnist_array(path, archive, f"emnist-{member}-{rows}-images-idx3-ubyte.gz", 3)
+            labels = _emnist_array(path, archive, f"emnist-{member}-{rows}-labels-idx1-ubyte.gz", 1)
             arrays[f"x_{rows}"] = np.ascontiguousarray(images.transpose(0, 2, 1))
             arrays[f"y_{rows}"] = arguments.labels(f"{path}: {rows} labels", labels, len(images)) - (
                 member == "letters"
@@ -203,7 +203,7 @@ def read_emnist(path: Path, member: str, class_names: tuple[str, ...]) -> Datase
     )
 
 
-def _member(path: Path, archive: zipfile.ZipFile, name: str, axes: int) -> NDArray[Any]:
+def _emnist_array(path: Path, archive: zipfile.ZipFile, name: str, axes: int) -> NDArray[Any]:
     members = [member for member in archive.infolist() if PurePosixPath(member.filename).name == name]
     if len(members) != 1:
         raise InputError(f"{path}: must have {name} once; got {len(members)}: give the archive as it was published")

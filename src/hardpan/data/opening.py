@@ -98,7 +98,7 @@ def open_dataset(
         drop=_column_names("drop", options.drop),
     )
     if isinstance(source, Dataset):
-        _refuse(options, "a Dataset", ("class_names",))
+        _refuse_options(options, "a Dataset", ("class_names",))
         dataset = source if options.class_names is None else _renamed_classes(source, options.class_names)
     elif isinstance(source, (str, os.PathLike)):
         dataset = _open_path(os.fspath(source), options, mirror, cache)
@@ -107,7 +107,7 @@ def open_dataset(
     return dataset if options.name is None else dataclasses.replace(dataset, name=str(options.name))
 
 
-def _unknown(source: str) -> str:
+def _unknown_source(source: str) -> str:
     """Why a text is no dataset: a URL, a path that does not exist, or a name, with the names that are close."""
     short = source if len(source) <= 200 else source[:197] + "..."
     if "://" in source:
@@ -125,19 +125,19 @@ def _open_path(
     if isinstance(source, bytes):
         raise InputError("must be a name or a path as text; got bytes", argument="dataset")
     data, manifest = parse_source(source)
-    if manifest and not _exists(Path(source)):
+    if manifest and not _path_exists(Path(source)):
         whole = _open_path(data, options, mirror, cache)
         is_corrections = Path(manifest).suffix.lower() == ".csv"
         rows = None if is_corrections else subset_rows(manifest, whole.ids)
         changed = apply_corrections(whole, manifest) if is_corrections else whole.select(rows)
         return dataclasses.replace(changed, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
     if source in names():
-        _refuse(options, f"{source}, which is no table", ("class_names",))
-        dataset = _named(source, mirror, cache)
+        _refuse_options(options, f"{source}, which is no table", ("class_names",))
+        dataset = _open_named(source, mirror, cache)
         return dataset if options.class_names is None else _renamed_classes(dataset, options.class_names)
     path = Path(source)
-    if not source or not _exists(path):
-        raise InputError(_unknown(source))
+    if not source or not _path_exists(path):
+        raise InputError(_unknown_source(source))
     if not (path.is_dir() or path.is_file()):
         raise InputError(f"{path}: is neither a file nor a folder, but a pipe or a device; give a file or folder")
     for kind, reader in FORMATS.items():
@@ -159,14 +159,14 @@ _REMEDIES = {
 
 
 def _read_format(path: Path, kind: str, reader: Format, options: DataOptions) -> Dataset:
-    _refuse(options, f"{path}, which is read as {kind}", (*reader.options, "class_names"))
+    _refuse_options(options, f"{path}, which is read as {kind}", (*reader.options, "class_names"))
     dataset = _with_rows(reader.read(path, **{name: getattr(options, name) for name in reader.options}))
     if options.class_names is not None and "class_names" not in reader.options:
         dataset = _renamed_classes(dataset, options.class_names)
     return dataset
 
 
-def _refuse(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
+def _refuse_options(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
     """Refuse options that the source has no use for, rather than ignore them."""
     for field in dataclasses.fields(DataOptions):
         if field.name not in (*taken, "name") and getattr(options, field.name) not in (None, (), {}):
@@ -179,12 +179,12 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
         isinstance(source, Mapping) and source and all(map(is_huggingface, source.values()))
     ):
         return from_huggingface(source, options)
-    source = _parts(source)
+    source = _split_pairs(source)
     if tables := _tables(source):
         kind = type(source[0] if isinstance(source, (tuple, list)) else source)
         library = kind.__module__.partition(".")[0]
         return from_tables(tables, options, name="frame", source=f"{library} {kind.__name__}")
-    _refuse(options, f"a {type(source).__name__}", ("class_names",))
+    _refuse_options(options, f"a {type(source).__name__}", ("class_names",))
     if is_torch(source):
         return from_torch(source, class_names=class_names, name=options.name)
     if isinstance(source, Mapping):
@@ -229,7 +229,7 @@ def _is_column(values: Any) -> bool:
     return getattr(values, "ndim", 0) == 1
 
 
-def _parts(source: Any) -> Any:
+def _split_pairs(source: Any) -> Any:
     """{"train": ..., "test": ...}, ((x, y), (x, y)) and lists of arrays as tuples."""
     if isinstance(source, Mapping):
         both = {SPLIT_WORDS.get(str(key).lower()): value for key, value in source.items()}
@@ -290,10 +290,10 @@ def from_torch(
     dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
 ) -> Dataset:
     """See :meth:`Dataset.from_torch`."""
-    source = _unbatched(dataset)
+    source = _loaded_dataset(dataset)
     x, y = _torch_arrays("dataset", source)
-    x_test, y_test = (None, None) if test is None else _torch_arrays("test", _unbatched(test))
-    classes = class_names if class_names is not None else _classes(source)
+    x_test, y_test = (None, None) if test is None else _torch_arrays("test", _loaded_dataset(test))
+    classes = class_names if class_names is not None else _torch_class_names(source)
     return from_arrays(
         x,
         y,
@@ -305,12 +305,12 @@ def from_torch(
     )
 
 
-def _unbatched(dataset: Any) -> Any:
+def _loaded_dataset(dataset: Any) -> Any:
     """The dataset of a loader; a Subset, which has a dataset too, stays."""
     return dataset.dataset if hasattr(dataset, "batch_size") and hasattr(dataset, "dataset") else dataset
 
 
-def _classes(dataset: Any) -> Any:
+def _torch_class_names(dataset: Any) -> Any:
     """The names of the classes, also of what a Subset was taken from."""
     while dataset is not None:
         if getattr(dataset, "classes", None) is not None:
@@ -394,7 +394,7 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     return from_tables(scored_splits(tables), options, name=name, source="Hugging Face")
 
 
-def _named(name: str, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
+def _open_named(name: str, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
     if name in BUNDLED:
         return _digits()
     return _with_rows(read_published(name, mirror, cache))
@@ -445,7 +445,7 @@ def _class_names(names: Any) -> list[str] | None:
         names = read_json(names)
     if isinstance(names, Mapping):
         return _mapped_names(names)
-    if isinstance(names, str) and "," in names and not _exists(Path(names)):
+    if isinstance(names, str) and "," in names and not _path_exists(Path(names)):
         return [name.strip() for name in names.split(",")]
     if isinstance(names, (str, os.PathLike)):
         return [line.strip() for line in read_text(names).split("\n") if line.strip()]
@@ -525,7 +525,7 @@ def subset_rows(manifest: str, ids: ArrayLike) -> NDArray[np.int64]:
     return rows
 
 
-def _exists(path: Path) -> bool:
+def _path_exists(path: Path) -> bool:
     try:
         return path.exists()
     except (OSError, ValueError):  # a name too long for the file system, or with a null character in it

@@ -302,7 +302,7 @@ class Cells:
         self._run_of.append(run)
         self._scores.append(value)
         known = self._texts.get(answer)
-        self._answer_of.append(self._text(answer) if known is None else known)
+        self._answer_of.append(self._answer_number(answer) if known is None else known)
         if logprobs:
             self._logprob_rows.extend((len(self._scores) - 1, len(self._logprobs), len(logprobs)))
             self._logprobs.extend(logprobs)
@@ -350,14 +350,16 @@ class Cells:
             answers = np.zeros(len(at), dtype=np.int32)
             if outcomes.answers is not None:
                 texts, inverse = np.unique(outcomes.answers[row][at], return_inverse=True)
-                answers = np.array([self._text(text) for text in texts.tolist()], dtype=np.int32)[inverse.ravel()]
+                answers = np.array([self._answer_number(text) for text in texts.tolist()], dtype=np.int32)[
+                    inverse.ravel()
+                ]
             self._item_of.frombytes(items[at].tobytes())
             self._scores.frombytes(scores[row][at, run].tobytes())
             self._model_of.frombytes(np.full(len(at), model, dtype=np.int32).tobytes())
             self._run_of.frombytes(run.astype(np.int32).tobytes())
             self._answer_of.frombytes(answers.tobytes())
 
-    def _text(self, answer: str) -> int:
+    def _answer_number(self, answer: str) -> int:
         """The number of an answer's text; none are kept once there are too many."""
         text = shorten(answer)
         known = self._texts.get(text)
@@ -376,7 +378,7 @@ class Cells:
         m, n = len(models), len(self._labels)
         if not m or not n or not len(self):
             raise InputError(f"{source}: no scores; expected at least one model with one scored item")
-        order, repeat, duplicates = self._placed(n)
+        order, repeat, duplicates = self._cell_repeats(n)
         notes += duplicates
         r = int(repeat.max()) + 1
         if m * n * r > MOST_CELLS:
@@ -443,7 +445,7 @@ class Cells:
             }
         return tuple(names), notes
 
-    def _placed(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    def _cell_repeats(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
         """Which scores to keep, and the number of the repeat of each."""
         cell = _ints(self._model_of).astype(np.int64) * n + _ints(self._item_of)
         run, score = _ints(self._run_of), np.frombuffer(self._scores, dtype=np.float64)

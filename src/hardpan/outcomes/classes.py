@@ -102,7 +102,7 @@ def _check_order(model: str, guesses: Predictions, labels: Predictions, where: s
         return
     by_column = (guesses == labels[:, None]).mean(axis=0)
     best = int(np.argmax(by_column))
-    if by_column[best] - by_column[0] > _margin(len(labels)):
+    if by_column[best] - by_column[0] > _accuracy_margin(len(labels)):
         order = "in rising instead of falling order" if best == guesses.shape[1] - 1 else "out of order"
         raise InputError(
             f"top-{guesses.shape[1]} predictions of model {model} on the {where} set: column {best + 1} is right "
@@ -121,7 +121,7 @@ def _refuse_range(
 ) -> None:
     span = f"predictions of model {model} on the {where} set run from {reach[0]} to {reach[1]}"
     own = f"the labels from {classes[0]} to {classes[-1]}"
-    shift = _shift(guesses, labels, classes, _rename(guesses, labels))
+    shift = _class_shift(guesses, labels, classes, _renaming(guesses, labels))
     if shift is not None:
         raise InputError(f"{span}, {own}: the predictions look shifted by one ({shift:+d}); {REMEDY}")
     raise InputError(
@@ -137,7 +137,7 @@ def _look_closer(model: str, guesses: Predictions, labels: Predictions, classes:
     renamed = wrong_names(guesses, labels)
     say = f"predictions of model {model} on the {where} set are right on {100 * np.mean(guesses == labels):.1f} %"
     if renamed is not None:
-        shift = _shift(guesses, labels, classes, renamed)
+        shift = _class_shift(guesses, labels, classes, renamed)
         if shift is not None:
             raise InputError(
                 f"{say}, and on far more once shifted: they look shifted by one ({shift:+d}); {REMEDY}"
@@ -219,12 +219,12 @@ def wrong_names(guesses: Predictions, labels: Predictions) -> Renaming | None:
         >>> wrong_names(labels, labels) is None
         True
     """
-    renamed = _rename(guesses, labels)
+    renamed = _renaming(guesses, labels)
     commonest = np.unique(labels, return_counts=True)[1].max() / len(labels)
     return renamed if renamed.gain_is_real and renamed.accuracy > commonest + _GAIN else None
 
 
-def _rename(guesses: Predictions, labels: Predictions) -> Renaming:
+def _renaming(guesses: Predictions, labels: Predictions) -> Renaming:
     sample = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
     guess, label = guesses[sample].astype(np.int64), labels[sample].astype(np.int64)
     half = len(sample) // 2
@@ -257,7 +257,7 @@ def _majority_map(guess: Predictions, label: Predictions) -> dict[int, int]:
     return mapping
 
 
-def _shift(guesses: Predictions, labels: Predictions, classes: Predictions, renamed: Renaming) -> int | None:
+def _class_shift(guesses: Predictions, labels: Predictions, classes: Predictions, renamed: Renaming) -> int | None:
     direct = float(np.mean(guesses == labels))
     lowest, size = int(classes[0]), int(classes[-1] - classes[0]) + 1
     wide = guesses.astype(np.int64) - lowest
@@ -271,5 +271,5 @@ def _shift(guesses: Predictions, labels: Predictions, classes: Predictions, rena
     return None
 
 
-def _margin(n: int) -> float:
+def _accuracy_margin(n: int) -> float:
     return float(max(_GAIN, 5.0 * np.sqrt(0.25 / n)))

@@ -55,7 +55,7 @@ def read_instances(logs: Sequence[LogFile], cells: Cells, options: Options) -> N
                 continue
             cells.describe(item, {"task": task, **group_columns(metadata, options.group)})
             cells.ask(item, as_mapping(row.get("input")).get("raw"))
-            answer, key = _answer(row), _key(row)
+            answer, key = _extracted_answer(row), _reference_answer(row)
             if key:
                 cells.set_key(item, key)
             evaluation = row["evaluation"]
@@ -71,7 +71,7 @@ def read_instances(logs: Sequence[LogFile], cells: Cells, options: Options) -> N
         )
 
 
-def _answer(row: Mapping[str, Any]) -> str:
+def _extracted_answer(row: Mapping[str, Any]) -> str:
     listed = row.get("answer_attribution")
     terminal = [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
     terminal = [item for item in terminal if item.get("is_terminal")] or terminal
@@ -79,7 +79,7 @@ def _answer(row: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _key(row: Mapping[str, Any]) -> str:
+def _reference_answer(row: Mapping[str, Any]) -> str:
     prompt = row.get("input")
     reference = prompt.get("reference") if isinstance(prompt, Mapping) else None
     if isinstance(reference, list):

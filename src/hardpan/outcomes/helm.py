@@ -60,7 +60,7 @@ def _read_run(
     options: Options,
     metrics: dict[str, str],
 ) -> int:
-    task = _task(str(spec.get("name", run.path.name)))
+    task = _run_task(str(spec.get("name", run.path.name)))
     model_name = str(adapter.get("model") or adapter.get("model_deployment") or run.path.name)
     model = cells.model_of_log(model_name, run.path.resolve().parent, task)
     scenario = spec.get("scenario_spec")
@@ -68,10 +68,10 @@ def _read_run(
     columns = group_columns(arguments, options.group)
     answers = _answers(run.path)
     plain = [row for row in rows if isinstance(row, Mapping) and not row.get("perturbation")]
-    metric = _metric(plain, spec, options.metric, str(run.path))
+    metric = _scoring_metric(plain, spec, options.metric, str(run.path))
     metrics.setdefault(task, metric)
     for row in plain:
-        name, trial = row.get("instance_id"), _trial(row)
+        name, trial = row.get("instance_id"), _trial_number(row)
         if not isinstance(name, str):
             raise InputError(f"{run.path / MARKER}: an instance has no instance_id; the file may be damaged")
         item = cells.item((task, name), f"{task}/{name}")
@@ -80,24 +80,24 @@ def _read_run(
         cells.ask(item, question)
         if key:
             cells.set_key(item, key)
-        values = _values(row).get(metric)
+        values = _metric_values(row).get(metric)
         cells.add(model, item, values, run=trial, answer=answer, where=str(run.path))
     return len(rows) - len(plain)
 
 
-def _task(name: str) -> str:
+def _run_task(name: str) -> str:
     """The name of a run without its model: "mmlu:subject=philosophy,method=joint"."""
     scenario, _, rest = name.partition(":")
     selected = [item for item in rest.split(",") if item and not item.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(selected)}" if selected else scenario
 
 
-def _trial(row: Mapping[str, Any]) -> int:
+def _trial_number(row: Mapping[str, Any]) -> int:
     trial = row.get("train_trial_index", 0)
     return trial if isinstance(trial, int) and 0 <= trial < 1 << 31 else 0
 
 
-def _values(row: Mapping[str, Any]) -> dict[str, float]:
+def _metric_values(row: Mapping[str, Any]) -> dict[str, float]:
     values = {}
     for stat in as_list(row.get("stats")):
         name = stat.get("name") if isinstance(stat, Mapping) else None
@@ -108,10 +108,12 @@ def _values(row: Mapping[str, Any]) -> dict[str, float]:
     return values
 
 
-def _metric(rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: str | None, where: str) -> str:
+def _scoring_metric(
+    rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: str | None, where: str
+) -> str:
     names: dict[str, bool] = {}
     for row in rows:
-        for name, value in _values(row).items():
+        for name, value in _metric_values(row).items():
             names[name] = names.get(name, True) and 0.0 <= value <= 1.0
     if wanted is not None:
         if wanted not in names:
@@ -142,17 +144,21 @@ def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str, str]]:
         if not isinstance(state, Mapping) or not isinstance(state.get("instance"), Mapping):
             continue
         instance = state["instance"]
-        key = (str(instance.get("id")), _trial(state))
+        key = (str(instance.get("id")), _trial_number(state))
         if instance.get("perturbation"):
             continue
         # Several requests for an instance, one per choice: none of them is the model's answer.
         question = str(as_mapping(instance.get("input")).get("text", ""))
         several = key in answers
-        answers[key] = ("", "", question) if several else (_answer(state), _key(state, instance), question)
+        answers[key] = (
+            ("", "", question)
+            if several
+            else (_completion_text(state), _reference_answer(state, instance), question)
+        )
     return answers
 
 
-def _answer(state: Mapping[str, Any]) -> str:
+def _completion_text(state: Mapping[str, Any]) -> str:
     result = state.get("result")
     completions = result.get("completions") if isinstance(result, Mapping) else None
     first = completions[0] if isinstance(completions, list) and completions else None
@@ -160,7 +166,7 @@ def _answer(state: Mapping[str, Any]) -> str:
     return text.strip() if isinstance(text, str) else ""
 
 
-def _key(state: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
+def _reference_answer(state: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
     right = [
         str(reference["output"].get("text", ""))
         for reference in as_list(instance.get("references"))

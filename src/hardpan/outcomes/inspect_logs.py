@@ -51,7 +51,7 @@ def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     scorers: dict[str, tuple[str, str]] = {}
     unfinished, empty, failed = [], [], list[tuple[int, int, int]]()
     for log in logs:
-        header, samples = _opened(log)
+        header, samples = _header_and_samples(log)
         if not _read_log(log, header, samples, cells, options, scorers, failed):
             empty.append(log.path)
         elif header.get("status", "started") != "success":
@@ -80,7 +80,7 @@ def _read_log(
     """Read a log, and say whether it has samples."""
     evaluation = header["eval"]
     task, model = str(evaluation.get("task", "")), None
-    scorer, declared, seen = options.scorer, _declared(header), dict[str, None]()
+    scorer, declared, seen = options.scorer, _declared_scorer(header), dict[str, None]()
     for sample in samples:
         if model is None:
             model = cells.model_of_log(str(evaluation["model"]), log.path.resolve().parent, task)
@@ -106,7 +106,7 @@ def _read_log(
             cells.set_key(item, target)
         score = scores.get(scorer) if scorer is not None else None
         value = score.get("value") if isinstance(score, Mapping) else score
-        value, metric = _part(value, options.metric, str(log.path))
+        value, metric = _score_value(value, options.metric, str(log.path))
         if score is not None and scorer is not None:
             scorers.setdefault(task, (scorer, metric))
         answer = score.get("answer") if isinstance(score, Mapping) else None
@@ -135,7 +135,7 @@ def _question(value: Any) -> Any:
     return questions[-1] if questions else value
 
 
-def _declared(header: Mapping[str, Any]) -> str | None:
+def _declared_scorer(header: Mapping[str, Any]) -> str | None:
     results = header.get("results")
     listed = results.get("scores") if isinstance(results, Mapping) else None
     if not listed:
@@ -147,7 +147,7 @@ def _declared(header: Mapping[str, Any]) -> str | None:
     return name.rpartition("/")[2] if isinstance(name, str) else None
 
 
-def _part(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
+def _score_value(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
     """One value of a score, and its name where the score has several."""
     name = ""
     if isinstance(value, Mapping):
@@ -160,7 +160,7 @@ def _part(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
     return value, name
 
 
-def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
+def _header_and_samples(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
     if log.one_value:
         data = log.value()
         return data, iter(as_list(data.get("samples")))
@@ -211,7 +211,7 @@ class _Archive:
                 member = f"samples/{row.get('id')}_epoch_{row.get('epoch')}.json"
                 if idle < _IDLE and member in self.names:
                     sample = as_mapping(self.json(member))
-                    idle, row = (0, sample) if _holds(sample) > _holds(row) else (idle + 1, row)
+                    idle, row = (0, sample) if _detail_count(sample) > _detail_count(row) else (idle + 1, row)
                 yield row
             if not summarised:
                 yield from (self.json(name) for name in self.names if _SAMPLE.fullmatch(name))
@@ -228,7 +228,7 @@ class _Archive:
         try:
             if member.compress_type == ZSTANDARD:
                 with path.open("rb") as stream:
-                    return _unpacked(_raw(stream, member), member.file_size)
+                    return _unpacked_zstandard(_packed_member(stream, member), member.file_size)
             with self._stored.open(member) as content:
                 return content.read(member.file_size)
         except NotImplementedError as error:
@@ -237,14 +237,14 @@ class _Archive:
             raise InputError(f"{path}: member {member.filename} cannot be read ({reason(error)})") from error
 
 
-def _holds(sample: Mapping[str, Any]) -> int:
+def _detail_count(sample: Mapping[str, Any]) -> int:
     """How many of scores, answers and metadata a sample or its summary has."""
     scores = as_mapping(sample.get("scores"))
     answered = any(as_mapping(score).get("answer") for score in scores.values())
     return bool(scores) + answered + bool(sample.get("metadata"))
 
 
-def _raw(stream: BinaryIO, member: zipfile.ZipInfo) -> bytes:
+def _packed_member(stream: BinaryIO, member: zipfile.ZipInfo) -> bytes:
     """The compressed bytes of a member, behind its local header (30 bytes, the name, extra fields)."""
     stream.seek(member.header_offset)
     header = stream.read(30)
@@ -255,7 +255,7 @@ def _raw(stream: BinaryIO, member: zipfile.ZipInfo) -> bytes:
     return stream.read(member.compress_size)
 
 
-def _unpacked(content: bytes, size: int) -> bytes:
+def _unpacked_zstandard(content: bytes, size: int) -> bytes:
     import pyarrow  # only archives with zstandard members need it
 
     with pyarrow.input_stream(pyarrow.BufferReader(content), compression="zstd") as stream:

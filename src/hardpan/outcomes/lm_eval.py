@@ -66,7 +66,7 @@ def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
         stem = stem_of(log.path)
         name = _NAME.fullmatch(stem)
         results = folders.results(log.path.parent, (name and name["date"]) or "")
-        task = name["task"] if name else _task(stem, results)
+        task = name["task"] if name else _task_of_stem(stem, results)
         model = folders.model(log.path, results, named=name is not None)
         try:
             run = _Run(model, folders.variant(log.path, results), task, results)
@@ -91,12 +91,12 @@ def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             f"{few([f'{task} ({error.metrics})' for task, error in unscored], 3)}."
         )
     if summary.metric:
-        cells.notes.append(stated("Metric", summary.metric) + _others(summary.metrics, summary.metric))
-        cells.notes.append(stated("Filter", summary.filter) + _others(summary.filters, summary.filter))
+        cells.notes.append(stated("Metric", summary.metric) + _other_names(summary.metrics, summary.metric))
+        cells.notes.append(stated("Filter", summary.filter) + _other_names(summary.filters, summary.filter))
     cells.notes += summary.checks()
 
 
-def _others(known: set[str], used: Mapping[str, str]) -> str:
+def _other_names(known: set[str], used: Mapping[str, str]) -> str:
     rest = sorted(known.difference(used.values()))
     return f" Also in the logs: {few(rest, 5)}." if rest else ""
 
@@ -184,7 +184,7 @@ def _of_task(table: Any, task: str) -> dict[str, Any]:
     return as_mapping(entries.get(task, entries.get(plain)))
 
 
-def _task(stem: str, results: Mapping[str, Any]) -> str:
+def _task_of_stem(stem: str, results: Mapping[str, Any]) -> str:
     """The task of a file of the first versions, MODEL_TASK.jsonl: the longest name in the results that ends it."""
     return max((name for name in as_mapping(results.get("results")) if stem.endswith(name)), key=len, default="")
 
@@ -266,18 +266,18 @@ def _read_rows(
             continue
         if not metric:
             usual = summary.metric.get(run.task)
-            metric = _metric(row, options.metric, usual, cells.max_score or 1.0, f"{log.path}, line {line}")
+            metric = _scoring_metric(row, options.metric, usual, cells.max_score or 1.0, f"{log.path}, line {line}")
             summary.choose(run, metric, name)
             summary.metrics.update(_numeric_metrics(row))
             run.index = cells.model_of_log(run.model, run.folder, run.task)
-        item = _item(row, cells, run.task, first_id, options, summary)
-        score = _score(row.get(metric))
+        item = _item_number(row, cells, run.task, first_id, options, summary)
+        score = _metric_score(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
-        _add(row, score, item, cells, run, metric, log.path, line, summary)
+        _add_sample(row, score, item, cells, run, metric, log.path, line, summary)
     return filters, count, total
 
 
-def _score(value: Any) -> float | None:
+def _metric_score(value: Any) -> float | None:
     """A metric's value as a number; several answers right or wrong, as of instructions, count by their mean."""
     if isinstance(value, list) and value and all(entry in (0, 1) for entry in value):
         return sum(value) / len(value)
@@ -290,14 +290,16 @@ def _metric_names(row: Mapping[str, Any]) -> list[str]:
 
 
 def _numeric_metrics(row: Mapping[str, Any]) -> list[str]:
-    return [name for name in _metric_names(row) if _score(row[name]) is not None]
+    return [name for name in _metric_names(row) if _metric_score(row[name]) is not None]
 
 
-def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highest: float, where: str) -> str:
+def _scoring_metric(
+    row: Mapping[str, Any], asked: str | None, usual: str | None, highest: float, where: str
+) -> str:
     names = _metric_names(row)
     empty = [name for name in names if row[name] is None or row[name] != row[name]]
     if asked is not None:
-        if asked in names and (asked in empty or _score(row[asked]) is not None):
+        if asked in names and (asked in empty or _metric_score(row[asked]) is not None):
             return asked
         if asked in names:
             raise InputError(f"{where}: metric {asked!r} has no number as its value")
@@ -313,7 +315,7 @@ def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highes
     raise _NoMetricError(where, names, highest)
 
 
-def _item(
+def _item_number(
     row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options, summary: _Summary
 ) -> int:
     doc_id, digest = row["doc_id"], row.get("doc_hash")
@@ -354,7 +356,7 @@ def _question(row: Mapping[str, Any]) -> Any:
     return named or prompt
 
 
-def _add(
+def _add_sample(
     row: dict[str, Any],
     score: float | None,
     item: int,
@@ -373,7 +375,7 @@ def _add(
         if known is None or len(known[0]) != len(logprobs):
             known = summary.choices[item] = _choices(row.get("arguments"), len(logprobs))
         texts, names = known
-        choice = _best(logprobs, texts, metric)
+        choice = _best_choice(logprobs, texts, metric)
         right = _right_choice(target, texts, len(logprobs), choice, score)
         answer = names[choice]
         if right is not None:
@@ -434,7 +436,7 @@ def _choice_texts(arguments: Any, count: int) -> list[str]:
     return [text.strip() if isinstance(text, str) else "" for text in texts] or [""] * count
 
 
-def _best(logprobs: Sequence[float], texts: Sequence[str], metric: str) -> int:
+def _best_choice(logprobs: Sequence[float], texts: Sequence[str], metric: str) -> int:
     values: Sequence[float] = logprobs
     if metric == "acc_norm":
         values = [value / max(len(text), 1) for value, text in zip(logprobs, texts, strict=True)]

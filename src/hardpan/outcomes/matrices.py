@@ -65,7 +65,7 @@ def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float
     models = tuple(dict.fromkeys(model for test_set in sets.values() for model in test_set.models))
     row_of = {model: row for row, model in enumerate(models)}
     labelled = [test_set.labels for test_set in sets.values() if test_set.labels is not None]
-    pool = _pool(labelled, source) if labelled else None
+    pool = _all_classes(labelled, source) if labelled else None
     sizes = [test_set.values.shape[1] for test_set in sets.values()]
     repeats = max(
         1 if item.labels is not None or item.values.ndim < 3 else item.values.shape[2] for item in sets.values()
@@ -86,7 +86,9 @@ def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float
             values = test_set.values if test_set.values.ndim == 3 else test_set.values[:, :, None]
             scores[rows, block, : values.shape[2]] = values if max_score is None else values / max_score
         else:
-            right = _right(_numbered(test_set, pool, source), pool, len(sets), name, options, source)
+            right = _right_or_wrong(
+                _with_class_numbers(test_set, pool, source), pool, len(sets), name, options, source
+            )
             scores[rows, block, 0] = right
             key[block] = [str(label) for label in test_set.labels.tolist()]
             if said is not None:
@@ -131,7 +133,7 @@ def add_sets(sets: Sets, cells: Cells, options: Options, where: str) -> None:
 def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) -> Sets:
     """Test sets in named arrays: scores, or predictions with labels."""
     if list(arrays) == [""]:
-        return {ONLY_SET: _scores(arrays[""], None, where, None)}
+        return {ONLY_SET: _score_set(arrays[""], None, where, None)}
     names = next((arrays[key] for key in MODELS if key in arrays), None)
     models = None if names is None else tuple(str(name) for name in np.asarray(names).ravel())
     scores, guesses = _by_set(arrays, SCORES), _by_set(arrays, GUESSES)
@@ -140,7 +142,7 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
     scores = {name: entry for name, entry in scores.items() if entry[1].dtype.kind in "biuf" and entry[1].ndim >= 1}
     if scores:
         return {
-            name: _scores(array, models, where, _ids(named, name, len(scores)), stem, _groups(arrays))
+            name: _score_set(array, models, where, _set_ids(named, name, len(scores)), stem, _group_arrays(arrays))
             for name, (_, array) in scores.items()
         }
     if guesses:
@@ -152,7 +154,9 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
             said = array if word.startswith("pred") else _best_first(array, where)
             by_model = said.ndim > 1 and said.shape[1] == labels[name].size != said.shape[0]
             unnamed = tuple(f"model-{row}" for row in range(len(said))) if by_model else (stem,)
-            sets[name] = guesses_of(models or unnamed, said, labels[name], where, _ids(named, name, len(guesses)))
+            sets[name] = guesses_of(
+                models or unnamed, said, labels[name], where, _set_ids(named, name, len(guesses))
+            )
         return sets
     if ONLY_SET in labels and {"x", "X", "images", "data", "x_train"} & set(arrays):
         raise InputError(
@@ -163,17 +167,19 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
     matrices = [name for name, array in arrays.items() if array.ndim in (2, 3) and _in_unit(array)]
     if len(matrices) == 1:
         return {
-            ONLY_SET: _scores(arrays[matrices[0]], models, where, _ids(named, ONLY_SET, 1), stem, _groups(arrays))
+            ONLY_SET: _score_set(
+                arrays[matrices[0]], models, where, _set_ids(named, ONLY_SET, 1), stem, _group_arrays(arrays)
+            )
         }
     rows = [array for array in arrays.values() if array.ndim == 1 and _in_unit(array)]
     if len(rows) == len(arrays) and len({len(row) for row in rows}) == 1:  # one row per model, under its name
-        return {ONLY_SET: _scores(np.stack(rows), tuple(arrays), where, None, stem)}
+        return {ONLY_SET: _score_set(np.stack(rows), tuple(arrays), where, None, stem)}
     raise InputError(
         f"{where}: no array 'scores' (models × items), and no 'predictions' with 'labels'; got {few(list(arrays))}"
     )
 
 
-def _groups(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
+def _group_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
     results = {}
     for name, array in arrays.items():
         match = _GROUP.fullmatch(name)
@@ -182,7 +188,7 @@ def _groups(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
     return results
 
 
-def _ids(named: Mapping[str, NDArray[Any]], name: str, sets: int) -> NDArray[Any] | None:
+def _set_ids(named: Mapping[str, NDArray[Any]], name: str, sets: int) -> NDArray[Any] | None:
     # One list of ids serves one set only: two test sets do not share their examples.
     return named.get(name, named.get(ONLY_SET) if sets == 1 else None)
 
@@ -196,7 +202,7 @@ def _in_unit(array: NDArray[Any]) -> bool:
     return bool(known.size) and bool(known.min() >= 0 and known.max() <= 1)
 
 
-def _scores(
+def _score_set(
     array: NDArray[Any],
     models: tuple[str, ...] | None,
     where: str,
@@ -276,10 +282,8 @@ def _model_by_key(arrays: Mapping[str, NDArray[Any]], truth: NDArray[Any], where
     models = [key for key in arrays if key not in taken]
     if not models:
         raise InputError(f"{where}: labels without predictions; expected an array 'predictions' or one per model")
-    parts = [guesses_of([key], arrays[key], truth, where, arrays.get("ids", arrays.get("id"))) for key in models]
-    width = min(test_set.values.shape[2] for test_set in parts)
-    values = np.concatenate([test_set.values[:, :, :width] for test_set in parts])
-    return {ONLY_SET: replace(parts[0], models=tuple(models), values=values)}
+    ids = arrays.get("ids", arrays.get("id"))
+    return {ONLY_SET: _joined_models([guesses_of([key], arrays[key], truth, where, ids) for key in models])}
 
 
 def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
@@ -319,24 +323,24 @@ def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str,
         location = f"{where} ({name})" if name else where
         if said:
             models = _texts(subset[roles["model"]]) if "model" in roles else np.full(len(rows), stem)
-            sets[name] = _long(subset, models, said, label, ids, location)
+            sets[name] = _long_predictions(subset, models, said, label, ids, location)
         else:
             other = {label, ids, *(roles[role] for role in ("group", "run") if role in roles)}
-            sets[name] = _wide(subset, label, ids, other, location)
+            sets[name] = _wide_predictions(subset, label, ids, other, location)
     return sets
 
 
-def _long(
-    part: Mapping[str, Sequence[Any]],
+def _long_predictions(
+    test_set: Mapping[str, Sequence[Any]],
     models: NDArray[np.str_],
     columns: Sequence[str],
     label: str,
     key: str | None,
     where: str,
 ) -> Guesses:
-    said = [_stacked(part[name], where) for name in columns]
+    said = [_guess_array(test_set[name], where) for name in columns]
     values = said[0] if len(said) == 1 else np.stack(said, axis=1)
-    labels, ids = np.asarray(part[label]), None if key is None else _texts(part[key])
+    labels, ids = np.asarray(test_set[label]), None if key is None else _texts(test_set[key])
     pieces: list[Guesses] = []
     for name in dict.fromkeys(models.tolist()):
         rows = np.flatnonzero(models == name)
@@ -351,18 +355,19 @@ def _long(
             )
         if ids is not None and not np.array_equal(pieces[-1].ids, pieces[0].ids):  # type: ignore[arg-type]
             raise InputError(f"{where}: model {name} has predictions for other examples than the first model")
-    joined = np.concatenate([piece.values for piece in pieces])
-    return replace(pieces[0], models=tuple(piece.models[0] for piece in pieces), values=joined)
+    return _joined_models(pieces)
 
 
-def _wide(
-    part: Mapping[str, Sequence[Any]], label: str, key: str | None, other: set[str | None], where: str
+def _wide_predictions(
+    test_set: Mapping[str, Sequence[Any]], label: str, key: str | None, other: set[str | None], where: str
 ) -> Guesses:
-    models = [name for name in part if name not in other and name not in GROUPS]
+    models = [name for name in test_set if name not in other and name not in GROUPS]
     if not models:
         raise InputError(f"{where}: labels without predictions; expected a column 'prediction' or one per model")
-    values = np.stack([_stacked(part[name], where) for name in models])
-    return guesses_of(models, values, np.asarray(part[label]), where, None if key is None else _texts(part[key]))
+    values = np.stack([_guess_array(test_set[name], where) for name in models])
+    return guesses_of(
+        models, values, np.asarray(test_set[label]), where, None if key is None else _texts(test_set[key])
+    )
 
 
 def _guess_columns(columns: Mapping[str, Any], other: set[str | None], has_models: bool) -> list[str]:
@@ -383,31 +388,40 @@ def is_nested(data: Any) -> bool:
 def sets_of_json(data: Mapping[str, Any], where: str, stem: str) -> Sets:
     """Predictions in JSON: {"labels", "predictions": {model: ...}}, or such an object per test set."""
     if "predictions" not in data:
-        return {str(name): _nested(value, where, stem) for name, value in data.items()}
+        return {str(name): _json_predictions(value, where, stem) for name, value in data.items()}
     said, labels, ids = data["predictions"], data.get("labels"), data.get("ids")
     if not isinstance(labels, Mapping):
-        return {ONLY_SET: _nested({"predictions": said, "labels": labels, "ids": ids}, where, stem)}
+        return {ONLY_SET: _json_predictions({"predictions": said, "labels": labels, "ids": ids}, where, stem)}
     named = ids if isinstance(ids, Mapping) else {}
     return {
-        str(name): _nested({"predictions": value, "labels": labels.get(name), "ids": named.get(name)}, where, stem)
+        str(name): _json_predictions(
+            {"predictions": value, "labels": labels.get(name), "ids": named.get(name)}, where, stem
+        )
         for name, value in said.items()
     }
 
 
-def _nested(part: Mapping[str, Any], where: str, stem: str) -> Guesses:
-    said = part["predictions"] if isinstance(part["predictions"], Mapping) else {stem: part["predictions"]}
-    if part.get("labels") is None or not said:
+def _json_predictions(content: Mapping[str, Any], where: str, stem: str) -> Guesses:
+    by_model = content["predictions"]
+    by_model = by_model if isinstance(by_model, Mapping) else {stem: by_model}
+    if content.get("labels") is None or not by_model:
         raise InputError(f"{where}: predictions come without labels; expected 'labels' beside 'predictions'")
-    pieces = [
-        guesses_of([name], _stacked(values, where), part["labels"], where, part.get("ids"))
-        for name, values in said.items()
-    ]
-    width = min(piece.values.shape[2] for piece in pieces)
-    values = np.concatenate([piece.values[:, :, :width] for piece in pieces])
-    return replace(pieces[0], models=tuple(piece.models[0] for piece in pieces), values=values)
+    return _joined_models(
+        [
+            guesses_of([model], _guess_array(values, where), content["labels"], where, content.get("ids"))
+            for model, values in by_model.items()
+        ]
+    )
 
 
-def _stacked(values: Any, where: str) -> NDArray[Any]:
+def _joined_models(models: Sequence[Guesses]) -> Guesses:
+    """The guesses of single models on one set in one; as many guesses per example as all of them have."""
+    width = min(model.values.shape[2] for model in models)
+    values = np.concatenate([model.values[:, :, :width] for model in models])
+    return replace(models[0], models=tuple(model.models[0] for model in models), values=values)
+
+
+def _guess_array(values: Any, where: str) -> NDArray[Any]:
     if isinstance(values, np.ndarray) and values.dtype != object:
         return values
     try:
@@ -423,25 +437,25 @@ def _texts(values: Any) -> NDArray[np.str_]:
     return np.array([str(value) for value in values])
 
 
-def _pool(labels: Sequence[NDArray[Any]], where: str) -> NDArray[Any]:
+def _all_classes(labels: Sequence[NDArray[Any]], where: str) -> NDArray[Any]:
     """The classes that the labels of all sets name, sorted: whole numbers, or text."""
-    whole = [_whole(array, where) for array in labels]
+    whole = [_class_numbers(array, where) for array in labels]
     if all(array is not None for array in whole):
         return np.unique(np.concatenate([array for array in whole if array is not None]))
     return np.unique(np.concatenate([array.astype(np.str_) for array in labels]))
 
 
-def _numbered(part: Guesses, pool: NDArray[Any], where: str) -> Guesses:
+def _with_class_numbers(test_set: Guesses, pool: NDArray[Any], where: str) -> Guesses:
     """Classes as whole numbers; names are numbered in the order of the pool."""
-    assert part.labels is not None
+    assert test_set.labels is not None
     if pool.dtype.kind in "iu":
-        labels, values = _whole(part.labels, where), _whole(part.values, where)
+        labels, values = _class_numbers(test_set.labels, where), _class_numbers(test_set.values, where)
         if labels is not None and values is not None:
-            return replace(part, labels=labels, values=values)
+            return replace(test_set, labels=labels, values=values)
         pool = pool.astype(np.str_)
         pool.sort()
-    labels = np.searchsorted(pool, part.labels.astype(np.str_))
-    text = part.values.astype(np.str_)
+    labels = np.searchsorted(pool, test_set.labels.astype(np.str_))
+    text = test_set.values.astype(np.str_)
     numbers = np.searchsorted(pool, text).clip(max=len(pool) - 1)
     unknown = pool[numbers] != text
     if unknown.mean() > _ABSENT_ALONE:
@@ -449,10 +463,10 @@ def _numbered(part: Guesses, pool: NDArray[Any], where: str) -> Guesses:
             f"{where}: predictions name the class {str(text[unknown].flat[0])!r}, which the labels do not have: "
             "they look made for other classes; map the names first"
         )
-    return replace(part, labels=labels, values=np.where(unknown, -1, numbers))
+    return replace(test_set, labels=labels, values=np.where(unknown, -1, numbers))
 
 
-def _whole(array: NDArray[Any], where: str) -> NDArray[Any] | None:
+def _class_numbers(array: NDArray[Any], where: str) -> NDArray[Any] | None:
     if array.dtype.kind in "iu":
         return array  # large ones are not copied
     if array.dtype.kind == "b":
@@ -468,7 +482,7 @@ def _whole(array: NDArray[Any], where: str) -> NDArray[Any] | None:
     return values.astype(np.int64)
 
 
-def _tally(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _first_guess_counts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Which classes are guessed first, and how often; model by model, without sorting all guesses."""
     low, high = int(values.min()), int(values.max())
     if high - low > 1_000_000:
@@ -479,8 +493,8 @@ def _tally(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return np.flatnonzero(counts) + low, counts[counts > 0]
 
 
-def _right(
-    part: Guesses,
+def _right_or_wrong(
+    test_set: Guesses,
     pool: NDArray[Any],
     sets: int,
     name: str,
@@ -488,29 +502,29 @@ def _right(
     where: str,
 ) -> NDArray[np.bool_]:
     """(M, N) whether the guesses are right, after the class check."""
-    assert part.labels is not None
+    assert test_set.labels is not None
     metric = metric_name(options.metric or "top1")
     match = re.fullmatch(r"top(\d+)", metric)
     if not match or int(match[1]) < 1:
         raise InputError(f"must be top1, top5 or another topK; got {options.metric!r}", argument="metric")
     k = int(match[1])
-    if part.values.shape[2] < k:
-        raise InputError(f"{where}: {metric} needs {k} guesses per example; there are {part.values.shape[2]}")
+    if test_set.values.shape[2] < k:
+        raise InputError(f"{where}: {metric} needs {k} guesses per example; there are {test_set.values.shape[2]}")
     if options.check_classes:
         known = np.arange(len(pool)) if pool.dtype.kind not in "iu" else pool
         if options.n_classes is not None:
             known = np.arange(options.n_classes)
-            if not np.isin(part.labels, known).all():
+            if not np.isin(test_set.labels, known).all():
                 raise InputError(
-                    f"{where}: labels run from {part.labels.min()} to {part.labels.max()}, beyond the n_classes="
-                    f"{options.n_classes} classes 0..{len(known) - 1}"
+                    f"{where}: labels run from {test_set.labels.min()} to {test_set.labels.max()}, beyond the "
+                    f"n_classes={options.n_classes} classes 0..{len(known) - 1}"
                 )
-        guessed, counts = _tally(part.values)
+        guessed, counts = _first_guess_counts(test_set.values)
         outside = counts[~np.isin(guessed, known)].sum() / counts.sum()
         if outside < (_ABSENT if sets > 1 else _ABSENT_ALONE) and options.n_classes is None:
             known = np.union1d(known, guessed)
-        classes.check_predictions(part.models, part.values, part.labels, known, name or "test")
-    right = np.empty(part.values.shape[:2], dtype=bool)
-    for row, values in enumerate(part.values):  # model by model: no temporary array as large as all predictions
-        right[row] = (values[:, :k] == part.labels[:, None]).any(axis=1)
+        classes.check_predictions(test_set.models, test_set.values, test_set.labels, known, name or "test")
+    right = np.empty(test_set.values.shape[:2], dtype=bool)
+    for row, values in enumerate(test_set.values):  # model by model: no temporary array as large as all predictions
+        right[row] = (values[:, :k] == test_set.labels[:, None]).any(axis=1)
     return right

@@ -175,15 +175,15 @@ class Outcomes:
             >>> Outcomes.from_arrays([[1, 0, 1], [0.5, 1, float("nan")]], groups=["a", "a", "b"])
             Outcomes(2 models × 3 items, 5 of 6 cells, groups: group)
         """
-        array = _scores(scores)
+        array = _checked_scores(scores)
         m, n = array.shape[:2]
-        names = _unique("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
-        ids = _unique("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
+        names = _distinct_names("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
+        ids = _distinct_names("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
         if groups is None:
             groups = {}
         elif not isinstance(groups, Mapping):
             groups = {GROUP: groups}
-        columns = {str(name): _labels(f"groups[{name!r}]", values, n) for name, values in groups.items()}
+        columns = {str(name): _label_column(f"groups[{name!r}]", values, n) for name, values in groups.items()}
         answer_texts = None
         if answers is not None:
             answer_texts = np.asarray(answers, dtype=np.str_)
@@ -191,7 +191,7 @@ class Outcomes:
                 raise InputError(
                     f"must have the shape of scores, {array.shape}; got {answer_texts.shape}", argument="answers"
                 )
-        right = None if key is None else _labels("key", key, n)
+        right = None if key is None else _label_column("key", key, n)
         return cls(array, names, np.array(ids, dtype=np.str_), columns, answer_texts, right)
 
     @property
@@ -248,8 +248,8 @@ class Outcomes:
 
     def select(self, *, models: Any = None, items: Any = None) -> Outcomes:
         """Some of the models and items: a mask, row numbers, or names and ids; None keeps all."""
-        rows = _positions("models", models, self.models)
-        columns = _positions("items", items, self.items.tolist())
+        rows = _selected_rows("models", models, self.models)
+        columns = _selected_rows("items", items, self.items.tolist())
         return Outcomes(
             self.scores[np.ix_(rows, columns)],
             tuple(self.models[row] for row in rows),
@@ -281,7 +281,7 @@ class Outcomes:
         return text + ")"
 
 
-def _scores(scores: ArrayLike) -> NDArray[np.float64]:
+def _checked_scores(scores: ArrayLike) -> NDArray[np.float64]:
     try:
         array = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -314,8 +314,8 @@ def are_probabilities(scores: NDArray[np.float64]) -> bool:
     return bool(np.abs(scores.sum(axis=2) - 1).max() < 1e-3)
 
 
-def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
-    texts = tuple(str(value) for value in _iterable(name, values))
+def _distinct_names(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
+    texts = tuple(str(value) for value in _checked_list(name, values))
     if len(texts) != count:
         raise InputError(f"must have {count} entries, as scores has; got {len(texts)}", argument=name)
     if len(set(texts)) != count:
@@ -324,20 +324,20 @@ def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
     return texts
 
 
-def _iterable(name: str, values: Any) -> Iterable[Any]:
+def _checked_list(name: str, values: Any) -> Iterable[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"must be a list; got {values!r}", argument=name)
     return values
 
 
-def _labels(name: str, values: Any, count: int) -> NDArray[np.str_]:
-    labels = np.array([str(value) for value in _iterable(name, values)], dtype=np.str_)
+def _label_column(name: str, values: Any, count: int) -> NDArray[np.str_]:
+    labels = np.array([str(value) for value in _checked_list(name, values)], dtype=np.str_)
     if labels.shape != (count,):
         raise InputError(f"must have one entry per item, {count}; got {labels.size}", argument=name)
     return labels
 
 
-def _positions(name: str, subset: Any, known: Sequence[str]) -> NDArray[np.int64]:
+def _selected_rows(name: str, subset: Any, known: Sequence[str]) -> NDArray[np.int64]:
     if subset is None:
         return np.arange(len(known))
     array = np.asarray(list(subset) if not isinstance(subset, np.ndarray) else subset)

@@ -43,7 +43,7 @@ def read_outcomes(
     cells = Cells(unparsed, max_score)
     one_of("rows", options.rows, (*tables.ROWS, None))
     if isinstance(source, np.ndarray) or _is_matrix(source):
-        matrix = _turned(np.asarray(source), options)
+        matrix = _models_first(np.asarray(source), options)
         if max_score is None:
             return Outcomes.from_arrays(matrix)
         sets = matrices.sets_of_arrays({"": matrix}, "scores", "")
@@ -70,7 +70,7 @@ def _is_matrix(source: Any) -> bool:
     )
 
 
-def _turned(matrix: np.ndarray[Any, Any], options: Options) -> np.ndarray[Any, Any]:
+def _models_first(matrix: np.ndarray[Any, Any], options: Options) -> np.ndarray[Any, Any]:
     return matrix.T if options.rows == "items" and matrix.ndim == 2 else matrix
 
 
@@ -114,7 +114,7 @@ def _read_paths(
     files: list[tuple[Path, bool]] = []
     for path in paths:
         if _too_long(path) or not path.exists():
-            raise InputError(f"{_short(path)}: no such file or folder")
+            raise InputError(f"{_short_path(path)}: no such file or folder")
         files += [(file, False) for file in _walk(path)] if path.is_dir() else [(path, True)]
     sizes = sum(file.stat().st_size for file, _ in files if file.is_file()) or 1
     done = 0
@@ -157,7 +157,7 @@ def _read_paths(
     for path in formats.arrays:
         arrays = read_arrays(path)
         if list(arrays) == [""]:
-            arrays = {"": _turned(arrays[""], options)}
+            arrays = {"": _models_first(arrays[""], options)}
         sets = matrices.sets_of_arrays(arrays, str(path), stem_of(path))
         if len(formats.arrays) == 1 and not named_tables:
             return _group_first(matrices.outcomes_of_sets(sets, options, source, cells.max_score), options.group)
@@ -210,7 +210,7 @@ def _too_long(path: Path) -> bool:
     return len(str(path)) > 4_000 or any(len(name.encode("utf-8", "surrogatepass")) > 255 for name in path.parts)
 
 
-def _short(path: Path) -> str:
+def _short_path(path: Path) -> str:
     text = str(path)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
