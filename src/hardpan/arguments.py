@@ -1,9 +1,9 @@
 """Arguments of public functions: each kind is converted and checked here, once, and refused by its name.
 
 Scalars: :func:`whole_number`, :func:`real_number`, :func:`one_of`, :func:`seconds`. Arrays: :func:`labels`,
-:func:`class_count`, :func:`ids`, :func:`probabilities`, :func:`features`, :func:`whole_numbers`,
-:func:`real_numbers`. The first
-argument of each is the name of the value in messages. Private functions take what these return and check nothing.
+:func:`class_count`, :func:`class_names`, :func:`column`, :func:`ids`, :func:`probabilities`, :func:`features`,
+:func:`whole_numbers`, :func:`real_numbers`. The first argument of each is the name of the value in messages.
+Private functions take what these return and check nothing.
 """
 
 from __future__ import annotations
@@ -148,6 +148,51 @@ def class_count(n_classes: int | None, *label_arrays: NDArray[np.int64] | None) 
     return count
 
 
+def class_names(name: str, values: Any) -> tuple[str, ...]:
+    """Names of classes, each once; empty if None.
+
+    Example:
+        >>> class_names("class_names", ["cat", "dog"])
+        ('cat', 'dog')
+    """
+    if values is None:
+        return ()
+    array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+    if array.ndim != 1 or array.dtype.kind != "U" or not len(array):
+        raise InputError(f"must be text of shape (C,); got {array.dtype} of shape {array.shape}", argument=name)
+    return tuple(_distinct(name, array).tolist())
+
+
+def column(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
+    """One value for each of n examples, of any type; unsigned numbers as int64, to be joined with others.
+
+    Example:
+        >>> column("y", np.array([[1], [2]], dtype=np.uint8), 2)
+        array([1, 2])
+    """
+    if values.shape == (n, 1):
+        values = values[:, 0]
+    if values.dtype.kind == "u" and values.size:
+        if int(values.max()) > np.iinfo(np.int64).max:
+            raise InputError(f"must be less than 2**63; got {int(values.max())}", argument=name)
+        values = values.astype(np.int64)
+    if values.shape != (n,):
+        remedy = "; of one-hot labels give y.argmax(axis=1)" if values.ndim == 2 and len(values) == n else ""
+        raise InputError(
+            f"must have shape ({n},), one value for each example; got {values.shape}{remedy}", argument=name
+        )
+    return values
+
+
+def _distinct(name: str, texts: NDArray[np.str_]) -> NDArray[np.str_]:
+    unique, counts = np.unique(texts, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            f"must differ; {str(unique[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=name
+        )
+    return texts
+
+
 def ids(name: str, values: ArrayLike, n: int) -> NDArray[np.str_]:
     """Ids as text: one for each of n examples, none twice, none empty, without control characters.
 
@@ -162,16 +207,12 @@ def ids(name: str, values: ArrayLike, n: int) -> NDArray[np.str_]:
         raise InputError(
             f"must be text or integers of shape ({n},); got {array.dtype} of shape {array.shape}", argument=name
         )
-    text = array.astype(np.str_)
-    unique, counts = np.unique(text, return_counts=True)
-    if (counts > 1).any():
-        raise InputError(
-            f"must differ; {str(unique[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=name
-        )
-    if "" in unique:
+    text = _distinct(name, array.astype(np.str_))
+    listed = text.tolist()
+    if "" in listed:
         raise InputError("must not be empty text", argument=name)
-    unsafe = next((item for item in unique.tolist() if clean_text(item) != item), None)
-    if unsafe is not None:
+    if clean_text("".join(listed)) != "".join(listed):
+        unsafe = next(item for item in listed if clean_text(item) != item)
         raise InputError(f"must not have control characters; got {unsafe!r}: remove them", argument=name)
     return text
 

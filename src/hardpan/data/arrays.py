@@ -153,7 +153,7 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
         _check_index(f"y_{key}" if key else "y", frame, y)
         while label in table.column_names:
             label += "_"
-        labels = checked_length(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
+        labels = arguments.column(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
         tables[key] = [table.append_column(label, [labels])]
     n = sum(table.num_rows for listed in tables.values() for table in listed)
     official = None if split is None else split_column("split", as_array("split", split), n)
@@ -164,7 +164,7 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
     settings = DataOptions(label=label, class_names=options.get("class_names"), name=options.get("name", "frame"))
     dataset, ids = from_tables(tables, settings, split=official, source="frame"), options.get("ids")
     metadata = {
-        str(key): checked_length(f"metadata[{key!r}]", np.asarray(values), n)
+        str(key): arguments.column(f"metadata[{key!r}]", np.asarray(values), n)
         for key, values in (options.get("metadata") or {}).items()
     }
     return dataclasses.replace(
@@ -209,7 +209,7 @@ def _from_parts(
             )
         if y is None:
             continue
-        ys.append(checked_length(y_name, as_array(y_name, y), len(xs[-1])))
+        ys.append(arguments.column(y_name, as_array(y_name, y), len(xs[-1])))
         if (ys[-1].dtype.kind == "U") != (ys[0].dtype.kind == "U"):
             raise InputError(f"{y_name} must be text or class numbers, as y_{parts[0][0]} is; got {ys[-1].dtype}")
     counts = [len(x) for x in xs]
@@ -222,11 +222,16 @@ def _from_parts(
     else:
         official = None if split is None else split_column(f"{where}split", as_array(f"{where}split", split), n)
     columns = {
-        str(key): checked_length(f"{where}metadata[{key!r}]", np.asarray(values), n)
+        str(key): arguments.column(f"{where}metadata[{key!r}]", np.asarray(values), n)
         for key, values in (metadata or {}).items()
     }
     columns.setdefault("row", np.concatenate([np.arange(count) for count in counts]))
-    features = checked_feature_names(f"{where}feature_names", feature_names, examples)
+    features = tuple(map(str, feature_names or ()))
+    if features and (examples.ndim != 2 or len(features) != examples.shape[1]):
+        raise InputError(
+            f"must be {examples.shape[1]} names, one for each column of x; got {len(features)}",
+            argument=f"{where}feature_names",
+        )
     return Dataset(
         name=name,
         x=examples,
@@ -292,22 +297,6 @@ def checked_x(what: str, x: NDArray[Any]) -> NDArray[Any]:
     return x.astype(x.dtype.newbyteorder("<"), copy=False)
 
 
-def checked_length(what: str, values: NDArray[Any], n: int) -> NDArray[Any]:
-    """Values of shape (n,); unsigned numbers as int64, so that they can be joined with others."""
-    if values.shape == (n, 1):
-        values = values[:, 0]
-    if values.dtype.kind == "u" and values.size:
-        if int(values.max()) > np.iinfo(np.int64).max:
-            raise InputError(f"must be less than 2**63; got {int(values.max())}", argument=what)
-        values = values.astype(np.int64)
-    if values.shape != (n,):
-        remedy = "; of one-hot labels give y.argmax(axis=1)" if values.ndim == 2 and len(values) == n else ""
-        raise InputError(
-            f"must have shape ({n},), one value for each example; got {values.shape}{remedy}", argument=what
-        )
-    return values
-
-
 def number_labels(
     what: str, values: NDArray[Any] | None, class_names: Any = None, where: str = ""
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...], tuple[DataWarning, ...]]:
@@ -321,7 +310,7 @@ def number_labels(
         >>> number_labels("y", np.array([1, 2, 1]))[:2]
         (array([0, 1, 0]), ('1', '2'))
     """
-    names = checked_class_names(f"{where}class_names", class_names)
+    names = arguments.class_names(f"{where}class_names", class_names)
     if values is None or values.size == 0:
         return None, names, ()
     if values.dtype.kind == "f":
@@ -439,24 +428,9 @@ def _renumbered_labels(used: NDArray[Any]) -> DataWarning:
     )
 
 
-def checked_class_names(what: str, names: Any) -> tuple[str, ...]:
-    """Class names as a tuple of different texts; empty if None."""
-    if names is None:
-        return ()
-    values = np.asarray(names if isinstance(names, np.ndarray) else list(names))
-    if values.ndim != 1 or values.dtype.kind != "U" or not len(values):
-        raise InputError(f"must be text of shape (C,); got {values.dtype} of shape {values.shape}", argument=what)
-    used, counts = np.unique(values, return_counts=True)
-    if (counts > 1).any():
-        raise InputError(
-            f"must differ; {str(used[np.argmax(counts > 1)])!r} occurs {int(counts.max())} times", argument=what
-        )
-    return tuple(values.tolist())
-
-
 def split_column(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     """A split column with the names "train", "validation", "test"; "val", "dev" and "training" are understood."""
-    checked_length(what, values, n)
+    arguments.column(what, values, n)
     words = [str(value).strip().lower() for value in values.tolist()]
     strange = next((row for row, word in enumerate(words) if word not in SPLIT_WORDS), None)
     if strange is not None:
@@ -472,15 +446,6 @@ def split_column(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     if not {"train", "test"} <= set(present):
         raise InputError(f"must have rows of train and of test; got only {' and '.join(present)}", argument=what)
     return split
-
-
-def checked_feature_names(what: str, names: Sequence[str] | None, x: NDArray[Any]) -> tuple[str, ...]:
-    """Names of the columns of x, one for each."""
-    if names is None:
-        return ()
-    if x.ndim != 2 or len(names) != x.shape[1]:
-        raise InputError(f"must be {x.shape[1]} names, one for each column of x; got {len(names)}", argument=what)
-    return tuple(map(str, names))
 
 
 def channels_last(what: str, x: NDArray[Any]) -> tuple[NDArray[Any], tuple[DataWarning, ...]]:

@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import files
+from hardpan import arguments, files
 from hardpan.data import arrays, cifar, idx, images, tabular
 from hardpan.data.arrays import (
     SPLIT_WORDS,
     array_meaning,
     as_array,
     channels_last,
-    checked_class_names,
     from_arrays,
     from_mapping,
     number_labels,
@@ -479,7 +478,7 @@ def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
         # Other names for the same classes, in the order of their numbers; a shared name must keep its place.
         shared = [name for name in class_names if name in present]
         if len(shared) < len(present) and all(list(class_names).index(n) == present.index(n) for n in shared):
-            names = checked_class_names("class_names", list(class_names))
+            names = arguments.class_names("class_names", list(class_names))
             return dataclasses.replace(dataset, class_names=names)
     old: NDArray[Any] = np.array([int(name) for name in dataset.class_names] if plain else dataset.class_names)
     labels, listed, noticed = number_labels("labels", old[dataset.labels], class_names)

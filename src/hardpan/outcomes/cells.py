@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.arguments import one_of
+from hardpan.arguments import one_of, real_number
 from hardpan.errors import InputError
 from hardpan.formatting import counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
@@ -173,10 +173,8 @@ class Cells:
 
     def __init__(self, unparsed: str = "wrong", max_score: float | None = None) -> None:
         one_of("unparsed", unparsed, UNPARSED)
-        if max_score is not None and not (
-            isinstance(max_score, (int, float)) and math.isfinite(max_score) and max_score > 0
-        ):
-            raise InputError(f"must be a number above 0; got {max_score!r}", argument="max_score")
+        if max_score is not None:
+            real_number("max_score", max_score, "(0, inf)")
         self.notes: list[str] = []
         self._unparsed, self.max_score = unparsed, max_score
         self._models: dict[tuple[str, tuple[str, ...]], int] = {}  # by name and folder

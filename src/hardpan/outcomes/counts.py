@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.arguments import whole_number
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import score_of
 from hardpan.outcomes.outcomes import Outcomes
@@ -276,9 +277,7 @@ def _set_size(totals: Totals, column: int, name: str, count: int) -> int:
         value = totals[column] if totals[column] is not None else value
     elif totals is not None:
         value = totals
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise InputError(f"must be whole numbers of at least 1; got {value!r}", argument="totals")
-    return int(value)
+    return whole_number("totals", value)
 
 
 def right_and_total(outcomes: Outcomes, item: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
