@@ -6,9 +6,8 @@ import sys
 import pytest
 from tests.report.records import check_saved
 
-from hardpan import bayes
+from hardpan import bayes, files
 from hardpan.errors import InputError
-from hardpan.report import files
 
 
 def test_all_files_arrive_and_replace_old_ones(tmp_path):
@@ -59,7 +58,7 @@ def test_a_folder_without_permission_is_refused(tmp_path, monkeypatch):
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
-from hardpan.report.files import write_together
+from hardpan.files import write_together
 
 def files(state):
     return {"page": state, "table": lambda path: path.write_text(state), "gone": None, "report": state}

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.files import write_together
 from hardpan.report.figures import LARGEST_SIDE, as_bytes
-from hardpan.report.files import write_together
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"
@@ -92,7 +92,7 @@ def columns(table: pa.Table) -> dict[str, Any]:
 
 
 def files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
-    """The files of a joined table for :func:`hardpan.report.files.write_together`: thumbnails, then the table."""
+    """The files of a joined table for :func:`hardpan.files.write_together`: thumbnails, then the table."""
     pictures = thumbnails(dataset)
     return {
         THUMBNAILS: None if pictures is None else lambda path: np.save(path, pictures),

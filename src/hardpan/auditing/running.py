@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hardpan import arguments, bayes, files, stats
+from hardpan import arguments, bayes, files, stats, tables
 from hardpan.arguments import seconds
-from hardpan.auditing import examples, fresh, hardness, labels, problems, training
+from hardpan.auditing import examples, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence, Nearest
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
 from hardpan.auditing.near_copies import nearest_training
@@ -43,6 +43,7 @@ from hardpan.bayes.floors.models import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
 from hardpan.bayes.floors.votes import read_votes
+from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import split_options
 from hardpan.errors import InputError
@@ -51,9 +52,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import TRANSIENT, record
 from hardpan.report.base import Report
-from hardpan.report.files import missing_parents, remove_if_empty
 from hardpan.report.sections import Provenance, Section
-from hardpan.tables import csv_text
 
 FEWEST_EXAMPLES = 10
 MOST_IMAGES = 200_000  # examples that models are trained and evaluated on; of more, a sample
@@ -123,6 +122,10 @@ class Audit(Report):
         header = {name: data.pop(name) for name in ("kind", "schema", "hardpan")}
         return files.dumps({**header, "headline": self.headline, "problems": data.pop("problems"), **data})
 
+    def to_frame(self, kind: str | None = None) -> Any:
+        """One row per example, as :meth:`hardpan.report.base.Report.to_frame`."""
+        return tables.to_frame({} if self.examples is None else examples.columns(self.examples), kind)
+
     def failing(self, kinds: Any) -> tuple[BenchmarkProblem, ...]:
         """Problems of these kinds ("any": of all), apart from notes: the gate of ``--fail-on``."""
         gated = set(kinds)
@@ -171,9 +174,11 @@ def audit(
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     evidence = _gather(Dataset.open(dataset, **reading), config)
     if config.testbed or config.new_test:
+        from hardpan.auditing import fresh
+
         fresh.check(evidence)
     sources = predictions if predictions is not None else (list(config.predictions) or None)
-    if evidence.inputs is not None:
+    if evidence.inputs is not None and sources is not None:
         evidence.models = read_models(
             sources,
             evidence.dataset,
@@ -183,6 +188,7 @@ def audit(
             held_out=config.held_out,
             folds=config.folds,
         )
+    if evidence.inputs is not None:
         votes = config.votes or evidence.dataset.metadata.get("votes")
         if votes is not None and len(votes):
             evidence.annotations = read_votes(
@@ -215,9 +221,11 @@ def _settings(config: AuditConfig | None, predictions: Sources | None, changes: 
 def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
-    labels = arguments.labels(f"{name}: labels", dataset.require_labels(), len(dataset.x))
-    if len(dataset) < FEWEST_EXAMPLES:
-        raise InputError(f"{name}: has {len(dataset)} examples; an audit needs at least {FEWEST_EXAMPLES}")
+    labels, n, most = dataset.require_labels(), len(dataset), int(MOST_NUMBERS / max(1, dataset.x[:1].size))
+    most = min(MOST_IMAGES, most) if dataset.is_images else most
+    if n < FEWEST_EXAMPLES:
+        raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
+    labels = arguments.labels(f"{name}: labels", labels, n)
     equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
     split = split_of(dataset, equal, config.seed)
     one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2
@@ -227,11 +235,9 @@ def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     if one_class or dataset.n_classes < 2:
         return evidence
     evidence.inputs = floor_inputs(dataset, labels, equal, split)
-    most = int(MOST_NUMBERS / dataset.x[0].size)
-    most = min(MOST_IMAGES, most) if evidence.is_images else most
-    if len(dataset) > most:
+    if n > most:
         evidence.inputs = _sampled(evidence.inputs, most, config.seed)
-        evidence.notes.append(AuditNote("sampled", {"rows": most, "of": len(dataset)}))
+        evidence.notes.append(AuditNote("sampled", {"rows": most, "of": n}))
     return evidence
 
 
@@ -260,6 +266,7 @@ def _run(
     flow, evidence.flow = training.train(evidence, work, tell, on_plan)
     if inputs is not None:
         evidence.floor = _floor(evidence, flow, between(tell, 0.75, 0.85))
+        evidence.gaussian_curve = _gaussian_curve(evidence, inputs)
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
         _near_columns(evidence, evidence.nearest)
@@ -268,6 +275,8 @@ def _run(
     tell("scoring the examples", 0.88)
     evidence.hard = hardness.find(evidence) if evidence.models else None
     if (config.testbed or config.new_test) and inputs is not None:
+        from hardpan.auditing import fresh
+
         evidence.fresh = fresh.find(evidence)
     measures = _measures(evidence)
     listed = tuple(problems.find_problems(evidence, measures.get("best_error")))
@@ -278,11 +287,14 @@ def _run(
         evidence.columns |= label_columns
     if inputs is not None:
         _correct_columns(evidence, inputs.test)
-    curves = _curves(evidence)
     answers = _answers(evidence)
     learning = _learning(evidence, answers)
+    budget, hashes = _error_budget(evidence, answers, listed), _hashes(evidence)
     table = examples.join(dataset, evidence.parts, evidence.columns)
-    downloads: dict[str, Any] = {**examples.files(table, dataset), "problems/labels.csv": csv_text(label_csv)}
+    downloads: dict[str, Any] = {
+        **examples.files(table, dataset),
+        "problems/labels.csv": tables.csv_text(label_csv),
+    }
     if evidence.hard is not None:
         downloads[HARD_SUBSET] = files.dumps(files.to_json(evidence.hard.subset)) + "\n"
     return Audit(
@@ -292,9 +304,9 @@ def _run(
         floor=evidence.floor,
         measures=measures,
         verdicts=_verdicts(evidence.floor),
-        curves=curves,
+        curves=_curves(evidence),
         learning=learning,
-        budget=_error_budget(evidence, answers, listed),
+        budget=budget,
         steps=tuple(evidence.steps),
         notes=tuple(evidence.notes),
         size={
@@ -307,7 +319,7 @@ def _run(
             command=_command(source, config),
             seed=config.seed,
             versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
-            hashes=_hashes(evidence),
+            hashes=hashes,
         ),
         evidence=evidence,
         examples=table,
@@ -484,32 +496,33 @@ def _error_budget(
 
 def _curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
     """Bayes error against temperature: of the flow, or of the Gaussian model where it is quick."""
-    if evidence.flow is not None:
-        return {
-            "flow": tuple(
-                (t, e.value) for t, e in zip(evidence.flow.temperatures, evidence.flow.curve, strict=True)
-            )
-        }
-    inputs, config = evidence.inputs, evidence.config
-    if inputs is None:
+    flow, gaussian = evidence.flow, evidence.gaussian_curve
+    if flow is not None:
+        return {"flow": tuple((t, e.value) for t, e in zip(flow.temperatures, flow.curve, strict=True))}
+    if gaussian is None:
         return {}
+    pairs = zip(gaussian.temperatures, gaussian.estimates, strict=True)
+    return {"Gaussian model": tuple((t, e.value) for t, e in pairs)}
+
+
+def _gaussian_curve(evidence: Evidence, inputs: FloorInputs) -> Curve | None:
+    """Bayes error of the Gaussian model against temperature, where there is no flow and it is quick."""
     x, y = inputs.table.scaled[inputs.split.train], evidence.labels[inputs.split.train]
-    if len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS:
-        return {}
+    many = len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS
+    if evidence.flow is not None or many:
+        return None
     try:
         model = fit_shared(x, y)
-        curve = bayes.gaussian_curve(
+        return bayes.gaussian_curve(
             model.means,
             model.cov,
             model.priors,
-            temperatures=config.temperatures,
+            temperatures=evidence.config.temperatures,
             rtol=CURVE_RTOL,
-            seed=config.seed,
+            seed=evidence.config.seed,
         )
     except InputError:  # the floor's own table says why there is no Gaussian model
-        return {}
-    evidence.gaussian_curve = curve
-    return {"Gaussian model": tuple((t, e.value) for t, e in zip(curve.temperatures, curve.estimates, strict=True))}
+        return None
 
 
 def _command(source: str, config: AuditConfig) -> str:
@@ -539,11 +552,11 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
             yield Path(temporary)
         return
     folder = Path(out) / WORK / _key(evidence)
-    made = missing_parents(folder)
+    made = files.missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        remove_if_empty(made)
+        files.remove_if_empty(made)
         raise InputError(
             f": {out} cannot be written ({error.strerror}); choose another folder", argument="out"
         ) from error
@@ -551,7 +564,7 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         yield folder
     except InputError:
         if not any(folder.iterdir()):  # a refusal leaves nothing behind; what was trained before it is kept
-            remove_if_empty(made)
+            files.remove_if_empty(made)
         raise
     for other in folder.parent.iterdir():  # what an earlier audit with other settings trained
         if other != folder:

@@ -79,7 +79,7 @@ def name_and_value(option: str, item: str, example: str) -> tuple[str, str]:
 def check_out(out: Path | None) -> None:
     """Refuse a folder that cannot be written before any work is done."""
     if out is not None:
-        from hardpan.report.files import check_writable
+        from hardpan.files import check_writable
 
         check_writable(out)
 

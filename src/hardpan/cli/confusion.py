@@ -76,7 +76,7 @@ def subset(
 
     Example: [bold]hardpan confusion subset runs/resnet18 --fraction 0.1 --balanced --out hard.json[/bold]
     """
-    from hardpan.report.files import check_local
+    from hardpan.files import check_local
 
     if out is not None and is_manifest(out):
         check_local(out, "--out")

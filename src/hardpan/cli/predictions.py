@@ -9,12 +9,12 @@ import typer
 
 from hardpan.cli.common import progress_on_stderr
 from hardpan.cli.options import Flags, printing, removed
+from hardpan.files import check_local
 from hardpan.predictions.exporting import export as export_file
 from hardpan.predictions.importing import import_file
 from hardpan.predictions.importing import merge as merge_stores
 from hardpan.predictions.verification import check as check_store
 from hardpan.report.base import Report
-from hardpan.report.files import check_local
 
 app = typer.Typer(help="Stores of predictions: import, check, merge, export.", no_args_is_help=True)
 

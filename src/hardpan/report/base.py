@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from hardpan import files, tables
+from hardpan.files import Content
 from hardpan.report import generic
-from hardpan.report.files import write_together
-from hardpan.report.sections import Content, Provenance, Section, View
+from hardpan.report.sections import Provenance, Section, View
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -103,7 +103,7 @@ class Report:
         Args:
             folder: where to; created if missing.
             command: the command that makes the report again, for the page.
-            extra: further files by name (:func:`hardpan.report.files.write_together`).
+            extra: further files by name (:func:`hardpan.files.write_together`).
 
         Returns:
             The path of the page.
@@ -114,7 +114,7 @@ class Report:
         config = getattr(self, "config", None)
         if config is not None:
             contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
-        write_together(target, contents | {"report.json": self.to_json() + "\n"})
+        files.write_together(target, contents | {"report.json": self.to_json() + "\n"})
         return target / "index.html"
 
     def _repr_html_(self) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 from hardpan import formatting
-from hardpan.arguments import one_of
 from hardpan.estimates import Estimate
-from hardpan.files import record
+from hardpan.files import Content, record
 
 SEVERITIES = ("high", "medium", "low", "note")
 """How much a problem endangers the score; "note" is for what was not measured."""
@@ -77,9 +75,6 @@ class ProblemLine:
     link: str = ""
     link_text: str = "see them"
     examples: Chart | None = None
-
-    def __post_init__(self) -> None:
-        one_of("severity", self.severity, SEVERITIES)
 
 
 @record
@@ -149,10 +144,6 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-
-
-Content = str | Callable[[Path], object] | None
-"""A file of a report: text, a function that writes it at a path, or None to remove an older one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,275 @@
-"""What an audit and a comparison of audits say and show: the only modules of the package that make sentences."""
+"""The page of an audit: headline, tiles, first screen, learning curve, what was trained; and of a comparison."""
 
 from __future__ import annotations
 
-from hardpan.auditing.comparison import AuditComparison
+import dataclasses
+from collections.abc import Sequence
+
+from hardpan import formatting
+from hardpan.auditing.comparison import AuditComparison, too_few
+from hardpan.auditing.evidence import AuditNote, AuditStep
+from hardpan.auditing.improvement import DataCurve, ErrorBudget
 from hardpan.auditing.running import Audit
+from hardpan.pages import floors
+from hardpan.pages import testbed as testbed_page
 from hardpan.pages.auditing.comparison import comparison_view
-from hardpan.pages.auditing.overview import audit_view
+from hardpan.pages.auditing.problems import problem_lines
+from hardpan.pages.auditing.sections import FRESH_METHOD, audit_sections
+from hardpan.pages.confusion import CITATIONS as HARD_CITATIONS
+from hardpan.pages.confusion import METHOD as HARD_METHOD
+from hardpan.report.base import View
 from hardpan.report.generic import view
+from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 
 __all__ = ["view"]
+IN_HERO = 7  # confusing examples beside the problems
+SKIPPED = {
+    "not-requested": "not requested",
+    "no-test": "models cannot be trained and evaluated on these data",
+    "predictions": "predictions were passed",
+    "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
+    "no-time": "earlier steps used up the budget",
+}
+"""Why a step of an audit was skipped, in words."""
 
-view.register(Audit, audit_view)
+
+@view.register
+def audit_view(audit: Audit) -> View:
+    """The page of an audit."""
+    size = audit.size
+    learning = [_learning_section(audit.learning)] if audit.learning is not None else []
+    floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
+    parts = audit.parts if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
+    first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
+    last = [section for section in parts if section not in first]
+    run = _run_section(audit)
+    return View(
+        title=f"Audit of {audit.dataset}",
+        headline=headline(audit),
+        sections=(*first, *learning, *floor, *last, *([run] if run is not None else [])),
+        lede=_lede(audit),
+        tiles=tiles(audit),
+        provenance=_provenance(audit),
+        name=audit.dataset,
+        size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
+        problems=problem_lines(audit.problems, parts),
+        hero=tuple(_hero(audit, parts)),
+        links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
+        terminal=(),
+        downloads=audit.downloads,
+    )
+
+
+def headline(audit: Audit) -> str:
+    """What is broken, or the best model's error and the bracket of the lowest possible error."""
+    broken = [item for item in audit.problems if item.breaks]
+    if broken:
+        return f"{audit.dataset} is broken as a benchmark: {floors.lower_case(broken[0].title)}."
+    best = audit.measures.get("best_error")
+    if audit.floor is None or best is None:
+        return f"On {audit.dataset} nothing could be measured."
+    bracket = audit.floor.bracket
+    words = floors.bracket_words(audit.floor)
+    if any(item.details.get("code") == "unused_column" for item in audit.problems):
+        words = f"from the columns that were used, {words}"
+    said = f"The best model here has {formatting.estimate(best)} error. {floors.capital(words)}"
+    if not bracket.low_from:
+        said += "; nothing in these data bounds it from below"
+    return said + "." + floors.refused_words(audit.floor)
+
+
+def _lede(audit: Audit) -> tuple[str, ...]:
+    if audit.floor is None or not audit.floor.seen:
+        return ()
+    return (floors.seen_words([entry.name for entry in audit.floor.seen]),)
+
+
+def tiles(audit: Audit) -> tuple[Tile, ...]:
+    """The numbers of an audit; what was not measured is among the problems."""
+    measures, floor = audit.measures, audit.floor
+    broken = any(item.breaks for item in audit.problems)
+    results = []
+    if floor is not None and not broken:
+        results.append(floors.bracket_tile(floor))
+        best, headroom = measures.get("best_error"), measures.get("headroom")
+        if best is not None and floor.best is not None:
+            detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {formatting.estimate(best)}."
+            results.append(Tile("Best model", floors.value_words(best), detail))
+        if headroom is not None and floor.bracket.low_from:
+            detail = "From the best error down to the lower end of the lowest possible error."
+            results.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
+        if audit.learning is not None and audit.learning.promises:
+            double = audit.learning.at_double
+            detail = f"{floors.capital(audit.learning.model)}, extrapolated: {formatting.estimate(double)}."
+            results.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
+    tail = measures.get("tail_share")
+    if tail is not None and not too_few("tail_share", tail) and tail.low > 0.1:  # else scores do not predict errors
+        detail = f"Of the errors of the model whose confusion was scored: {formatting.estimate(tail)}."
+        results.append(Tile("Errors in the most confusing tenth", floors.value_words(tail), detail))
+    drop = measures.get("drop")
+    if drop is not None:
+        results.append(Tile("Drop on fresh data", formatting.signed(drop, interval=False), formatting.signed(drop)))
+    return tuple(results)
+
+
+def _hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
+    if any(item.breaks for item in audit.problems):
+        return []
+    charts = []
+    budget = audit.budget
+    if budget is not None and sum(item.value > 0 for item in (budget.labels, budget.agreed, budget.rest)) > 1:
+        charts.append(_budget_chart(budget))
+    if audit.learning is not None:
+        charts.append(_learning_chart(audit.learning, height=150))
+    elif audit.floor is not None:
+        charts.append(floors.ceilings(audit.floor))
+    if len(charts) < 2:
+        charts += [
+            dataclasses.replace(chart, title="The most confusing examples", rows=chart.rows[:IN_HERO])
+            for section in parts
+            if section.key == "hard"
+            for chart in section.charts
+            if chart.drawing == "gallery"
+        ]
+    return charts
+
+
+def _budget_chart(budget: ErrorBudget) -> Chart:
+    parts = (
+        ("label looks wrong", budget.labels),
+        ("all models predict the same other class", budget.agreed),
+        ("models disagree", budget.rest),
+    )
+    rows = tuple(
+        {"name": name, "value": item.value, "shown": f"{100 * item.value:.2g} points", "low": item.low}
+        for name, item in parts
+    )
+    words = "; ".join(f"{name} {formatting.estimate(item)}" for name, item in parts)
+    words = f"Errors of {budget.model}, the best model here: {words}"
+    total = floors.value_words(budget.total)
+    return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
+
+
+def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
+    rows = tuple(
+        {"series": curve.model, "x": size, "y": item.value, "low": item.low, "high": item.high}
+        for size, item in zip(curve.sizes, curve.errors, strict=True)
+    )
+    words = "; ".join(
+        f"{size:,} examples: {formatting.estimate(item)}"
+        for size, item in zip(curve.sizes, curve.errors, strict=True)
+    )
+    options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
+    title = f"Learning curve of {curve.model}"
+    if curve.promises:
+        title += f"; with twice the data about {formatting.estimate(curve.at_double)} error"
+    return Chart("lines", title, rows, words, options)
+
+
+def _learning_section(curve: DataCurve) -> Section:
+    double = formatting.estimate(curve.at_double)
+    now, lowest, n = floors.value_words(curve.errors[-1]), curve.lowest, curve.at_double.n
+    fitted = (
+        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
+        f"them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
+        f"{formatting.plain(curve.exponent)}."
+    )
+    if curve.promises:
+        title = f"Twice the data: about {double} error"
+        said = (
+            f"Extrapolated to twice the training examples: {double}. The interval covers a law that falls to 0 and "
+            "one that levels off, and the sampling of the test set; the true curve may be neither."
+        )
+    elif lowest * n < 0.5:  # no error, up to rounding
+        faultless = floors.capital(curve.model) if curve.errors[-1].value * n < 0.5 else "The best model"
+        title = f"{faultless} makes no error on this test set: no room to measure more data"
+        said = f"To measure what more data bring takes more test examples than these {n:,}."
+    else:
+        title = "These data do not show that more of them would help"
+        said = (
+            f"Extrapolated to twice the training examples the error is {double}, which is not measurably below the "
+            f"lowest error here, {formatting.percent(lowest, curve.at_double.stderr)}. With {n:,} test "
+            "examples a gain may go unseen."
+        )
+    table = Table(
+        "Error by training size",
+        ("training examples", "error"),
+        tuple(zip(curve.sizes, curve.errors, strict=True)),
+    )
+    return Section(title, (fitted, said), folded=(_learning_chart(curve), table), key="learning", short="More data")
+
+
+def _run_section(audit: Audit) -> Section | None:
+    if not audit.steps and not audit.notes:
+        return None
+    rows = tuple((step.name, round(step.planned, 1), _taken(step)) for step in audit.steps)
+    done = sum(step.seconds for step in audit.steps)
+    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time. "
+    said += "The plan was revised as it went: each step got its part of the time that was left when it began."
+    if not done:
+        said = "Nothing was trained."
+    elif done > audit.config.budget:
+        said += " A step that has begun is finished, so a slow or busy machine exceeds a small budget."
+    table = Table("Steps", ("step", "planned, s", "taken"), rows)
+    notes = (note if isinstance(note, str) else _note_words(note) for note in audit.notes)
+    return Section("What was trained", (said, *notes), folded=(table,), key="run", short="Run")
+
+
+def _taken(step: AuditStep) -> str:
+    return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{step.seconds:.1f} s"
+
+
+def _note_words(note: AuditNote) -> str:
+    """What a note says."""
+    details = note.details
+    if note.code == "skipped":
+        return f"{details['step']}: {SKIPPED[details['why']]}."
+    if note.code == "fewer-networks":
+        counts = f"{details['trained']} of {details['planned']}"
+        return f"{counts} networks were trained: the time of this step was used up."
+    if note.code == "epochs":
+        ends = [f"{details[name]:.1f}" for name in ("low", "high")]
+        return (
+            f"Networks stopped after {' to '.join(dict.fromkeys(ends))} epochs (time limit or early stopping); a "
+            "rerun on another machine gives slightly different numbers."
+        )
+    if note.code == "sampled":
+        return (
+            f"Models, near-copies and estimates use {details['rows']:,} of the {details['of']:,} examples, drawn "
+            "from each split at random; exact and turned copies are searched in all."
+        )
+    if note.code == "no-curve":
+        return (
+            f"No learning curve: {details['model']} would not reach the best model with twice the data, so it does "
+            "not say what more data bring; a larger --budget may help."
+        )
+    return f"No flow of this dataset: {details['reason']}."
+
+
+def _provenance(audit: Audit) -> Provenance:
+    """How the audit was computed; an audit that was read from a file has the words already."""
+    evidence = audit.evidence
+    if evidence is None:
+        return audit.origin
+    method, citations = list(floors.METHOD), list(floors.CITATIONS)
+    if evidence.hard is not None:
+        method, citations = [*method, *HARD_METHOD], [*citations, *HARD_CITATIONS]
+    if evidence.fresh is not None and evidence.fresh.comparison is not None:
+        comparison = testbed_page.provenance(evidence.fresh.comparison)
+        method, citations = [*method, *comparison.method], [*citations, *comparison.citations]
+    elif evidence.fresh is not None:
+        method += FRESH_METHOD
+    return dataclasses.replace(audit.origin, method=tuple(method), citations=tuple(dict.fromkeys(citations)))
+
+
+def limit_in_points(value: float) -> str:
+    """An upper limit of a difference in points.
+
+    Example:
+        >>> limit_in_points(0.02708), limit_in_points(3.1e-6)
+        ('2.7 points', '0.00031 points')
+    """
+    return f"{100 * value:.1f} points" if value >= 0.01 else f"{100 * value:.2g} points"
+
+
 view.register(AuditComparison, comparison_view)
