@@ -150,7 +150,7 @@ def test_a_click_selects_and_the_others_fade(page, kind):
 def test_what_is_selected_in_one_chart_stands_out_in_the_others(page):
     x, y = marks(page, "slope")[0]
     page.mouse.click(x, y)
-    mine, other = (figure(page, kind).locator(".picked") for kind in ("slope", "confused"))
+    mine, other = (figure(page, kind).locator(".picked") for kind in ("slope", "deviations"))
     assert comes_true(page, lambda: mine.inner_text().startswith("Selected: "))
     assert comes_true(page, lambda: other.inner_text() == mine.inner_text())
     x, y = marks(page, "slope")[0]  # the words under charts above it moved it

@@ -42,12 +42,6 @@ CONFUSION = (
         {"top": 1.0},
     ),
     Chart(
-        "confused",
-        "Models",
-        ({"name": "a", "x": 0.3, "x_low": 0.2, "x_high": 0.4, "y": 0.9, "y_low": 0.88, "y_high": 0.92},),
-        "One model.",
-    ),
-    Chart(
         "dots", "AUROC", ({"name": "a", "value": 0.9, "low": 0.88, "high": 0.92, "role": "ceiling"},), "One dot."
     ),
 )

@@ -123,6 +123,7 @@ def test_names_of_models_that_are_alike_are_not_written_over_one_another():
     def model(name, x, y):
         return {
             "name": name,
+            "label": name,
             "x": x,
             "x_low": x - 0.01,
             "x_high": x + 0.01,
@@ -135,7 +136,7 @@ def test_names_of_models_that_are_alike_are_not_written_over_one_another():
         model("near", 0.501, 0.901),
         model("far", 0.9, 0.7),
     ]
-    svg = draw(Chart("confused", "c", tuple(alike), "d"), "c").svg
+    svg = draw(Chart("points", "c", tuple(alike), "d"), "c").svg
     names = [row["name"] for row in alike]
     boxes = {name: text_box(svg, name) for name in names}
     for one, other in itertools.combinations(names, 2):

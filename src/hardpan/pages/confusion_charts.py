@@ -115,14 +115,14 @@ def joint(transfer: Transfer) -> Chart:
 def confused(result: ConfusedModels) -> Chart:
     """Accuracy against mean confusion, one cross per model."""
     rows = tuple(
-        {"name": model.name}
+        {"name": model.name, "label": model.name}
         | fields_of(model.mean_confusion, "x", "x_low", "x_high")
         | fields_of(model.accuracy, "y", "y_low", "y_high")
         for model in result.models
     )
     words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {formatting.plain(result.rho)}."
-    options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy"}
-    return Chart("confused", "Accuracy against mean confusion", rows, words, options)
+    options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy", "percent_y": True}
+    return Chart("points", "Accuracy against mean confusion", rows, words, options)
 
 
 def predictors(result: Predictors) -> Chart:

@@ -11,7 +11,6 @@ from hardpan.auditing.evidence import AuditNote, AuditStep
 from hardpan.auditing.improvement import DataCurve, ErrorBudget
 from hardpan.auditing.running import Audit
 from hardpan.pages import floors
-from hardpan.pages import testbed as testbed_page
 from hardpan.pages.auditing.comparison import comparison_view
 from hardpan.pages.auditing.problems import problem_lines
 from hardpan.pages.auditing.sections import FRESH_METHOD, audit_sections
@@ -255,6 +254,8 @@ def _provenance(audit: Audit) -> Provenance:
     if evidence.hard is not None:
         method, citations = [*method, *HARD_METHOD], [*citations, *HARD_CITATIONS]
     if evidence.fresh is not None and evidence.fresh.comparison is not None:
+        from hardpan.pages import testbed as testbed_page
+
         comparison = testbed_page.provenance(evidence.fresh.comparison)
         method, citations = [*method, *comparison.method], [*citations, *comparison.citations]
     elif evidence.fresh is not None:

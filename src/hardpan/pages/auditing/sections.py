@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import formatting, safe_files, stats
 from hardpan.auditing.evidence import USABLE, Evidence, FlowView
-from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
 from hardpan.pages import floors
-from hardpan.pages import testbed as testbed_page
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.pages.confusion import score_section
 from hardpan.pages.confusion_charts import captioned, error_by_band
 from hardpan.report.figures import confusion_matrix, dial, reliability_chart
 from hardpan.report.sections import Chart, Section, Table
-from hardpan.testbed import Comparison
+
+if TYPE_CHECKING:
+    from hardpan.auditing.fresh import FreshScores
+    from hardpan.testbed import Comparison
 
 GALLERY = 12
 COLUMNS = 20  # classes that are drawn as upright bars
@@ -110,6 +111,8 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
 def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
     """Whether the score holds: models of a table, or the networks, on both sets."""
     if fresh.comparison is not None:
+        from hardpan.pages import testbed as testbed_page
+
         section = testbed_page.section(fresh.comparison)
         warnings = (*_other_set(fresh.comparison, evidence), *section.warnings)
         return dataclasses.replace(section, warnings=warnings, key="fresh", short="Fresh data")

@@ -43,15 +43,14 @@ Dots with intervals (:mod:`hardpan.report.charts.intervals`)
 
 Points (:mod:`hardpan.report.charts.points`)
 
-- ``points``: x, y, name, optionally role ("floor", "ceiling", "muted"), label (written beside the point).
-  Options: x_title, y_title, rule (y of a dashed line), rule_text, rug (x of ticks), percent_x, percent_y.
+- ``points``: x, y, name, optionally x_low, x_high, y_low, y_high, role ("floor", "ceiling", "muted"), label
+  (written beside the point). Options: x_title, y_title, rule (y of a dashed line), rule_text, rug (x of ticks),
+  percent_x, percent_y.
 - ``scatter``: name, x, x_low, x_high, y, y_low, y_high, role ("in the fit" or "left out"). Options: x_title,
   y_title, scale ("linear", "probit", or "plain" for numbers that are no fractions), lines (by scale: rows of x, y,
   low, high), same (words at the diagonal).
 - ``slope``: name, original, new (ranks, 1 the best). Options: left, right (names of the two sides).
 - ``dates``: name, date (decimal year), value, low, high, role. Options: y_title, line (rows of date, value).
-- ``confused``: name, x, x_low, x_high, y, y_low, y_high (mean confusion and accuracy). Options: x_title,
-  y_title.
 
 Two kinds are no Vega charts; the page shows them itself:
 
@@ -153,7 +152,6 @@ KINDS = {
     "scatter": Kind(points.scatter, "xy", "name", Switch("Probit axes", "scale", "linear", "probit")),
     "slope": Kind(points.slope, pick="name"),
     "dates": Kind(points.dates, "xy", "name"),
-    "confused": Kind(points.confused, "xy", "name"),
 }
 
 

@@ -12,7 +12,6 @@ from hardpan import formatting
 from hardpan.estimates import Estimate
 from hardpan.report.charts.axes import (
     NUMBER,
-    Placed,
     axis_title,
     beside_points,
     data_of,
@@ -26,20 +25,22 @@ from hardpan.report.sections import Chart
 
 _POINT_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.muted}
 _POINTS_HEIGHT = 300
+_NARROW = 420.0  # pixels across where two charts are side by side: in a wider one names have more room
 _WORDS_ROOM = 30  # pixels under a line that its words and the ticks of the x axis take
 
 
 def points(chart: Chart) -> alt.TopLevelMixin:
     """Draw points on two plain axes, some of them labelled, with a dashed level and ticks along the x axis."""
     rows = [
-        {"name": str(row["name"]), "x": row["x"], "y": row["y"], "role": str(row.get("role") or "floor")}
-        | {"label": str(row.get("label") or "")}
+        {"role": "floor", "label": ""}
+        | {f"{side}_{end}": row[side] for side in "xy" for end in ("low", "high")}
+        | {name: value for name, value in row.items() if value is not None}
         for row in chart.rows
         if row["x"] is not None and row["y"] is not None
     ]
     axes: dict[str, dict[str, Any]] = {}
     for side in "xy":
-        ends = [float(row[side]) for row in rows]
+        ends = [float(row[f"{side}{end}"]) for row in rows for end in ("", "_low", "_high")]
         if side == "y" and chart.options.get("rule") is not None:
             ends.append(float(chart.options["rule"]))
         ticks = {"labelExpr": _SHARE, "tickCount": 6} if chart.options.get(f"percent_{side}") else number_ticks()
@@ -54,10 +55,17 @@ def points(chart: Chart) -> alt.TopLevelMixin:
     roles = alt.Scale(domain=list(_POINT_ROLES), range=list(_POINT_ROLES.values()))
     many = len(rows) > 200
     base = alt.Chart(data_of(rows)).encode(x=x, y=y)
+    crossed = alt.Chart(
+        data_of([row for row in rows if row["x_low"] < row["x_high"] or row["y_low"] < row["y_high"]])
+    )
+    rule: dict[str, Any] = {"strokeWidth": 1.5, "opacity": 0.7}
+    roled = alt.Color("role:N", scale=roles, legend=None)
     layers: list[Any] = [
+        crossed.mark_rule(**rule).encode(x=alt.X("x_low:Q", **axes["x"]), x2=alt.X2("x_high:Q"), y=y, color=roled),
+        crossed.mark_rule(**rule).encode(x=x, y=alt.Y("y_low:Q", **axes["y"]), y2=alt.Y2("y_high:Q"), color=roled),
         base.mark_point(filled=True, size=24 if many else 50, opacity=0.55 if many else 0.9).encode(
-            color=alt.Color("role:N", scale=roles, legend=None), tooltip=tips
-        )
+            color=roled, tooltip=tips
+        ),
     ]
     labelled = [row for row in rows if row["label"]]
     if labelled:
@@ -296,74 +304,3 @@ def _scale(probit: bool) -> str:
 
 def _both(row: Mapping[str, Any], write: Callable[[Estimate], str]) -> str:
     return " → ".join(write(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")
-
-
-_CONFUSED_HEIGHT, _CONFUSED_PADDING = 260, 36
-
-
-_NARROW = 420.0  # pixels across where two charts stand side by side: in a wider one names have more room
-
-
-def confused(chart: Chart) -> alt.TopLevelMixin:
-    """Accuracy against mean confusion, a cross per model, named."""
-    rows = [
-        dict(row)
-        | {
-            "confusion": formatting.plain(estimate_of(row, "x", "x_low", "x_high")),
-            "accuracy": formatting.estimate(estimate_of(row, "y", "y_low", "y_high")),
-        }
-        for row in chart.rows
-    ]
-    spread = alt.Scale(zero=False, nice=True, padding=_CONFUSED_PADDING)
-    axis = alt.Axis(labelExpr=_SHARE, tickCount=6)
-
-    def x(field: str) -> alt.X:
-        return alt.X(
-            f"{field}:Q",
-            title=axis_title(str(chart.options.get("x_title", "confusion score (bits)")), False),
-            scale=spread,
-            axis=alt.Axis(**number_ticks()),
-        )
-
-    def y(field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", title=str(chart.options.get("y_title", "accuracy")), scale=spread, axis=axis)
-
-    base = alt.Chart(data_of(rows))
-    tips = [
-        alt.Tooltip("name:N", title="model"),
-        alt.Tooltip("confusion:N", title="mean confusion"),
-        alt.Tooltip("accuracy:N"),
-    ]
-    names = [
-        alt.Chart(data_of(group))
-        .mark_text(align=side.align, dx=side.dx, dy=side.dy, baseline="middle", fontSize=12, color=LIGHT.ink)
-        .encode(x=x("x"), y=y("y"), text=alt.Text("name:N"))
-        for side, group in _named(rows).items()
-    ]
-    return alt.layer(
-        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2=alt.X2("x_high:Q"), y=y("y")),
-        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2=alt.Y2("y_high:Q")),
-        base.mark_point(color=LIGHT.floor, size=60, filled=True, opacity=1).encode(
-            x=x("x"), y=y("y"), tooltip=tips
-        ),
-        *names,
-    ).properties(height=_CONFUSED_HEIGHT)
-
-
-def _named(rows: list[dict[str, Any]]) -> dict[Placed, list[dict[str, Any]]]:
-    """Rows by where their names go; models that are alike, or nearly so, have theirs at different places."""
-    rows = [row for row in rows if row["x"] is not None and row["y"] is not None]
-    pixels = {}
-    for side, length in (("x", _NARROW), ("y", _CONFUSED_HEIGHT)):
-        ends = [
-            float(row[key]) for row in rows for key in (f"{side}_low", side, f"{side}_high") if row[key] is not None
-        ]
-        low, high = min(ends, default=0.0), max(ends, default=0.0)
-        shares = [(float(row[side]) - low) / (high - low) if low < high else 0.5 for row in rows]
-        inner = length - 2 * _CONFUSED_PADDING
-        pixels[side] = [_CONFUSED_PADDING + inner * (share if side == "x" else 1 - share) for share in shares]
-    places = beside_points(pixels["x"], pixels["y"], [str(row["name"]) for row in rows], _NARROW)
-    groups: dict[Placed, list[dict[str, Any]]] = {}
-    for row, place in zip(rows, places, strict=True):
-        groups.setdefault(place, []).append(row)
-    return groups

@@ -26,7 +26,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hardpan import confusion, files
+from hardpan import arguments, confusion, files
 from hardpan.auditing.examples import Examples
 from hardpan.errors import HardpanError, InputError
 from hardpan.report.palette import DARK, LIGHT
@@ -46,8 +46,6 @@ PAGE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'unsafe-inline' 'unsafe-eval'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,27 +122,25 @@ def create_app(
         folder: the audit's folder: its page is served at /report, and corrections.csv is written there.
         images: the folder that the paths of the table start from.
     """
-    explorer, marks = Explorer(examples), Marks(folder)
     paths = examples.table["path"] if "path" in examples.table.column_names else None
-    pictures = Pictures(examples.thumbnails, None if paths is None else paths, images)
+    site = _Site(Explorer(examples), Marks(folder), Pictures(examples.thumbnails, paths, images), title, folder)
     routes = [
         Route("/", _file("explorer.html", "text/html; charset=utf-8")),
         Route("/favicon.ico", _no_icon),
         Route("/explorer.css", _styles),
         Route("/explorer.js", _file("explorer.js", "text/javascript; charset=utf-8")),
-        Route("/api/table", _described(explorer, pictures, marks, title, folder)),
-        Route("/api/rows", _rows(explorer, marks), methods=["POST"]),
-        Route("/api/histogram", _histogram(explorer), methods=["POST"]),
-        Route("/api/disagreements", _disagreements(explorer, marks), methods=["POST"]),
-        Route("/api/marks", _mark(explorer, marks), methods=["POST"]),
-        Route("/api/corrections.csv", _corrections(marks)),
-        Route("/api/subset", _subset(explorer, title), methods=["POST"]),
-        Route("/api/sprite", _sprite(pictures, examples.table.num_rows)),
+        Route("/api/table", site.table),
+        Route("/api/corrections.csv", site.corrections),
+        Route("/api/sprite", site.sprite),
+        Route("/api/rows", site.rows, methods=["POST"]),
+        Route("/api/histogram", site.histogram, methods=["POST"]),
+        Route("/api/disagreements", site.disagreements, methods=["POST"]),
+        Route("/api/marks", site.mark, methods=["POST"]),
+        Route("/api/subset", site.subset, methods=["POST"]),
     ]
-    if folder is not None and (folder / "index.html").is_file():
-        routes.append(Route("/report", _report(folder / "index.html")))
-        # The files that the page links to.
-        routes += [Route(path, _download(folder)) for path in ("/report.json", "/problems/{name}.csv")]
+    if site.page is not None:
+        # The files that the page links to come along.
+        routes += [Route(path, site.download) for path in ("/report", "/report.json", "/problems/{name}.csv")]
     app = Starlette(routes=routes, exception_handlers={HardpanError: _refused, HTTPException: _refused})
     return local(app, hosts)
 
@@ -159,29 +155,9 @@ async def _no_icon(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _file(name: str, media_type: str) -> Handler:
+def _file(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     async def send(request: Request) -> Response:
         return Response(_read(name), media_type=media_type)
-
-    return send
-
-
-def _report(path: Path) -> Handler:
-    async def send(request: Request) -> Response:
-        return FileResponse(
-            path, media_type="text/html; charset=utf-8", headers={"content-security-policy": PAGE_POLICY}
-        )
-
-    return send
-
-
-def _download(folder: Path) -> Handler:
-    async def send(request: Request) -> Response:
-        name = request.path_params.get("name")
-        path = folder / "report.json" if name is None else folder / "problems" / f"{name}.csv"
-        if not path.is_file() or path.resolve().parent != path.parent.resolve():
-            raise HTTPException(404)
-        return FileResponse(path, filename=path.name)
 
     return send
 
@@ -191,131 +167,125 @@ async def _styles(request: Request) -> Response:
     return Response(text, media_type="text/css; charset=utf-8")
 
 
-def _described(explorer: Explorer, pictures: Pictures, marks: Marks, title: str, folder: Path | None) -> Handler:
-    async def send(request: Request) -> Response:
-        size = None if pictures.size is None else {"height": pictures.size[0], "width": pictures.size[1]}
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Site:
+    """What the routes answer from."""
+
+    explorer: Explorer
+    marks: Marks
+    pictures: Pictures
+    title: str
+    folder: Path | None
+
+    @property
+    def page(self) -> Path | None:
+        """The page of the report, where there is one."""
+        path = None if self.folder is None else self.folder / "index.html"
+        return path if path is not None and path.is_file() else None
+
+    async def download(self, request: Request) -> Response:
+        assert self.folder is not None
+        if request.url.path == "/report":
+            headers = {"content-security-policy": PAGE_POLICY}
+            return FileResponse(self.folder / "index.html", media_type="text/html; charset=utf-8", headers=headers)
+        name = request.path_params.get("name")
+        path = self.folder / "report.json" if name is None else self.folder / "problems" / f"{name}.csv"
+        if not path.is_file() or path.resolve().parent != path.parent.resolve():
+            raise HTTPException(404)
+        return FileResponse(path, filename=path.name)
+
+    async def table(self, request: Request) -> Response:
+        size = self.pictures.size
         return JSONResponse(
             {
-                "title": title,
-                "rows": explorer.table.num_rows,
-                "columns": [dataclasses.asdict(column) for column in explorer.columns.values()],
-                "thumbnails": size,
+                "title": self.title,
+                "rows": self.explorer.table.num_rows,
+                "columns": [dataclasses.asdict(column) for column in self.explorer.columns.values()],
+                "thumbnails": None if size is None else {"height": size[0], "width": size[1]},
                 "page": PAGE_ROWS,
                 "spriteColumns": SPRITE_COLUMNS,
-                "models": explorer.models,
-                "tags": marks.tags(),
-                "marked": len(marks),
-                "report": folder is not None and (folder / "index.html").is_file(),
+                "models": self.explorer.models,
+                "tags": self.marks.tags(),
+                "marked": len(self.marks),
+                "report": self.page is not None,
             }
         )
 
-    return send
-
-
-def _rows(explorer: Explorer, marks: Marks) -> Handler:
-    async def send(request: Request) -> Response:
+    async def rows(self, request: Request) -> Response:
         query = await read_json(request)
-        if "ids" in query:
-            numbers = np.array(explorer.find(_texts("ids", query["ids"])), dtype=np.int64)
-        elif query.get("marked") is True:
-            numbers = np.array(explorer.find(marks.ids()), dtype=np.int64)
-        else:
-            numbers = None
-        start = _whole("offset", query.get("offset", 0), 0, explorer.table.num_rows)
-        count = _whole("limit", query.get("limit", PAGE_ROWS), 1, MOST_ROWS)
-        if numbers is None:
-            page, total = await run_in_threadpool(_page, explorer, query, start, count)
-        else:
+        start = arguments.whole_number("offset", query.get("offset", 0), 0, self.explorer.table.num_rows)
+        count = arguments.whole_number("limit", query.get("limit", PAGE_ROWS), 1, MOST_ROWS)
+        if "ids" in query or query.get("marked") is True:
+            ids = _texts("ids", query["ids"]) if "ids" in query else self.marks.ids()
+            numbers = np.array(self.explorer.find(ids), dtype=np.int64)
             page, total = numbers[start : start + count], len(numbers)
-        return JSONResponse({"total": total, "offset": start, "rows": _with_marks(explorer, marks, page)})
+        else:
+            page, total = await run_in_threadpool(_page, self.explorer, query, start, count)
+        return JSONResponse({"total": total, "offset": start, "rows": self._with_marks(page)})
 
-    return send
-
-
-def _histogram(explorer: Explorer) -> Handler:
-    async def send(request: Request) -> Response:
+    async def histogram(self, request: Request) -> Response:
         query = await read_json(request)
-        numbers = await run_in_threadpool(explorer.order, read_filters(query.get("filters", [])))
-        return JSONResponse(explorer.histogram(str(query.get("column", "")), numbers))
+        numbers = await run_in_threadpool(self.explorer.order, read_filters(query.get("filters", [])))
+        return JSONResponse(self.explorer.histogram(str(query.get("column", "")), numbers))
 
-    return send
-
-
-def _disagreements(explorer: Explorer, marks: Marks) -> Handler:
-    async def send(request: Request) -> Response:
+    async def disagreements(self, request: Request) -> Response:
         query = await read_json(request)
-        numbers = await run_in_threadpool(_ordered, explorer, query)
-        cases = explorer.disagreements(str(query.get("first", "")), str(query.get("second", "")), numbers)
-        sides = {name: _with_marks(explorer, marks, cases[name][:SIDE_BY_SIDE]) for name in ("first", "second")}
+        numbers = await run_in_threadpool(_ordered, self.explorer, query)
+        cases = self.explorer.disagreements(str(query.get("first", "")), str(query.get("second", "")), numbers)
+        sides = {name: self._with_marks(cases[name][:SIDE_BY_SIDE]) for name in ("first", "second")}
         return JSONResponse({"counts": {name: len(rows) for name, rows in cases.items()}, **sides})
 
-    return send
-
-
-def _mark(explorer: Explorer, marks: Marks) -> Handler:
-    async def send(request: Request) -> Response:
+    async def mark(self, request: Request) -> Response:
         query = await read_json(request)
-        numbers = _numbers(query.get("rows"), explorer.table.num_rows)
+        numbers = _row_numbers(query.get("rows"), self.explorer.table.num_rows)
         if not len(numbers) or len(numbers) > MOST_ROWS:
             raise InputError(f"must be 1 to {MOST_ROWS:,} row numbers; got {len(numbers):,}", argument="rows")
         label = query.get("label")
         add, remove = _texts("tags", [query.get("add", ""), query.get("remove", "")])
         if label is not None:
             (label,) = _texts("label", [label])
-            known = explorer.columns["label"].choices if "label" in explorer.columns else ()
+            known = self.explorer.columns["label"].choices if "label" in self.explorer.columns else ()
             if label and known and label not in known:
                 raise InputError(f"must be one of {', '.join(known[:20])}; got {label!r}", argument="label")
-        rows = [_plain(row) for row in explorer.rows(numbers)]
-        changed = await run_in_threadpool(marks.set, rows, label=label, add=add.strip(), remove=remove.strip())
+        rows = [_json_row(row) for row in self.explorer.rows(numbers)]
+        changed = await run_in_threadpool(self.marks.set, rows, label=label, add=add.strip(), remove=remove.strip())
         answer = [dataclasses.asdict(mark) for mark in changed]
-        return JSONResponse({"marks": answer, "tags": marks.tags(), "marked": len(marks)})
+        return JSONResponse({"marks": answer, "tags": self.marks.tags(), "marked": len(self.marks)})
 
-    return send
-
-
-def _corrections(marks: Marks) -> Handler:
-    async def send(request: Request) -> Response:
+    async def corrections(self, request: Request) -> Response:
         headers = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
-        return Response(marks.csv(), media_type="text/csv; charset=utf-8", headers=headers)
+        return Response(self.marks.csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
-    return send
-
-
-def _subset(explorer: Explorer, title: str) -> Handler:
-    async def send(request: Request) -> Response:
+    async def subset(self, request: Request) -> Response:
         query = await read_json(request)
-        selected = query.get("rows")
-        if selected is None:
-            rows = _ordered(explorer, query)
+        n = self.explorer.table.num_rows
+        if query.get("rows") is None:
+            rows = _ordered(self.explorer, query)
             how = {"filters": query.get("filters", []), "sort": query.get("sort", "")}
         else:
-            rows, how = _numbers(selected, explorer.table.num_rows), {"selected": "by hand"}
+            rows, how = _row_numbers(query["rows"], n), {"selected": "by hand"}
         if not len(rows):
             raise InputError(": nothing is selected; select examples or widen the filters", argument="rows")
-        ids = explorer.table["id"].take(rows).to_pylist()
-        source = f"{title}: {json.dumps(how, sort_keys=True)}"
-        subset = confusion.subset_of_ids(ids, examples=explorer.table.num_rows, source=source)
+        ids = self.explorer.table["id"].take(rows).to_pylist()
+        source = f"{self.title}: {json.dumps(how, sort_keys=True)}"
+        subset = confusion.subset_of_ids(ids, examples=n, source=source)
         headers = {"Content-Disposition": 'attachment; filename="subset.json"'}
         text = files.dumps(files.to_json(subset)) + "\n"
         return Response(text, media_type="application/json", headers=headers)
 
-    return send
-
-
-def _sprite(pictures: Pictures, n: int) -> Handler:
-    async def send(request: Request) -> Response:
-        if pictures.size is None:
+    async def sprite(self, request: Request) -> Response:
+        if self.pictures.size is None:
             return JSONResponse({"error": "these examples have no thumbnails"}, status_code=404)
         numbers = request.query_params.get("rows", "").split(",")
-        if (
-            not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)
-            or len(numbers) > MOST_ROWS
-        ):
+        digits = all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers)
+        if not digits or len(numbers) > MOST_ROWS:
             raise InputError(f"must be up to {MOST_ROWS:,} row numbers with commas between them", argument="rows")
-        rows = _numbers([int(number) for number in numbers], n)
-        return Response(await run_in_threadpool(pictures.sheet, rows), media_type="image/png")
+        rows = _row_numbers([int(number) for number in numbers], self.explorer.table.num_rows)
+        return Response(await run_in_threadpool(self.pictures.sheet, rows), media_type="image/png")
 
-    return send
+    def _with_marks(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
+        rows = [_json_row(row) for row in self.explorer.rows(numbers)]
+        return [row | {"mark": dataclasses.asdict(self.marks.of(str(row["id"])))} for row in rows]
 
 
 def _page(explorer: Explorer, query: dict[str, Any], start: int, count: int) -> tuple[NDArray[np.int64], int]:
@@ -328,20 +298,7 @@ def _ordered(explorer: Explorer, query: dict[str, Any]) -> NDArray[np.int64]:
     return explorer.order(filters, str(query.get("sort") or ""), descending=query.get("descending") is True)
 
 
-def _with_marks(explorer: Explorer, marks: Marks, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
-    rows = [_plain(row) for row in explorer.rows(numbers)]
-    return [row | {"mark": dataclasses.asdict(marks.of(str(row["id"])))} for row in rows]
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InputError(
-            f"must be a whole number from {least:,} to {most:,}; got {ascii(value)[:40]}", argument=name
-        )
-    return value
-
-
-def _numbers(values: Any, n: int) -> NDArray[np.int64]:
+def _row_numbers(values: Any, n: int) -> NDArray[np.int64]:
     if not isinstance(values, list) or not all(type(number) is int and 0 <= number < n for number in values):
         raise InputError(f"must be row numbers from 0 to {n - 1:,}", argument="rows")
     return np.array(values, dtype=np.int64)
@@ -355,7 +312,7 @@ def _texts(name: str, values: Any) -> list[str]:
     return list(values)
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _json_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row as JSON writes it: what is not finite is null."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
