@@ -13,12 +13,11 @@ import numpy as np
 
 from hardpan import formatting
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of
+from hardpan.files import versions_of, write_together
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.ranking import Ranking
 from hardpan.report.base import View
-from hardpan.report.files import write_together
 from hardpan.report.generic import view
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text
