@@ -124,9 +124,7 @@ def test_progress_rises_to_one_and_names_what_a_person_wants():
     assert all(word in told[0][0] for word in ("examples/s", "loss ", "validation loss ", " left"))
 
 
-@pytest.mark.parametrize(
-    "bad", [{"epochs": 0}, {"epochs": 1, "checkpoint_every": 0}, {"epochs": 1, "patience": -1}]
-)
+@pytest.mark.parametrize("bad", [{"epochs": 0}, {"epochs": 1, "patience": -1}])
 def test_impossible_lengths_are_refused(bad):
     with pytest.raises(InputError, match=list(bad)[-1]):
         engine.run_epochs(Regression(), engine.LoopConfig(**bad))

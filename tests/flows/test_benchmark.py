@@ -10,7 +10,7 @@ from hardpan import files, flows
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
-from hardpan.flows import benchmark, formats
+from hardpan.flows import benchmark
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +134,12 @@ def test_the_floor_of_rounded_files_lies_where_the_cost_says():
     """Four pixels of four levels: there are 256 files, and the best decision on each can be counted."""
     flow = random_flow(np.random.default_rng(0).integers(0, 4, (200, 2, 2)).astype(np.uint8), levels=1, steps=2)
     drawn = flow.sample_with_posterior(40_000, temperature=0.7, seed=1)
-    cells = formats.to_levels(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
+    cells = benchmark.to_levels(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
     found, mass = np.zeros((256, 3)), np.bincount(cells, minlength=256)
     np.add.at(found, cells, drawn.posterior)
     rounded = float((mass - found.max(axis=1)).sum() / len(cells))
     exact = float((1 - drawn.posterior.max(axis=1)).mean())
-    cost = formats.rounding_cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
+    cost = benchmark.rounding_cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
     assert rounded > exact + 0.01  # rounding to so few levels does lose something
     assert exact + cost.high > rounded
     assert cost.value < 2 * (rounded - exact)  # and the bound is not far off

@@ -187,7 +187,6 @@ def test_the_sweep_takes_the_weight_with_the_best_validation_nll(digits):
     ("change", "message"),
     [
         ({"preset": "huge"}, "preset must"),
-        ({"family": "spline"}, "family spline needs vectors"),
         ({"epochs": 0}, "epochs must"),
         ({"learning_rate": -1.0}, "learning_rate must"),
         ({"precision": "int8"}, "precision must"),
@@ -208,8 +207,6 @@ def test_data_that_no_flow_can_take_is_refused(digits):
     missing = dataclasses.replace(digits, class_names=(*digits.class_names, "ten"))
     with pytest.raises(InputError, match="'ten'"):
         flows.fit(missing, QUICK)
-    with pytest.raises(InputError, match="family glow"):
-        flows.fit(blobs(60), dataclasses.replace(QUICK, family="glow"))
     with pytest.raises(InputError, match="NaN"):
         flows.fit(dataclasses.replace(blobs(60), x=np.full((60, 4), np.nan)), QUICK)
 

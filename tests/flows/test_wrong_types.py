@@ -14,7 +14,7 @@ from hardpan.errors import InputError
         ("folder", lambda: flows.read_benchmark(None)),
         ("model", lambda: training.load_model(None)),
         ("path", lambda: files.load(None)),
-        ("jitter", lambda: flows.FlowConfig(jitter="a").filled()),
+        ("clip", lambda: flows.FlowConfig(clip="a").filled()),
         ("config", lambda: flows.fit("digits", {"epochs": 1})),
     ],
 )

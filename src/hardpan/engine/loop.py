@@ -104,14 +104,12 @@ class LoopConfig:
 
     Attributes:
         epochs: how many epochs at most.
-        checkpoint_every: epochs between checkpoints; the last epoch always has one.
         monitor: the value of the history that says which epoch is best (smaller is better), or empty; only a run
             with a budget may have epochs without it.
         patience: stop after this many epochs in a row without an improvement; 0: never.
     """
 
     epochs: int
-    checkpoint_every: int = 1
     monitor: str = ""
     patience: int = 0
 
@@ -163,7 +161,7 @@ def run_epochs(
     Raises:
         Diverged: a mean is NaN or infinite; the last checkpoint is from before.
     """
-    for name, least in (("epochs", 1), ("checkpoint_every", 1), ("patience", 0)):
+    for name, least in (("epochs", 1), ("patience", 0)):
         whole_number(name, getattr(config, name), least)
     history = _resume(task, folder, settings)
     clock = _Clock(task, config.epochs, history.resumed_at, progress if is_main() else None, label)
@@ -183,8 +181,7 @@ def run_epochs(
         history.epochs.append(values)
         _keep_best(task, config, history)
         clock.report(epoch, task.steps, values)
-        last = epoch + 1 == config.epochs or bool(history.stopped)
-        if folder is not None and (last or (epoch + 1) % config.checkpoint_every == 0):
+        if folder is not None:
             _save(task, folder, settings, history)
     history.stopped = history.stopped or "epochs"
     return history

@@ -29,13 +29,12 @@ CLASS_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
 FORMATS = ("npz", "npz8", "idx", "png")
 
 
-@record
+@record(dropped=("family", "jitter", "checkpoint_every"))
 class FlowConfig:
     """Settings of a flow; None takes the value of the preset.
 
     Attributes:
         preset: "tiny" (seconds on a CPU), "small" (minutes on a GPU) or "paper" (K=16, L=3, C=512).
-        family: "glow" (images), "spline" (vectors), or "auto" (by the shape of the data).
         steps: K, flow steps per level (glow); default: by preset.
         levels: L, levels with a split between them (glow), fewer if the image is too small; default: by preset.
         width: C, channels in the hidden layers of the coupling networks (glow); default: by preset.
@@ -49,7 +48,6 @@ class FlowConfig:
         transforms: number of coupling layers (spline).
         hidden: width of the coupling networks (spline).
         bins: number of knots of each spline (spline).
-        jitter: standard deviation of noise added to standardised vectors in training (spline).
         class_weight: weight λ of the classification loss.
         class_loss: classification loss: the cross-entropy of "head", a linear classifier of the features before the
             last step (Theisen et al. 2021), or of "posterior", the flow's own posterior (information bottleneck,
@@ -67,11 +65,9 @@ class FlowConfig:
         precision: "float32", or "bf16" for the coupling networks during training.
         seed: of everything random.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        checkpoint_every: epochs between checkpoints.
     """
 
     preset: str = "small"
-    family: str = "auto"
     steps: int | None = None
     levels: int | None = None
     width: int | None = None
@@ -83,7 +79,6 @@ class FlowConfig:
     transforms: int | None = None
     hidden: int | None = None
     bins: int = 8
-    jitter: float = 0.01
     class_weight: float = 0.01
     class_loss: str = "head"
     class_covariances: bool = False
@@ -99,7 +94,6 @@ class FlowConfig:
     precision: str = "float32"
     seed: int = 0
     device: str = "auto"
-    checkpoint_every: int = 1
 
     def filled(self) -> FlowConfig:
         """The same settings, checked, with the preset's values instead of None.
@@ -132,12 +126,12 @@ class FlowConfig:
 
 _WHOLE = {
     **dict.fromkeys(("steps", "levels", "width", "transforms", "hidden", "bins"), 1),
-    **dict.fromkeys(("epochs", "batch_size", "checkpoint_every"), 1),
+    **dict.fromkeys(("epochs", "batch_size"), 1),
     **dict.fromkeys(("seed", "patience", "pad_to"), 0),
     "grey_levels": 2,
 }
 _INTERVALS = {
-    **dict.fromkeys(("jitter", "class_weight"), "[0, inf)"),
+    "class_weight": "[0, inf)",
     **dict.fromkeys(("learning_rate", "clip"), "(0, inf)"),
     **dict.fromkeys(("warmup", "ema", "dropout"), "[0, 1)"),
     "most_scale": "[1, 10]",
@@ -145,7 +139,6 @@ _INTERVALS = {
     "reach": "[0.5, 1000]",
 }
 _CHOICES = {
-    "family": ("auto", "glow", "spline"),
     "class_loss": ("head", "posterior"),
     "dequantization": ("uniform", "variational"),
     "precision": ("float32", "bf16"),

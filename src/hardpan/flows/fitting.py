@@ -36,6 +36,7 @@ from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling
 EVALUATED = 2048  # validation rows looked at after every epoch; the last evaluation takes all of them
 ROWS = 512  # rows evaluated at once
 FLOOR_RTOL = 0.01
+JITTER = 0.01  # standard deviation of noise added to standardised vectors in training
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}  # of coupling networks in training
 
 
@@ -152,10 +153,10 @@ class FlowTask(engine.Task):
 
     def _jittered(self, x: Tensor) -> Tensor:
         scaling = self.network.scaling
-        if isinstance(scaling, ImageScaling) or not self.config.jitter:
+        if isinstance(scaling, ImageScaling):
             return x
         spread = scaling.spread.index_select(0, scaling.used)
-        return x + self.config.jitter * spread * torch.randn(x.shape, generator=self.noise, device=x.device)
+        return x + JITTER * spread * torch.randn(x.shape, generator=self.noise, device=x.device)
 
     def means(self) -> dict[str, float]:
         """Loss, NLL, bits per dimension and gradient norm before clipping, over this epoch's batches."""
@@ -361,11 +362,11 @@ def _train(
     task: FlowTask, dataset: Dataset, out: str | os.PathLike[str] | None, progress: Progress | None
 ) -> tuple[engine.History, float]:
     config = task.config
-    loop = engine.LoopConfig(config.epochs or 1, config.checkpoint_every, "validation_nll", config.patience)
+    loop = engine.LoopConfig(config.epochs or 1, "validation_nll", config.patience)
     settings = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
     # A file of the same name and length may hold other examples by now: no flow of the old ones is given for it.
     settings["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(dataset.require_labels())[:32]
-    del settings["device"], settings["checkpoint_every"]
+    del settings["device"]
     begun = time.monotonic()
     folder = None if out is None else Path(out) / CHECKPOINTS
     history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress)

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from hardpan.errors import InputError, MissingExtra
 from hardpan.flows.base import ClassBase, Latents
 from hardpan.flows.config import FlowConfig
-from hardpan.flows.dequantization import Dequantizer
 from hardpan.flows.glow import Bounds, Glow
-from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling, levels_of, vector_scaling
+from hardpan.flows.scaling import Dequantizer, ImageScaling, Scaling, VectorScaling, levels_of, vector_scaling
 
 
 class SplineFlow(nn.Module):
@@ -178,9 +177,6 @@ def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
         raise InputError(
             f"must be images (N, H, W), (N, H, W, C) or vectors (N, d); got shape {x.shape}", argument="x"
         )
-    if config.family not in ("auto", "spline" if x.ndim == 2 else "glow"):
-        expected = "vectors (N, d)" if config.family == "spline" else "images (N, H, W) or (N, H, W, C)"
-        raise InputError(f"family {config.family} needs {expected}; got x of shape {x.shape}")
     if x.ndim == 2:
         return vector_scaling(x)
     # The top level must be whole: sides become multiples of 2^L, L made smaller for small images.
