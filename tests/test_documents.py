@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.soak import invocations
 
 from hardpan import cli
 from hardpan.auditing import problems
@@ -165,20 +166,20 @@ def test_every_name_of_an_api_page_can_be_imported(page):
 
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Every command by its name, such as "leaderboard rank"."""
-    results = {}
-    for name in cli.COMMANDS:
-        command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
-        inner = getattr(command, "commands", {})
-        results |= {f"{name} {leaf}": item for leaf, item in inner.items() if not item.hidden} or {name: command}
-    return results
+    return {" ".join(filter(None, key)): item for key, item in invocations.commands().items()}
+
+
+def options_of(command: typer.core.TyperCommand) -> set[str]:
+    """The options of a command, and "NAME=" for each of its settings."""
+    options = {text for item in command.params for text in (*item.opts, *item.secondary_opts)}
+    settings = getattr(command.callback, "settings", None)
+    return options | ({f"{name}=" for name in settings.by_name} if settings and "--set" in options else set())
 
 
 def test_commands_and_options_in_the_text_exist():
     """Of every `hardpan ...` in a document or in the help of a command, also of those that no test runs."""
     known = commands()
-    options = {
-        name: {text for item in known[name].params for text in (*item.opts, *item.secondary_opts)} for name in known
-    }
+    options = {name: options_of(command) for name, command in known.items()}
     groups = {name.partition(" ")[0] for name in known}
     texts = {
         path: path.read_text(encoding="utf-8")
@@ -193,16 +194,31 @@ def test_commands_and_options_in_the_text_exist():
             words = re.sub(r" #.*", "", line).split()[1:]
             name = " ".join(words[:2]) if " ".join(words[:2]) in known else words[0]
             used = {word for word in words if re.match(r"-+[a-z]", word)} - {"--help"}
+            used |= set(re.findall(r"--set (\w+=)", line))
             group_alone = name in groups and not used and not re.match(r"[a-z]", "".join(words[1:2]))
             if not group_alone and not (name in known and used <= options[name]):
                 unknown.append(f"{source}: {line}")
     assert not unknown
 
 
-def test_every_help_text_has_an_example():
-    assert not [
-        name for name, command in commands().items() if f"Example: [bold]hardpan {name} " not in f"{command.help} "
+# Options of other programs, and of examples.
+OTHERS = {"--log", "--output", "--head", "--samples", "--tasks", "--nproc-per-node", "--compact", "--priors"}
+
+
+def test_options_that_messages_and_pages_name_exist():
+    """Each is an option, or a setting, of some command."""
+    known = set().union(*map(options_of, commands().values())) | OTHERS | {"--help"}
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src/hardpan").rglob("*.py"))}
+    sources = {path: text for path, text in sources.items() if path.parent.name != "cli"}
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/commands").glob("*.md"))}
+    pages |= {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/problems").glob("*.md"))}
+    unknown = [
+        f"{path.relative_to(ROOT)}: {option}"
+        for path, text in (sources | pages).items()
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]\b|(?<=--set )\w+=", text)
+        if option not in known
     ]
+    assert not unknown, "\n".join(unknown)
 
 
 def test_the_guide_leads_to_every_command():

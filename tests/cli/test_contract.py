@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+from pathlib import Path
 
 import pytest
 from tests.soak.invocations import NEVER, VALID, commands, fixtures
@@ -12,6 +13,8 @@ from hardpan import cli
 
 COMMANDS = {" ".join(filter(None, key)): item for key, item in commands().items()}
 SETTINGS = {words: item.callback.settings for words, item in COMMANDS.items() if hasattr(item.callback, "settings")}
+REMOVED = [*cli.REMOVED, *(" ".join(key) for key in commands(removed=True))]
+GUIDE = Path(__file__).parents[2] / "docs/guide.md"
 SET = [words for words, item in COMMANDS.items() if any("--set" in option.opts for option in item.params)]
 
 
@@ -52,11 +55,12 @@ def test_an_unknown_setting_is_one_sentence_and_exit_2(words):
     assert err.startswith("hardpan: --set ")
 
 
-@pytest.mark.parametrize("words", cli.REMOVED)
-def test_what_was_removed_says_what_replaces_it(words):
+@pytest.mark.parametrize("words", REMOVED)
+def test_a_removed_command_says_what_replaces_it_and_the_guide_does_too(words):
     code, out, err = run(*words.split(), "--help")
-    assert (code, out) == (2, "")
+    assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"hardpan {words} was removed; use ")
+    assert f"| `{words}` |" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_invocations_are_of_commands_that_exist():

@@ -138,6 +138,7 @@ def removed(app: typer.Typer, name: str, replacement: str) -> None:
 
     @app.command(
         name,
+        help=f"Removed; use {replacement}",
         hidden=True,
         add_help_option=False,
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},

@@ -410,7 +410,7 @@ def _unbroken(value: Any) -> Any:
 
 
 def _prose(value: str) -> Markup:
-    """Text with every option of a command, such as --testbed, on one line: browsers break after a hyphen."""
+    """Text with every option of a command, such as --by-order, on one line: browsers break after a hyphen."""
     text = str(escape(_unbroken(value)))
     return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', text))
 
