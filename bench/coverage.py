@@ -39,9 +39,8 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
     from hardpan.errors import InputError
     from hardpan.stats.lines import fit_lines, to_scale
     from hardpan.testbed.comparison import mean_gap, over_models
-    from hardpan.testbed.difficulty_model import expected_accuracies
     from hardpan.testbed.gaps import gap_parts
-    from hardpan.testbed.line import fit_scales
+    from hardpan.testbed.line import expected_accuracies, fit_scales
 
     mu, sigma = EFFECTS[effect]
     skill = np.linspace(*SKILLS[skills], models)

@@ -32,7 +32,7 @@ def inside(item: Any, truth: float) -> bool:
 def testbeds(skills: Any, sizes: tuple[int, int], seed: int) -> Iterator[tuple[str, Any, Any, Any]]:
     """Null and planted: name, sets with scores by example, the same with counts only, drop of each model."""
     from hardpan import testbed
-    from hardpan.testbed.difficulty_model import expected_accuracies
+    from hardpan.testbed.line import expected_accuracies
 
     for name, (mu, sigma) in DRIFTS.items():
         both = testbed.two_sets(*testbed.simulate(skills, examples=sizes, mu=mu, sigma=sigma, seed=seed))

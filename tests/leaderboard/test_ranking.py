@@ -13,7 +13,7 @@ from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
 from hardpan.leaderboard import compare, rank, ranking, summarize
-from hardpan.leaderboard.sampling import Groups, all_pairs, bootstrap_t
+from hardpan.leaderboard.pairs import Groups, all_pairs, bootstrap_t
 
 COLUMNS = [
     *("model", "score", "stderr", "stderr_clustered", "low", "high"),

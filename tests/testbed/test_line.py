@@ -186,24 +186,25 @@ def test_ends_have_a_place_when_totals_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "argument"),
     [
         ({"original": [90, 80, 70]}, "original"),
-        ({"original": [0.9, 0.8]}, "original"),
+        ({"original": [0.9, 0.8]}, ("original", "new")),
         ({"original": [0.9, 0.9, 0.9]}, "original"),
         ({"original": [0.9, np.nan, 0.8]}, "original"),
         ({"original": "accuracies"}, "original"),
         ({"scale": "log"}, "scale"),
-        ({"bootstrap": 0}, "at least 2"),
+        ({"bootstrap": 0}, "bootstrap"),
         ({"resample": "labels"}, "resample"),
         ({"resample": "examples"}, "resample"),
     ],
 )
-def test_refusals(given: dict[str, object], message: str) -> None:
+def test_refusals(given: dict[str, object], argument: str | tuple[str, str]) -> None:
     arguments: dict[str, object] = {"original": [0.9, 0.8, 0.7], "new": [0.8, 0.7, 0.6]} | given
     original, new = arguments.pop("original"), arguments.pop("new")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError) as caught:
         testbed.fit_line(original, new, **arguments)  # type: ignore[arg-type]
+    assert caught.value.argument == argument
 
 
 def test_probit_prediction_is_a_probability() -> None:

@@ -12,7 +12,8 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard import irt
-from hardpan.leaderboard.sampling import Floats, as_outcomes
+from hardpan.leaderboard.pairs import Floats
+from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 
 MODELS = ("rasch", "2pl", "3pl")
@@ -177,10 +178,10 @@ def items(
         >>> bool(np.corrcoef(fit.skill, skill)[0, 1] > 0.9), fit.converged
         (True, True)
     """
-    outcomes = as_outcomes(outcomes, models=2)
+    outcomes = Outcomes.of_items(outcomes, models=2)
     one_of("model", model, MODELS)
     whole_number("choices", choices, 2)
-    rows, columns, used = _with_scores(outcomes.item_scores())
+    rows, columns, used = _scored_cells(outcomes.item_scores())
     few, rasch, robust = len(used) < FEW_MODELS, model == "rasch", not outcomes.is_binary()
     guessing = 1.0 / choices if model == "3pl" else 0.0
     priors = irt.Priors(1.0, 100.0) if rasch else FEW_PRIOR if few else WEAK_PRIOR
@@ -199,19 +200,19 @@ def items(
         guessing=guessing,
         items=outcomes.items,
         models=outcomes.models,
-        slope=_spread(fitted.slope, columns),
-        slope_stderr=_spread(fitted.slope_stderr, columns),
-        intercept=_spread(fitted.intercept, columns),
-        intercept_stderr=_spread(fitted.intercept_stderr, columns),
-        skill=_spread(fitted.skill, rows),
-        skill_stderr=_spread(fitted.skill_stderr, rows),
-        mean_score=_spread(_nan_mean(used), columns),
+        slope=_at_rows(fitted.slope, columns),
+        slope_stderr=_at_rows(fitted.slope_stderr, columns),
+        intercept=_at_rows(fitted.intercept, columns),
+        intercept_stderr=_at_rows(fitted.intercept_stderr, columns),
+        skill=_at_rows(fitted.skill, rows),
+        skill_stderr=_at_rows(fitted.skill_stderr, rows),
+        mean_score=_at_rows(_nan_mean(used), columns),
         flag=flag,
-        p_value=_spread(p_value, columns),
-        p_adjusted=_spread(adjusted, columns),
+        p_value=_at_rows(p_value, columns),
+        p_adjusted=_at_rows(adjusted, columns),
         cohorts=_cohorts(used, fitted.skill),
         broken_slopes=POWER_SLOPES,
-        broken_power=_power(fitted.skill, used.shape[1], seed),
+        broken_power=_flag_power(fitted.skill, used.shape[1], seed),
         slope_prior=(priors.slope_mean, priors.slope_spread),
         few_models=few and not rasch,
         robust=robust,
@@ -224,7 +225,7 @@ def items(
     )
 
 
-def _with_scores(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]:
+def _scored_cells(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]:
     """Which models and items have scores, and these scores."""
     known = np.isfinite(scores)
     rows, columns = np.asarray(known.any(axis=1)), np.asarray(known.any(axis=0))
@@ -236,7 +237,7 @@ def _with_scores(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], 
     return rows, columns, used
 
 
-def _spread(values: Floats, where: NDArray[np.bool_]) -> Floats:
+def _at_rows(values: Floats, where: NDArray[np.bool_]) -> Floats:
     """The values at the places that are True, NaN at the others."""
     result = np.full(len(where), np.nan)
     result[where] = values
@@ -301,7 +302,7 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     return result
 
 
-def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
+def _flag_power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
     """How often an item of these slopes would have a p-value of at most α/N, by simulation at these skills."""
     rng = np.random.default_rng([seed, 0])
     skill = skill if len(skill) <= 1000 else np.quantile(skill, (np.arange(1000) + 0.5) / 1000)

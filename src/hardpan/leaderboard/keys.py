@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.files import record
+from hardpan.leaderboard.pairs import Floats
 from hardpan.leaderboard.ranking import rank
-from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 
@@ -124,7 +124,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         >>> suspects.items[0], suspects.suggested[0], round(suspects.margin[0], 2)
         (np.str_('item-1'), np.str_('D'), np.float64(0.33))
     """
-    outcomes = as_outcomes(outcomes)
+    outcomes = Outcomes.of_items(outcomes)
     answers, key = _answers(outcomes)
     # A right answer counts for the key however it is worded: "The answer is 4." is 4.
     right = outcomes.scores.reshape(answers.shape) == 1
@@ -196,7 +196,7 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         >>> correct_keys(outcomes, {"item-1": "D"}).score_after.tolist()
         [0.5, 1.0, 0.5]
     """
-    outcomes = as_outcomes(outcomes)
+    outcomes = Outcomes.of_items(outcomes)
     answers, key = _answers(outcomes)
     positions = {str(name): i for i, name in enumerate(outcomes.items)}
     unknown = [str(name) for name in new_keys if str(name) not in positions]
@@ -252,8 +252,8 @@ def _answers(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     missing = [name for name in ("answers", "key") if getattr(outcomes, name) is None]
     if missing or outcomes.answers is None or outcomes.key is None:
         raise InputError(
-            f"outcomes has no {' and no '.join(missing)}, which the search for wrong keys needs; give logs with "
-            "answers, or a table with columns answer and key"
+            f"must have {' and '.join(missing)}; give logs with answers, or a table with columns answer and key",
+            argument="outcomes",
         )
     return outcomes.answers.reshape(*outcomes.answers.shape[:2], -1), outcomes.key
 

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.leaderboard.sampling import Floats, as_outcomes
+from hardpan.leaderboard.pairs import Floats
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
@@ -126,7 +126,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
         >>> result.models[0], result.inflated.tolist().count(True)
         ('model-6', 1)
     """
-    outcomes = as_outcomes(outcomes, items=2)
+    outcomes = Outcomes.of_items(outcomes, items=2)
     reference = reference if isinstance(reference, Outcomes) else Outcomes.open(reference)
     level = check_confidence(confidence)
     names = tuple(name for name in outcomes.models if name in set(reference.models))
@@ -191,7 +191,7 @@ def _probits(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
     complete = np.isfinite(scores).all(axis=0)
     n = int(complete.sum())
     if n < 20:
-        raise InputError(f"{name}: the models have {n} items in common; at least 20 are needed")
+        raise InputError(f"must have at least 20 items that all models have; got {n}", argument=name)
     used = scores[:, complete]
     mean = np.clip(used.mean(axis=1), 0.5 / n, 1 - 0.5 / n)
     z = ndtri(mean)
@@ -314,7 +314,7 @@ def agreement(
     level = check_confidence(confidence)
     real_number("transfer_error", transfer_error, "[0, 1)")
     whole_number("resamples", resamples, 20)
-    names, old, truth, new = _checked(predictions_old, labels, predictions_new)
+    names, old, truth, new = _aligned_classes(predictions_old, labels, predictions_new)
     right = old == truth
     first, second = np.triu_indices(len(old), 1)
     agree_old, agree_new = _agreements(old), _agreements(new)
@@ -327,7 +327,7 @@ def agreement(
             ": all pairs of models agree equally often; the line is not defined", argument="predictions_old"
         )
     estimate = ndtr(slope * _probit(accuracy, counts[0]) + offset)
-    slopes, draws = _bootstrap(old, right, new, int(resamples), seed)
+    slopes, draws = _resampled_lines(old, right, new, int(resamples), seed)
     stderr = np.sqrt(draws.std(axis=1, ddof=1) ** 2 + float(transfer_error) ** 2)
     reach = normal_quantile(level) * stderr
     return AgreementLine(
@@ -350,12 +350,12 @@ def agreement(
     )
 
 
-def _checked(
+def _aligned_classes(
     predictions_old: Any, labels: ArrayLike, predictions_new: Any
 ) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Names of the models, their classes on the labelled set, its labels, their classes on the new set."""
-    names, old = _classes("predictions_old", predictions_old)
-    new_names, new = _classes("predictions_new", predictions_new)
+    names, old = _predicted_classes("predictions_old", predictions_old)
+    new_names, new = _predicted_classes("predictions_new", predictions_new)
     if len(old) != len(new) or (names and new_names and names != new_names):
         raise InputError(
             f"must have the models of predictions_old in the same order; got {len(new)} and {len(old)}",
@@ -373,7 +373,7 @@ def _checked(
     return names or new_names, old, truth, new
 
 
-def _bootstrap(
+def _resampled_lines(
     old: NDArray[Any], right: NDArray[np.bool_], new: NDArray[Any], resamples: int, seed: int
 ) -> tuple[Floats, Floats]:
     """Slopes (R,) and estimated accuracies (M, R) over resamples of the examples of both sets."""
@@ -393,16 +393,19 @@ def _bootstrap(
     return slopes, ndtr(slopes * _probit(accuracy, counts[0]) + offsets)
 
 
-def _classes(name: str, predictions: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
+def _predicted_classes(name: str, predictions: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Names of the models, empty where there are none, and their predicted classes, (M, n)."""
     if isinstance(predictions, Predictions):
         names = predictions.models if predictions.named else tuple(f"seed-{seed}" for seed in predictions.seeds)
         return tuple(names), np.stack([predictions.final_probs(seed).argmax(axis=1) for seed in predictions.seeds])
     if isinstance(predictions, Mapping):
-        arrays = [_classes(f"{name}[{key!r}]", np.asarray(value)[None])[1][0] for key, value in predictions.items()]
+        arrays = [
+            _predicted_classes(f"{name}[{key!r}]", np.asarray(value)[None])[1][0]
+            for key, value in predictions.items()
+        ]
         if len({len(array) for array in arrays}) > 1:
             counts = sorted({len(array) for array in arrays})
-            raise InputError(f"{name}: models must have equally many examples; got {counts}")
+            raise InputError(f"must have equally many examples per model; got {counts}", argument=name)
         return tuple(str(key) for key in predictions), np.stack(arrays)
     try:
         array: NDArray[Any] = np.asarray(predictions)

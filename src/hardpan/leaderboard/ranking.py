@@ -13,19 +13,19 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.leaderboard.pairs import POWER, compare
-from hardpan.leaderboard.sampling import (
+from hardpan.leaderboard.pairs import (
     FEW_EVENTS,
     FEW_ITEMS,
     FLAT,
+    POWER,
     Floats,
     Groups,
     PairTests,
     all_pairs,
-    as_outcomes,
     bootstrap_t,
     clustered_stderr,
     column_blocks,
+    compare,
     constant_limits,
     group_counts,
     item_groups,
@@ -180,7 +180,7 @@ def rank(
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
     level = check_confidence(confidence)
-    outcomes, scores, groups = _answered(as_outcomes(outcomes), group)
+    outcomes, scores, groups = _answered(Outcomes.of_items(outcomes), group)
     follow = None if group is None else groups
     column = "" if follow is None else follow.name
     tell = progress or no_progress
@@ -238,7 +238,7 @@ def _answered(outcomes: Outcomes, group: str | None) -> tuple[Outcomes, Floats, 
     scores = outcomes.item_scores()
     answered = np.isfinite(scores).any(axis=0)
     if not answered.all():
-        outcomes, scores = as_outcomes(outcomes.select(items=answered)), scores[:, answered]
+        outcomes, scores = outcomes.select(items=answered), scores[:, answered]
     return outcomes, scores, item_groups(outcomes, group)
 
 

@@ -19,7 +19,7 @@ from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
-from hardpan.leaderboard.sampling import Floats, as_outcomes, column_blocks
+from hardpan.leaderboard.pairs import Floats, column_blocks
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
@@ -191,7 +191,7 @@ def shorten(
         >>> len(short.items), bool(short.half_width < 0.1)
         (100, True)
     """
-    outcomes = as_outcomes(outcomes, models=FOLDS, items=6)
+    outcomes = Outcomes.of_items(outcomes, models=FOLDS, items=6)
     level = check_confidence(confidence)
     n = outcomes.n_items
     whole_number("items", items, 5, n - 1)
@@ -199,7 +199,7 @@ def shorten(
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     if not known.any(axis=0).all():
-        raise InputError("outcomes has items without any score; select the others first")
+        raise InputError("must have a score of every item; select those items first", argument="outcomes")
     binary = outcomes.is_binary()
     strata = _strata(outcomes, scores) if method == "stratified" else np.zeros(n, dtype=np.int64)
     count = int(items)

@@ -11,8 +11,8 @@ from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard.item_analysis import ItemFit, items
 from hardpan.leaderboard.keys import FEWEST_MODELS, SuspectKeys, suspect_keys
+from hardpan.leaderboard.pairs import Floats
 from hardpan.leaderboard.ranking import Ranking, rank
-from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
@@ -96,7 +96,7 @@ def summarize(
         >>> board.ranking.models[0], len(board.short.items)
         ('model-7', 45)
     """
-    outcomes = as_outcomes(outcomes)
+    outcomes = Outcomes.of_items(outcomes)
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     used = outcomes if known.any(axis=0).all() else outcomes.select(items=known.any(axis=0))

@@ -152,6 +152,30 @@ class Outcomes:
         )
 
     @classmethod
+    def of_items(cls, source: Any, *, models: int = 1, items: int = 1) -> Outcomes:
+        """Scores item by item of outcomes, of predictions, or of what :meth:`open` opens.
+
+        Args:
+            source: accuracies of whole test sets are refused.
+            models: number of models that are needed.
+            items: number of items that are needed.
+        """
+        try:
+            outcomes = cls.open(source.outcomes() if hasattr(source, "outcomes") else source)
+        except InputError as error:
+            raise error.renamed({"source": "outcomes"}) from error.__cause__
+        if outcomes.totals is not None:
+            raise InputError(
+                "must be scores item by item, not accuracies of whole test sets; read logs or a table of items, or "
+                "compare two test sets with hardpan testbed compare",
+                argument="outcomes",
+            )
+        for what, count, least in (("models", outcomes.n_models, models), ("items", outcomes.n_items, items)):
+            if count < least:
+                raise InputError(f"must have at least {least} {what}; got {count:,}", argument="outcomes")
+        return outcomes
+
+    @classmethod
     def from_arrays(
         cls,
         scores: ArrayLike,

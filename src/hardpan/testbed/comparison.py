@@ -25,8 +25,7 @@ from hardpan.stats.intervals import check_confidence, clopper_pearson, normal
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
-from hardpan.testbed.difficulty_model import Difficulty, difficulty
-from hardpan.testbed.line import LineFit, NoLine, fit_scales, no_line
+from hardpan.testbed.line import Difficulty, LineFit, NoLine, difficulty, fit_scales, no_line
 from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
 
 TIES = "equal accuracies share the best rank (1, 2, 2, 4)"
@@ -332,7 +331,7 @@ def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, resamples: int = 10_
     """Change of the gap per year of publication date, accuracy in 0..1; least squares, interval over models."""
     dates = np.array(sets.date, dtype=np.float64)
     if not _has_dates(sets):
-        raise InputError("gap by date needs at least 3 models with dates that differ")
+        raise InputError("must be known and differ for at least 3 models", argument="date")
     known = np.isfinite(dates)
     x, y = dates[known] - dates[known].mean(), sets.gaps[known] - sets.gaps[known].mean()
 
@@ -543,7 +542,9 @@ def pairs(
     count = len(order)
     couples = [(i, j) for i in range(count) for j in ((i + 1,) if neighbours else range(i + 1, count)) if j < count]
     if len(couples) > MOST_PAIRS:
-        raise InputError(f"{len(couples):,} pairs are too many; name fewer models or pass neighbours=True")
+        raise InputError(
+            f"must be fewer for {MOST_PAIRS:,} pairs at most, or neighbours=True; got {count:,}", argument="models"
+        )
     only = [
         (int((right[order[i]] & ~right[order[j]]).sum()), int((right[order[j]] & ~right[order[i]]).sum()))
         for i, j in couples

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
-from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.arguments import one_of, real_number, real_numbers, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -103,17 +103,15 @@ def discriminate(
     whole_number("permutations", permutations, 1)
     strata_a, strata_b = _strata(original_labels, len(a), "original"), _strata(new_labels, len(b), "new")
     if (original_labels is None) != (new_labels is None):
-        raise InputError("give labels of both sets, or of none")
+        raise InputError("must be given both, or neither", argument=("original_labels", "new_labels"))
     split = _split(strata_a, strata_b, test_fraction, np.random.default_rng([seed, 0]))
     x = np.concatenate([a[split.rows_a], b[split.rows_b]])
     classify, name = _classifier(classifier)
     guesses = np.asarray(classify(x[~split.judged], split.which[~split.judged], x[split.judged]))
     right, judged = int((guesses == split.which[split.judged]).sum()), int(split.judged.sum())
     accuracy = share(right, judged, confidence, method="held-out split, Clopper–Pearson")
-    p_value, p_method = (
-        float(betainc(right, judged - right + 1, 0.5)) if right else 1.0,
-        "exact binomial, one held-out split",
-    )
+    p_value = float(betainc(right, judged - right + 1, 0.5)) if right else 1.0
+    p_method = "exact binomial, one held-out split"
     if test == "permutation":
         p_value = _permuted(classify, x, split, right, permutations, seed)
         p_method = f"permutation test, {permutations} permutations within classes"
@@ -153,11 +151,12 @@ def _split(a: NDArray[Any], b: NDArray[Any], test_fraction: float, rng: np.rando
         due -= count
         by_class.append((here[:size], there[:size], np.arange(size) < count, np.full(size, value)))
     if not by_class:
-        raise InputError("original and new have no class in common; check that they use one set of labels")
+        raise InputError("must have a class in common", argument=("original_labels", "new_labels"))
     rows_a, rows_b, judged, classes = (np.concatenate(columns) for columns in zip(*by_class, strict=True))
     if judged.sum() < 5 or (~judged).sum() < 5:
         raise InputError(
-            f"balanced sets of {len(judged)} examples each are too small to split; give at least 25 of each"
+            f"must have at least 25 examples of each set; got {len(judged)} after balancing",
+            argument=("original", "new"),
         )
     which = np.repeat(np.array([0, 1]), len(judged))
     return _Split(rows_a, rows_b, which, np.tile(classes, 2), np.tile(judged, 2))
@@ -209,21 +208,14 @@ def _lda(x: Floats, which: NDArray[np.int64], judged: Floats) -> NDArray[Any]:
 
 
 def _features(values: ArrayLike, name: str) -> Floats:
-    array: NDArray[Any] = np.asarray(values)
-    if array.ndim < 2 or array.dtype.kind not in "biuf":
-        raise InputError(
-            f"must be numbers, one row per example; got shape {array.shape} of {array.dtype}", argument=name
-        )
-    flat = array.reshape(len(array), -1).astype(np.float64)
-    if not np.isfinite(flat).all():
-        raise InputError("must be finite; got NaN or infinity; remove or replace these examples", argument=name)
-    return flat
+    array = real_numbers(name, values)
+    if array.ndim < 2:
+        raise InputError(f"must have one row per example; got shape {array.shape}", argument=name)
+    return array.reshape(len(array), -1)
 
 
 def _strata(labels: ArrayLike | None, size: int, name: str) -> NDArray[Any]:
-    if labels is None:
-        return np.zeros(size, dtype=np.int64)
-    array: NDArray[Any] = np.asarray(labels)
+    array: NDArray[Any] = np.zeros(size, dtype=np.int64) if labels is None else np.asarray(labels)
     if array.shape != (size,):
-        raise InputError(f"{name}_labels must be ({size},), one for each example; got shape {array.shape}")
+        raise InputError(f"must be ({size},), one per example; got {array.shape}", argument=f"{name}_labels")
     return array

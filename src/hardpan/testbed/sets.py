@@ -90,7 +90,7 @@ class Side:
         """The same on some of the items."""
         assert self.scores is not None
         scores = self.scores[:, rows]
-        accuracy, total = _means(scores)
+        accuracy, total = _item_means(scores)
         return replace(
             self,
             accuracy=accuracy,
@@ -278,17 +278,17 @@ def two_sets(
     totals: Any = (original_total, new_total)
     if new is None:
         sizes = None if totals == (None, None) else list(totals)
-        opened = [_open(original, options, sizes)] * 2
-        sides = _both(opened[0], original_set, new_set)
+        opened = [_open_source(original, options, sizes)] * 2
+        sides = _sets_of_file(opened[0], original_set, new_set)
     else:
-        opened = [_open(source, options, size) for source, size in zip((original, new), totals, strict=True)]
+        opened = [_open_source(source, options, size) for source, size in zip((original, new), totals, strict=True)]
         if all(item.outcomes.totals is not None for item in opened) and _is_path(original) and _is_path(new):
             together = Outcomes.open([original, new], **options, totals=totals)
             opened = [replace(item, outcomes=together) for item in opened]
             sides = [_counted(together, 0), _counted(together, 1)]
         else:
             names = zip(opened, (original_set, new_set), ("original", "new"), strict=True)
-            sides = [_one(item, name, side) for item, name, side in names]
+            sides = [_set_of_file(item, name, side) for item, name, side in names]
     notes = [note for item in opened for note in item.outcomes.notes]
     for position, item in enumerate(opened):
         if item.manifest:
@@ -312,7 +312,7 @@ def _is_path(source: Any) -> bool:
     return isinstance(source, (str, os.PathLike))
 
 
-def _open(source: Any, options: Mapping[str, Any], totals: Any) -> _Opened:
+def _open_source(source: Any, options: Mapping[str, Any], totals: Any) -> _Opened:
     if isinstance(source, Outcomes):
         _refuse_metric(options, source.source or "outcomes")
         return _Opened(source, "", source.source or "outcomes")
@@ -360,11 +360,11 @@ def store_outcomes(path: Path) -> Outcomes:
 
 def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
     """Outcomes of one test set: ``test_set`` where the source has several; ``FILE@hard.json`` takes a subset."""
-    opened = _open(source, {}, None)
+    opened = _open_source(source, {}, None)
     outcomes, where = opened.outcomes, opened.where
     if outcomes.totals is not None:
         raise InputError(f"{where}: has counts; expected scores or predictions example by example")
-    column, known = _names(outcomes)
+    column, known = _set_names(outcomes)
     if test_set is not None and test_set not in known:
         raise InputError(f"{where}: test_set must be one of {few(sorted(known))}; got {test_set!r}")
     if len(known) > 1:
@@ -377,7 +377,7 @@ def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
     return outcomes
 
 
-def _names(outcomes: Outcomes) -> tuple[str, list[str]]:
+def _set_names(outcomes: Outcomes) -> tuple[str, list[str]]:
     """The group column that names test sets, and the sets in order."""
     for column in SET_COLUMNS:
         if column in outcomes.groups:
@@ -385,9 +385,9 @@ def _names(outcomes: Outcomes) -> tuple[str, list[str]]:
     return "", [""]
 
 
-def _both(opened: _Opened, original: str | None, new: str | None) -> list[Side]:
+def _sets_of_file(opened: _Opened, original: str | None, new: str | None) -> list[Side]:
     outcomes, where = opened.outcomes, opened.where
-    column, known = ("", outcomes.items.tolist()) if outcomes.totals is not None else _names(outcomes)
+    column, known = ("", outcomes.items.tolist()) if outcomes.totals is not None else _set_names(outcomes)
     if len(known) < 2:
         raise InputError(f"{where}: has one test set; give the other set, too")
     first = original or ("original" if "original" in known else None)
@@ -408,11 +408,11 @@ def _both(opened: _Opened, original: str | None, new: str | None) -> list[Side]:
     return sides
 
 
-def _one(opened: _Opened, name: str | None, side: str) -> Side:
+def _set_of_file(opened: _Opened, name: str | None, side: str) -> Side:
     outcomes = opened.outcomes
     if outcomes.totals is not None:
         return _counted(outcomes, 0)
-    column, known = _names(outcomes)
+    column, known = _set_names(outcomes)
     test_set = name or (known[0] if len(known) == 1 else side)
     if test_set not in known:
         raise InputError(f"{opened.where}: {side} must be one of the sets {few(sorted(known))}; got {test_set!r}")
@@ -434,14 +434,14 @@ def _scored(outcomes: Outcomes, name: str, column: str) -> Side:
     adjacent = len(positions) > 0 and positions[-1] - positions[0] + 1 == len(positions)
     index: Any = slice(int(positions[0]), int(positions[-1]) + 1) if adjacent else positions
     scores = outcomes.item_scores()[:, index]
-    accuracy, total = _means(scores)
+    accuracy, total = _item_means(scores)
     key = None if outcomes.key is None else outcomes.key[index]
     answers = outcomes.answers
     answers = None if answers is None or answers.ndim != 2 else answers[:, index]
     return Side(name, accuracy, total, scores, outcomes.items[index], np.arange(len(positions)), key, answers)
 
 
-def _means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def _item_means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
     accuracy, total = scores.mean(axis=1), np.full(len(scores), scores.shape[1], dtype=np.int64)
     for row in np.flatnonzero(np.isnan(accuracy)).tolist():
         known = scores[row][np.isfinite(scores[row])]
@@ -453,7 +453,7 @@ def _subset(side: Side, opened: _Opened) -> Side:
     """The examples of a set that the manifest of a subset names."""
     assert side.items is not None
     outcomes, manifest, where = opened.outcomes, opened.manifest, opened.where
-    ids = _row_names(outcomes.items, len(_names(outcomes)[1]), where)
+    ids = _row_names(outcomes.items, len(_set_names(outcomes)[1]), where)
     if len(np.unique(ids)) < len(ids):
         raise InputError(f"{where}: an id names two examples, so {manifest} could mean either; give each its own")
     names = ids[subset_rows(manifest, ids)]
@@ -531,13 +531,13 @@ def _joined(
         taken[1],
         column("group"),
         tuple(decimal_year(value) for value in column("date")),
-        tuple(_number(value) for value in column("parameters")),
+        tuple(_number_of_text(value) for value in column("parameters")),
         metric or ("accuracy" if taken[0].scores is not None and taken[0].key is None else "top1"),
         notes,
     )
 
 
-def _number(text: str) -> float:
+def _number_of_text(text: str) -> float:
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -583,12 +583,12 @@ def excluded_rows(
     for pattern in exclude:
         hits = np.array([fnmatch.fnmatchcase(name, pattern) for name in models], dtype=np.bool_)
         if not hits.any():
-            raise InputError(f"exclude {pattern!r} matches no model; the models are {few(models, 5)}")
+            raise InputError(f"must match a model, such as {few(models, 5)}; got {pattern!r}", argument="exclude")
         out |= hits
     if groups:
         known = sorted(set(group))
         if not known:
-            raise InputError("groups needs a column 'group', which the table does not have")
+            raise InputError("must be empty where the table has no column 'group'", argument="groups")
         for name in groups:
             if name not in known:
                 raise InputError(f"must be among {', '.join(known)}; got {name!r}", argument="groups")

@@ -168,7 +168,7 @@ def _stretch(statistic: Callable[[float], float], models: int) -> tuple[float, E
 
 def fit_scale(name: str, right: ArrayLike, *, seed: int = 0) -> ScaleFit:
     """Skills and the distribution of difficulty by marginal maximum likelihood, with the skills' covariance."""
-    answers = _check(name, right)
+    answers = _answer_matrix(name, right)
     models = len(answers)
     patterns = _Patterns.of(np.ascontiguousarray(answers.T))
     start = patterns.some(max(_FIRST_PATTERNS, _FIRST_CELLS // models), seed)
@@ -203,7 +203,7 @@ def fit_scale(name: str, right: ArrayLike, *, seed: int = 0) -> ScaleFit:
     )
 
 
-def _check(name: str, right: ArrayLike) -> NDArray[np.uint8]:
+def _answer_matrix(name: str, right: ArrayLike) -> NDArray[np.uint8]:
     """A matrix of right, wrong and missing as 1, 0 and 2, or an error."""
     matrix: NDArray[Any] = np.asarray(right)
     if matrix.ndim != 2 or min(matrix.shape) < 2 or matrix.shape[0] > matrix.shape[1]:
@@ -223,9 +223,9 @@ def _check(name: str, right: ArrayLike) -> NDArray[np.uint8]:
     for axis, what in ((1, "model"), (0, "example")):
         empty = (answers == MISSING).all(axis=axis)
         if empty.any():
-            raise InputError(f"{name}: {what} {int(np.argmax(empty))} has no answer; remove it")
+            raise InputError(f"must have answers; {what} {int(np.argmax(empty))} has none", argument=name)
     if not (answers == 1).any() or not (answers == 0).any():
-        raise InputError(f"{name} is the same everywhere; models cannot be compared")
+        raise InputError("must differ; models that are all right or all wrong cannot be compared", argument=name)
     return answers
 
 
