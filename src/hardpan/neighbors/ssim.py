@@ -8,40 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.arguments import one_of, real_number
+from hardpan.arguments import real_number
 from hardpan.errors import InputError
 from hardpan.execution.compiling import compiled
 from hardpan.neighbors.exact import in_threads
 
-WINDOWS = ("uniform", "gaussian")
-_UNIFORM = 7
-_SIGMA, _RADIUS = 1.5, 5
-
-
-def ssim(
-    first: NDArray[Any], second: NDArray[Any], *, window: str = "uniform", data_range: float | None = None
-) -> NDArray[np.float64]:
-    """SSIM of each image of ``first`` with the one of the same number in ``second``.
-
-    Args:
-        first: (N, H, W) or (N, H, W, C), the channels last.
-        second: the same shape.
-        window: "uniform" or "gaussian".
-        data_range: L; 255 for bytes, and to be given for other types.
-
-    Returns:
-        (N,) values of at most 1.
-
-    Example:
-        >>> images = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
-        >>> ssim(images, images).tolist()
-        [1.0, 1.0]
-    """
-    a, b = _checked(first, "first", window), _checked(second, "second", window)
-    if a.shape != b.shape:
-        raise InputError(f"must have one shape; got {first.shape} and {second.shape}", argument=("first", "second"))
-    pairs = np.arange(len(a), dtype=np.int64)
-    return ssim_pairs(a, b, pairs, pairs, window=window, data_range=data_range)
+_WINDOW = 7  # pixels a side, all of one weight
 
 
 def ssim_pairs(
@@ -50,44 +22,48 @@ def ssim_pairs(
     rows: NDArray[np.int64],
     others: NDArray[np.int64],
     *,
-    window: str = "uniform",
     data_range: float | None = None,
 ) -> NDArray[np.float64]:
-    """SSIM of the pairs (queries[rows[i]], references[others[i]]), without copying an image.
+    """SSIM of the pairs (queries[rows[i]], references[others[i]]) in even 7×7 windows, without copying an image.
 
     Args:
         queries: (Q, H, W) or (Q, H, W, C).
         references: (N, H, W) or (N, H, W, C).
         rows: (P,) numbers of queries.
         others: (P,) numbers of references.
-        window: "uniform" or "gaussian".
-        data_range: L; 255 for bytes.
+        data_range: L; 255 for bytes, and to be given for other types.
+
+    Returns:
+        (P,) values of at most 1.
+
+    Example:
+        >>> images = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
+        >>> ssim_pairs(images, images, np.array([0, 1]), np.array([0, 1])).tolist()
+        [1.0, 1.0]
     """
-    x, y = _checked(queries, "queries", window), _checked(references, "references", window)
+    x, y = _images("queries", queries), _images("references", references)
     if x.shape[1:] != y.shape[1:]:
         raise InputError(
             f"must be of one size; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
         )
-    span = _range(x, y, data_range)
+    span = _value_range(x, y, data_range)
     constants = (0.01 * span) ** 2, (0.03 * span) ** 2
     out = np.empty(len(rows))
-    bytes_only = window == "uniform" and x.dtype == np.uint8 and y.dtype == np.uint8
-    weights = _weights(window)
+    bytes_only = x.dtype == np.uint8 and y.dtype == np.uint8
+    weights = np.full(_WINDOW, 1.0 / _WINDOW)
     in_threads(
         lambda part: _compute(x, y, rows[part], others[part], weights, bytes_only, *constants, out[part]), len(rows)
     )
     return out
 
 
-def _checked(images: NDArray[Any], name: str, window: str) -> NDArray[Any]:
-    one_of("window", window, WINDOWS)
+def _images(name: str, images: NDArray[Any]) -> NDArray[Any]:
     x = np.asarray(images)
     if x.ndim == 3:
         x = x[..., None]
-    smallest = _UNIFORM if window == "uniform" else 2 * _RADIUS + 1
-    if x.ndim != 4 or min(x.shape[1:3]) < smallest:
+    if x.ndim != 4 or min(x.shape[1:3]) < _WINDOW:
         raise InputError(
-            f"must be images (N, H, W) or (N, H, W, C) of at least {smallest}×{smallest}; got {images.shape}",
+            f"must be images (N, H, W) or (N, H, W, C) of at least 7×7; got {images.shape}",
             argument=name,
         )
     if x.dtype.kind not in "uif":
@@ -95,7 +71,7 @@ def _checked(images: NDArray[Any], name: str, window: str) -> NDArray[Any]:
     return np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float64)
 
 
-def _range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
+def _value_range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
     if data_range is not None:
         return real_number("data_range", data_range, "(0, inf)")
     if x.dtype == np.uint8 and y.dtype == np.uint8:
@@ -103,13 +79,6 @@ def _range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
     raise InputError(
         f"must be given for images of {x.dtype}, such as 1.0 for values from 0 to 1", argument="data_range"
     )
-
-
-def _weights(window: str) -> NDArray[np.float64]:
-    if window == "uniform":
-        return np.full(_UNIFORM, 1.0 / _UNIFORM)
-    weights = np.exp(-0.5 * (np.arange(-_RADIUS, _RADIUS + 1) / _SIGMA) ** 2)
-    return np.asarray(weights / weights.sum())
 
 
 @compiled(nogil=True)
@@ -257,7 +226,6 @@ def _weighted(column: Any, window: Any, weights: Any, step: int) -> None:
 
 
 Floats = NDArray[np.float32]
-_WINDOW = 7
 _FEWEST, _MOST = 3, 6
 _QUERIES_AT_ONCE = 64
 _REFERENCES_AT_ONCE = 4096
