@@ -79,7 +79,7 @@ def test_k_is_chosen_on_validation_and_helps_where_classes_overlap():
         x[:2000], y[:2000], x[3000:], y[3000:], k=None, validation=(x[2000:3000], y[2000:3000])
     )
     assert found.k >= 9
-    assert "fewest errors on validation" in found.rule
+    assert "fewest errors on validation" in found.upper.method
     assert found.upper.value < found.error.value
     assert found.k_lower.low < norm.cdf(-1) < found.high
     assert found.lower.value < found.k_lower.value

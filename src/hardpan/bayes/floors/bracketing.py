@@ -21,7 +21,7 @@ from hardpan.bayes.floors.gaussian_fit import fit_shared, gaussian_floor, own_de
 from hardpan.bayes.floors.inputs import Floats, Labels, Moving, held_out_error, moving, standardised
 from hardpan.bayes.floors.models import Model, Sources, read_models
 from hardpan.bayes.floors.plugin import CALIBRATIONS, calibrated_plug_in, plug_in, predicted_errors_test
-from hardpan.bayes.floors.repeats import EqualInputs, RepeatFloor, equal_inputs, repeat_floor
+from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs, repeat_floor
 from hardpan.bayes.floors.verdict import (
     HELD_OUT,
     MAY_HAVE_SEEN,
@@ -260,7 +260,6 @@ def floor(
     predictions: Sources | None = None,
     flow: FlowModel | None = None,
     votes: ArrayLike | str | os.PathLike[str] | None = None,
-    label_noise: float | None = None,
     config: FloorConfig | None = None,
     progress: Progress | None = None,
     **changes: Any,
@@ -278,10 +277,9 @@ def floor(
             ``held_out=True``; else they are listed as models that may have seen these rows.
         flow: a fitted flow of this dataset.
         votes: (n, K) counts of annotators' votes, or soft labels; an array or the path of an npz or npy file.
-        label_noise: rate at which labels are flipped at random given the true class, if you know it.
         config: the settings; the defaults of :class:`FloorConfig` if None.
         progress: called with the current step and the fraction of the work that is done.
-        changes: settings to be changed in ``config``.
+        changes: settings to be changed in ``config``, such as ``label_noise=0.1``.
 
     Returns:
         A :class:`Floor`: bracket, entries, contradictions.
@@ -297,8 +295,6 @@ def floor(
         >>> found.low, found.high > 0.159
         (0.0, True)
     """
-    if label_noise is not None:
-        changes["label_noise"] = label_noise
     config = dataclasses.replace(config or FloorConfig(), **changes)
     report = progress or no_progress
     if dataset is None:
@@ -352,22 +348,13 @@ def fit_classifiers(
     if "auto" in names:
         auto = IMAGE_CLASSIFIERS if inputs.is_images else TABLE_CLASSIFIERS
         names = tuple(dict.fromkeys(new for name in names for new in (auto if name == "auto" else (name,))))
+    report = progress or no_progress
+    options: dict[str, Any] = {"seconds": config.budget / max(len(names), 1), "seed": config.seed}
     fitted = []
     for number, name in enumerate(names if len(inputs.test) else ()):
-        if progress is not None:
-            progress(f"fitting {name}", number / len(names))
-        seconds = config.budget / len(names)
-        fitted.append(
-            fit_classifier(
-                name,
-                inputs.table,
-                inputs.split.train,
-                inputs.split.validation,
-                inputs.test,
-                seconds=seconds,
-                seed=config.seed,
-            )
-        )
+        report(f"fitting {name}", number / len(names))
+        rows = inputs.split.train, inputs.split.validation, inputs.test
+        fitted.append(fit_classifier(name, inputs.table, *rows, **options))
     return tuple(fitted)
 
 
@@ -467,6 +454,12 @@ def _half_of_rows(n: int, seed: int) -> Labels:
     return np.sort(np.random.default_rng([seed, 31]).permutation(n)[: n // 2])
 
 
+def _half_with_all_classes(y: Labels, seed: int) -> Labels | None:
+    """A random half of the rows, None where a class is not in it or no class is in it twice."""
+    rows, classes = _half_of_rows(len(y), seed), len(np.unique(y))
+    return rows if len(np.unique(y[rows])) == classes and len(rows) > classes else None
+
+
 def _neighbours_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
     """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
     validation = inputs.split.validation
@@ -524,8 +517,8 @@ def _gaussian_entries(inputs: FloorInputs, assumption: str, confidence: float, s
         check = AssumptionTest(own_decisions_p_value(result, made.estimate), result.value, made.estimate.value)
     else:
         check = AssumptionTest(error.p_value(wrong, n), float(error.made.mean()), made.estimate.value)
-    rows, settled = _half_of_rows(len(y), seed), None
-    if len(np.unique(y[rows])) == n_classes and len(rows) > n_classes:
+    rows, settled = _half_with_all_classes(y, seed), None
+    if rows is not None:
         settled = moving(gaussian_floor(fit_shared(x[rows], y[rows]), seed=seed)[0], result)
     assumption = assumption if error is not None else f"{assumption}-as-fitted"
     yield Entry("Gaussian model", "estimate", result, assumption, check=check, moving=settled)
@@ -543,8 +536,8 @@ def _bhattacharyya_entries(inputs: FloorInputs, assumption: str, confidence: flo
     p_value = own_decisions_p_value(most, made) if made.value > most.value else 1.0
     check = AssumptionTest(p_value, most.value, made.value)
     ends: tuple[Moving | None, Moving | None] = (None, None)
-    rows = _half_of_rows(len(y), seed)
-    if len(np.unique(y[rows])) == len(np.unique(y)) and len(rows) > len(np.unique(y)):
+    rows = _half_with_all_classes(y, seed)
+    if rows is not None:
         half = overlap.bhattacharyya(x[rows], y[rows], confidence=confidence)
         ends = moving(half.lower, result.lower), moving(half.upper, result.upper)
     yield Entry("Bhattacharyya lower bound", "lower", result.lower, assumption, check=check, moving=ends[0])
@@ -634,16 +627,14 @@ def _flow_entries(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) 
 
 
 def _repeat_entries(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
-    result: RepeatFloor | None = repeat_floor(
+    lower = repeat_floor(
         inputs.equal,
         inputs.labels,
         n_classes=inputs.dataset.n_classes,
         confidence=config.confidence,
         seed=config.seed,
     )
-    if result is None or result.lower.value == 0:
-        return []
-    return [Entry("Repeated inputs", "lower", result.lower, REPEATS)]
+    return [] if lower is None or lower.value == 0 else [Entry("Repeated inputs", "lower", lower, REPEATS)]
 
 
 def _vote_entries(annotations: Annotations, inputs: FloorInputs | None, config: FloorConfig) -> list[Entry]:

@@ -24,14 +24,13 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.special import betainc, ndtri, stdtrit
 
+from hardpan.bayes.floors.inputs import Floats
 from hardpan.bayes.gaussians.importance import log_error_at
 from hardpan.bayes.gaussians.methods import gaussian
 from hardpan.bayes.gaussians.shared import shared_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-
-Floats = NDArray[np.float64]
 
 MINIMAL_SHRINKAGE = 1e-6
 _ROWS_AT_ONCE = 2048
@@ -182,12 +181,10 @@ class FitError:
     Attributes:
         error: the Bayes error, corrected, with an interval that covers the fit's error if the model is right.
         made: equally likely shares of errors that the fit's decisions make, if the model is right, (q,).
-        factor: c, by which the means are taken back.
     """
 
     error: Estimate
     made: Floats
-    factor: float
 
     def p_value(self, wrong: int, n: int) -> float:
         """Two-sided p-value of ``wrong`` errors in n test examples: binomial tails, averaged over ``made``."""
@@ -269,7 +266,7 @@ def fit_error(
     expected = refits[:, 1] - slopes[1] * said
     likely = stdtrit(DRAWS - 1, (np.arange(QUANTILES) + 0.5) / QUANTILES) * math.sqrt(1 + 1 / DRAWS)
     made = np.minimum(np.exp(expected.mean() + expected.std(ddof=1) * likely), 1.0)
-    return FitError(error, made, factor)
+    return FitError(error, made)
 
 
 def _matching(planted: _Planted, wanted: float) -> float:

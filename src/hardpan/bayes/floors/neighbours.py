@@ -30,9 +30,7 @@ class NeighbourBracket:
         error: held-out error of the nearest-neighbour rule, with its Clopper–Pearson interval.
         lower: the lower end: Cover and Hart's inverse of the error, with the error's interval carried over.
         upper: the upper end: held-out error of the rule with k neighbours (of ``error`` where k is 1).
-        n_classes: K.
         k: how many neighbours vote in ``upper``.
-        rule: how k was chosen.
         k_lower: for two classes and k ≥ 3 a second lower end, from ``upper`` by Devroye's inequality; else None.
         moving: the lower end with half of the training examples beside that with all.
     """
@@ -40,9 +38,7 @@ class NeighbourBracket:
     error: Estimate
     lower: Estimate
     upper: Estimate
-    n_classes: int
     k: int = 1
-    rule: str = "k = 1"
     k_lower: Estimate | None = None
     moving: Moving | None = None
 
@@ -163,9 +159,7 @@ def bracket(
             error, lambda e: cover_hart(e, c), "Cover–Hart bound from the nearest-neighbour error", notes
         ),
         upper=upper,
-        n_classes=c,
         k=k,
-        rule=rule,
         k_lower=carried_over(
             upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours", notes
         )

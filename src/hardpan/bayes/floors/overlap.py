@@ -31,13 +31,11 @@ class BhattacharyyaBounds:
         lower: the lower end.
         upper: the upper end.
         classifier: held-out error of the fitted model's own decisions, or None without a test set.
-        n_classes: classes that were fitted.
     """
 
     lower: Estimate
     upper: Estimate
     classifier: Estimate | None
-    n_classes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +113,7 @@ def bhattacharyya(
     if x_test is not None and y_test is not None:
         test = arguments.features("x_test", x_test)
         classifier = _judged(model, test, arguments.labels("y_test", y_test, len(test)), n, confidence)
-    return BhattacharyyaBounds(ends[0], ends[1], classifier, k)
+    return BhattacharyyaBounds(ends[0], ends[1], classifier)
 
 
 def _end(method: str, log: float, relative: float, n: int, confidence: float) -> Estimate:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from hardpan.bayes.floors.inputs import Labels
 from hardpan.bayes.floors.neighbours import cover_hart
 from hardpan.estimates import Estimate
-from hardpan.files import record
 from hardpan.stats import clopper_pearson
 
 DRAWS, CHUNK = 1000, 100
@@ -136,26 +135,9 @@ def _coincidences(flat: NDArray[Any], first: Labels, sizes: Labels) -> NDArray[n
     return by_chance[any_rare.astype(np.int64)]
 
 
-@record
-class RepeatFloor:
-    """The lower end from repeated inputs.
-
-    Attributes:
-        lower: the bound, its lower limit at level (1 − confidence)/2.
-        disagreement: probability that two labels of one repeated input differ.
-        groups: inputs that occur twice or more.
-        rows: their rows.
-    """
-
-    lower: Estimate
-    disagreement: Estimate
-    groups: int
-    rows: int
-
-
 def repeat_floor(
     equal: EqualInputs, labels: Labels, *, n_classes: int, confidence: float = 0.95, seed: int = 0
-) -> RepeatFloor | None:
+) -> Estimate | None:
     """Bound the Bayes error from below by the labels of repeated inputs.
 
     For m equal inputs with label counts c_k, d = 1 − Σ c_k(c_k − 1)/(m(m − 1)) is unbiased for the probability that
@@ -168,15 +150,15 @@ def repeat_floor(
     Valid only if whether an input is repeated does not depend on its labels.
 
     Returns:
-        None where no input repeats, or no repeated input has two equal labels (the rows were de-duplicated, or
-        copies were re-labelled).
+        The bound, its lower limit at level (1 − confidence)/2. None where no input repeats, or no repeated input
+        has two equal labels (the rows were de-duplicated, or copies were re-labelled).
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> x = rng.integers(0, 50, (4000, 1))
         >>> labels = ((x[:, 0] % 2) ^ (rng.random(4000) < 0.1)).astype(int)         # Bayes error 0.1
         >>> found = repeat_floor(equal_inputs(x), labels, n_classes=2)
-        >>> 0.08 < found.lower.low < 0.1
+        >>> 0.08 < found.low < 0.1
         True
     """
     k = int(labels.max()) + 1
@@ -196,7 +178,7 @@ def repeat_floor(
         low, high = (float(end) for end in clopper_pearson(discordant, len(sizes), 1 - 2 * tail))
         stderr = float(np.sqrt(pooled * (1 - pooled) / len(sizes)))
     elif len(sizes) < FEWEST_GROUPS:
-        low, high, stderr = _pairwise(sizes, differs, tail)
+        low, high, stderr = _pair_limits(sizes, differs, tail)
     else:
         rng = np.random.default_rng([seed, 5])
         chunks = []
@@ -213,22 +195,21 @@ def repeat_floor(
         least = proportion
     guessing = (n_classes - 1) / n_classes
     bounds = [cover_hart(min(max(end, 0.0), guessing), n_classes) for end in (pooled, low, high)]
-    n = int(sizes.sum())
-    lower = Estimate(
+    return Estimate(
         proportion * bounds[0],
         proportion * stderr * (bounds[2] - bounds[1]) / max(high - low, 1e-300),
         least * bounds[1],
         proportion * bounds[2],
         confidence,
         f"labels of {distinct:,} repeated inputs",
-        n,
+        int(sizes.sum()),
         seed,
     )
-    disagreement = Estimate(pooled, stderr, low, high, confidence, "two labels of one input differ", n, seed)
-    return RepeatFloor(lower, disagreement, distinct, n)
 
 
-def _pairwise(sizes: NDArray[np.float64], differs: NDArray[np.float64], tail: float) -> tuple[float, float, float]:
+def _pair_limits(
+    sizes: NDArray[np.float64], differs: NDArray[np.float64], tail: float
+) -> tuple[float, float, float]:
     """Limits of the disagreement for few large groups: labels of each group are cut into disjoint pairs.
 
     Of m labels with disagreement d there are ⌊m/2⌋ disjoint pairs whose expected discordance is d.

@@ -30,20 +30,12 @@ class TreeBounds:
 
     Attributes:
         lower: the lower end.
-        upper: the upper end, the share of edges that join two classes: for many examples the error of the
-            nearest neighbour.
-        mixed: how many edges join two classes, less the K − 1 that any tree needs.
-        n: examples in the tree.
-        of: examples that were passed; more than ``n`` if the tree is of a random sample.
-        n_classes: how many classes are in the tree.
+        upper: the upper end, the share of edges that join two classes (less the K − 1 that any tree needs): for
+            many examples the error of the nearest neighbour.
     """
 
     lower: Estimate
     upper: Estimate
-    mixed: int
-    n: int
-    of: int
-    n_classes: int
 
 
 def henze_penrose(
@@ -89,7 +81,7 @@ def henze_penrose(
     n = len(rows)
     if n < 3:
         raise InputError(f"must have at least 3 examples for a tree; got {n}", argument="x")
-    mixed, share = _edges_between_classes(*minimal_spanning_tree(rows), classes)
+    share = _share_of_mixed_edges(*minimal_spanning_tree(rows), classes)
     stderr, df = _tree_standard_error(rows, classes, share)
     sample = "" if n == total else f" of {n:,} drawn from {total:,}"
     method = f"edges between classes in the minimal spanning tree{sample}"
@@ -106,7 +98,7 @@ def henze_penrose(
     lower = carried_over(
         upper, lambda e: cover_hart(e, k), f"Henze–Penrose lower bound: {method}", (FINITE_SAMPLE,)
     )
-    return TreeBounds(lower, upper, mixed, n, total, k)
+    return TreeBounds(lower, upper)
 
 
 def minimal_spanning_tree(x: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -192,12 +184,11 @@ def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
     return result, scale
 
 
-def _edges_between_classes(
+def _share_of_mixed_edges(
     source: NDArray[np.int64], target: NDArray[np.int64], lengths: NDArray[np.float64], classes: Labels
-) -> tuple[int, float]:
-    joined = int((classes[source] != classes[target]).sum())
-    mixed = max(0, joined - (len(np.unique(classes)) - 1))
-    return mixed, mixed / len(classes)
+) -> float:
+    mixed = int((classes[source] != classes[target]).sum())
+    return max(0, mixed - (len(np.unique(classes)) - 1)) / len(classes)
 
 
 def _tree_standard_error(rows: NDArray[Any], classes: Labels, share: float) -> tuple[float, int]:
@@ -209,6 +200,6 @@ def _tree_standard_error(rows: NDArray[Any], classes: Labels, share: float) -> t
     shares = []
     for number in range(parts):
         inside = slice(number, None, parts)
-        shares.append(_edges_between_classes(*minimal_spanning_tree(rows[inside]), classes[inside])[1])
+        shares.append(_share_of_mixed_edges(*minimal_spanning_tree(rows[inside]), classes[inside]))
     # No edge between classes in any part does not make the answer exact: one edge more or less is always possible.
     return max(float(np.std(shares, ddof=1)) / float(np.sqrt(parts)), 1 / n / 2), parts - 1

@@ -33,17 +33,13 @@ class VoteFloor:
         uncorrected: mean of 1 − largest proportion of votes; on average too low.
         left_out: how often a vote differs from the majority of the example's other votes; on average too high.
         point: a mixture fitted to the vote patterns, clipped to the bracket; None below 5 votes per example.
-        n: examples with at least two votes.
-        skipped: examples with one vote or none.
-        fewest: fewest votes of an example that counts.
+        n: examples with at least two votes; others do not count.
     """
 
     uncorrected: Estimate
     left_out: Estimate
     point: Estimate | None
     n: int
-    skipped: int
-    fewest: int
 
     @property
     def low(self) -> float:
@@ -113,7 +109,7 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
             len(repeated),
             log10=float(np.log10(value)) if value > 0 else None,
         )
-    return VoteFloor(uncorrected, left_out, point, len(repeated), len(counts) - len(repeated), fewest)
+    return VoteFloor(uncorrected, left_out, point, len(repeated))
 
 
 def fewer_differences_p_value(votes: ArrayLike, labels: ArrayLike, floor: VoteFloor) -> tuple[float, float]:

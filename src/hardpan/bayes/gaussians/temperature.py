@@ -105,17 +105,17 @@ def gaussian_curve(
     if covs is not None:
         options["method"] = method
         results = [gaussian(means, cov, priors, covs=covs, temperature=t, **options) for t in grid]
-        return _curve(grid, results, means, seed)
+        return _curve_of(grid, results, means, seed)
     classes = shared_classes(means, cov, priors)
     results = [solve(classes.at(t), method, **options) for t in grid]
     if len(results) == 1 or all(e.n == 0 for e in results):
-        return _curve(grid, results, means, seed)
+        return _curve_of(grid, results, means, seed)
     order = np.argsort(grid, kind="stable")
     risen = _isotonic([results[i] for i in order])
-    return _curve(grid, [risen[i] for i in np.argsort(order)], means, seed)
+    return _curve_of(grid, [risen[i] for i in np.argsort(order)], means, seed)
 
 
-def _curve(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:
+def _curve_of(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:
     n_classes, dimension = np.shape(means)
     return Curve(tuple(grid), tuple(estimates), estimates[0].method, n_classes, dimension, seed)
 
@@ -163,16 +163,15 @@ def temperature_for(
     """
     check_options("auto", 1e-3, seed, MAX_DRAWS)
     classes = shared_classes(means, cov, priors)
-    lowest, highest = _range(classes)
-    target = _check_error(error, lowest, highest)
+    lowest, highest = _error_limits(classes)
+    target = _log_of_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
-        result = solve(classes.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed).log10
-        return -math.inf if result is None else max(result, -1e300)
+        return _finite_log(solve(classes.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed))
 
-    low, high = _bracket(lambda x: log_error(x, _COARSE) - target)
+    low, high = _sign_change(lambda x: log_error(x, _COARSE) - target)
     coarse = float(brentq(lambda x: log_error(x, _COARSE) - target, low, high, xtol=1e-13, rtol=1e-13))
-    return math.exp(_polish(log_error, coarse, target))
+    return math.exp(_refined(log_error, coarse, target))
 
 
 def temperatures_for(
@@ -198,13 +197,12 @@ def temperatures_for(
         (1.90...,)
     """
     check_options("auto", 1e-3, seed, MAX_DRAWS)
-    target = _check_error(error, 0.0, 1.0)
+    target = _log_of_error(error, 0.0, 1.0)
 
     def log_error(log_tau: float, rtol: float) -> float:
         classes = unequal_classes(means, covs, priors, math.exp(log_tau))
         draws = MAX_DRAWS if rtol == _FINE else _COARSE_DRAWS
-        result = solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws).log10
-        return -math.inf if result is None else max(result, -1e300)
+        return _finite_log(solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws))
 
     def gap(x: float) -> float:
         return log_error(x, _COARSE) - target
@@ -219,8 +217,13 @@ def temperatures_for(
     roots = []
     for i in crossings:
         coarse = float(brentq(gap, grid[i], grid[i + 1], xtol=1e-6))
-        roots.append(math.exp(_polish(log_error, coarse, target)))
+        roots.append(math.exp(_refined(log_error, coarse, target)))
     return tuple(roots)
+
+
+def _finite_log(error: Estimate) -> float:
+    """log10 of an error, at least −1e300."""
+    return -math.inf if error.log10 is None else max(error.log10, -1e300)
 
 
 def _crossings(
@@ -248,7 +251,7 @@ def _crossings(
     return [low], lowest, highest
 
 
-def _range(classes: SharedClasses) -> tuple[float, float]:
+def _error_limits(classes: SharedClasses) -> tuple[float, float]:
     """Limits of E(τ) for τ → 0 (only classes with equal means stay confused) and τ → ∞."""
     priors = np.exp(classes.log_priors)
     grid = 1e-10 * max(float(np.abs(classes.coordinates).max(initial=0.0)), 1e-300)  # equal means, but for rounding
@@ -257,7 +260,7 @@ def _range(classes: SharedClasses) -> tuple[float, float]:
     return max(0.0, 1.0 - float(winners)), 1.0 - float(priors.max())
 
 
-def _check_error(error: float, lowest: float, highest: float) -> float:
+def _log_of_error(error: float, lowest: float, highest: float) -> float:
     """log10 of a wanted error inside the range."""
     if not (isinstance(error, (int, float, np.floating)) and lowest < error < highest):
         raise InputError(
@@ -267,7 +270,7 @@ def _check_error(error: float, lowest: float, highest: float) -> float:
     return math.log10(error)
 
 
-def _bracket(gap: Callable[[float], float]) -> tuple[float, float]:
+def _sign_change(gap: Callable[[float], float]) -> tuple[float, float]:
     """Two log temperatures between which the rising function ``gap`` changes its sign."""
     low, high = -1.0, 1.0
     while gap(low) > 0:
@@ -279,7 +282,7 @@ def _bracket(gap: Callable[[float], float]) -> tuple[float, float]:
     return low, high
 
 
-def _polish(log_error: Callable[[float, float], float], start: float, target: float) -> float:
+def _refined(log_error: Callable[[float, float], float], start: float, target: float) -> float:
     """Newton steps on the fine evaluation, with the slope of the coarse one, whose draws are common."""
     step = 1e-3
     slope = (log_error(start + step, _COARSE) - log_error(start - step, _COARSE)) / (2 * step)
