@@ -73,7 +73,8 @@ def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float
     scores = np.full((len(models), sum(sizes), repeats), np.nan)
     longest = 0 if pool is None else max(len(str(label)) for label in pool.tolist())
     answered = pool is not None and scores.size * 4 * longest <= MOST_TEXT_BYTES
-    said = np.full(scores.shape[:2], "", dtype=f"<U{max(longest, 1)}") if answered else None
+    texts = [item.values[:1, :1, 0].astype(np.str_) for item in sets.values() if item.labels is not None]
+    answers = np.zeros(scores.shape[:2], dtype=np.result_type(*texts)) if answered else None
     items: list[str] = []
     columns: dict[str, NDArray[np.str_]] = {}
     key = np.full(sum(sizes), "", dtype=object)
@@ -91,10 +92,8 @@ def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float
             )
             scores[rows, block, 0] = right
             key[block] = [str(label) for label in test_set.labels.tolist()]
-            if said is not None:
-                first = test_set.values[:, :, 0].astype(np.str_)
-                said = said if first.dtype <= said.dtype else said.astype(first.dtype)
-                said[rows, block] = first
+            if answers is not None:
+                answers[rows, block] = test_set.values[:, :, 0]
         prefix = f"{name}/" if name else ""
         ids = test_set.ids
         own = [f"{prefix}item-{row}" for row in range(block.stop - block.start)] if ids is None else ids.tolist()
@@ -104,8 +103,8 @@ def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float
             )
         items += own
         for column, labels in {**({"set": [name] * len(own)} if name else {}), **(test_set.groups or {})}.items():
-            texts = columns.setdefault(column, np.full(len(key), "", dtype=object))
-            texts[block] = [label_text(label) for label in labels]
+            values = columns.setdefault(column, np.full(len(key), "", dtype=object))
+            values[block] = [label_text(label) for label in labels]
     if not (np.nanmin(scores, initial=0.0) >= 0.0 and np.nanmax(scores, initial=1.0) <= 1.0):
         raise InputError(
             f"must be given where scores are not in [0, 1]; {source} has {np.nanmin(scores):g} to "
@@ -116,8 +115,8 @@ def outcomes_of_sets(sets: Sets, options: Options, source: str, max_score: float
         scores[:, :, 0] if repeats == 1 else scores,
         models,
         np.array(distinct(items), dtype=np.str_),
-        {name: texts.astype(np.str_) for name, texts in columns.items()},
-        said,
+        {name: labels.astype(np.str_) for name, labels in columns.items()},
+        answers,
         key.astype(np.str_) if labelled else None,
         source,
     )
