@@ -14,13 +14,14 @@ from PIL import Image
 from pyarrow import parquet
 from tests.replicate.conftest import small_set
 
+from hardpan.data.images import decoded_image
 from hardpan.errors import InputError
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.pool import decode, keyword_quotas
+from hardpan.replicate.pool import keyword_quotas
 from hardpan.replicate.tasks import nearby_classes
 from hardpan.tables import read_columns
 
@@ -128,7 +129,7 @@ def test_paths_that_lead_out_are_refused(project, tmp_path, name):
 def test_no_bytes_break_the_decoder(data):
     for start in (b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"BM", b"II*\0", b"RIFF\0\0\0\0WEBP"):
         with pytest.raises(InputError):
-            decode("picture", start + data, colour=True)
+            decoded_image(start + data, "picture", colour=True)
 
 
 def test_bombs_transparency_and_frames_are_refused():
@@ -138,12 +139,12 @@ def test_bombs_transparency_and_frames_are_refused():
         (png(np.dstack([np.zeros((8, 8, 3), np.uint8), np.full((8, 8), 9, np.uint8)])), "transparent"),
     ):
         with pytest.raises(InputError, match=reason):
-            decode("picture", data, colour=True)
+            decoded_image(data, "picture", colour=True)
     frames = io.BytesIO()
     first = Image.fromarray(pictures(1)[0])
     first.save(frames, format="GIF", save_all=True, append_images=[Image.fromarray(pictures(1, 1)[0])])
-    with pytest.raises(InputError, match="several frames"):
-        decode("picture", frames.getvalue(), colour=True)
+    with pytest.raises(InputError, match="frames"):
+        decoded_image(frames.getvalue(), "picture", colour=True)
 
 
 def test_keywords_by_exact_match_quotas_and_dates(project, tmp_path):

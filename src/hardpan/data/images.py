@@ -134,6 +134,12 @@ def decoded_images(
     return x, notes
 
 
+def decoded_image(picture: str | bytes, name: str, *, colour: bool) -> NDArray[np.uint8]:
+    """One picture as (H, W) or (H, W, 3) bytes, turned as its camera says; anything else is refused."""
+    size, _ = _with_image(picture, name, lambda image: _header(image, name))
+    return _with_image(picture, name, lambda image: _pixels(image, name, colour, size, None))
+
+
 def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str, ...], bool]:
     """The files in the order of split (train first), class and name, and whether there is an official split.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import hardpan
@@ -215,134 +217,54 @@ def _plain(text: str) -> str:
     return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
 
 
-CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
 # Licences that are known by these names; anything else is given as a name and no address.
 _SPDX = (
     *("CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "CC-BY-NC-SA-4.0"),
     *("CC-BY-NC-ND-4.0", "CC-BY-3.0", "MIT", "Apache-2.0", "BSD-3-Clause", "ODbL-1.0", "ODC-By-1.0"),
     *("PDDL-1.0",),
 )
-_FIELDS = {
-    "id": ("sc:Text", "The image: the first 16 digits of a hash of its pixels."),
-    "class": ("sc:Text", "Its class."),
-    "subclass": ("sc:Text", "Its keyword inside the class, where there is one."),
-    "frequency": ("sc:Float", "Its selection frequency: proportion of annotators who selected it for its class."),
-    "votes": ("sc:Integer", "How many annotators saw it."),
-    "fill": ("sc:Text", "Why it was taken from another bin or sub-class, if it was."),
-    "source": ("sc:Text", "Where it comes from."),
-    "date": ("sc:Text", "Its date, where it is known."),
-    "pixels_sha256": ("sc:Text", "Hash of its pixels in the size of the set."),
-}
 _TYPES = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown", "json": "application/json"}
 
 
 def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The set as Croissant 1.0.
+    """The set as Croissant 1.0: what is the same in every set comes from ``croissant.json`` beside this module.
 
     Args:
         facts: what the datasheet says.
         files: path inside the set to sha256.
         sizes: path inside the set to bytes.
     """
-    images = any(name.startswith("images/") for name in files)
-    distribution = [_file(name, files[name], sizes[name]) for name in files if not name.startswith("images/")]
-    if images:
-        distribution.append(_image_set())
+    result: dict[str, Any] = json.loads(Path(__file__).with_name("croissant.json").read_text(encoding="utf-8"))
+    if not any(name.startswith("images/") for name in files):
+        result["distribution"], result["recordSet"] = [], result["recordSet"][:1]
+    objects = [
+        {
+            "@type": "cr:FileObject",
+            "@id": name,
+            "name": name,
+            "contentUrl": name,
+            "contentSize": f"{sizes[name]} B",
+            "encodingFormat": _TYPES.get(name.rpartition(".")[2], "application/octet-stream"),
+            "sha256": digest,
+        }
+        for name, digest in files.items()
+        if not name.startswith("images/")
+    ]
     author = facts.author or "not stated"
-    return {
-        "@context": _CONTEXT,
-        "@type": "sc:Dataset",
+    return result | {
         "name": facts.config.name,
         "description": (
             f"A new test set, collected in the same way as {facts.config.original}: {len(facts.sample.images)} "
             f"images, strategy {facts.sample.strategy}, average selection frequency "
             f"{facts.sample.average_frequency.value:.3f}."
         ),
-        "conformsTo": CONFORMS_TO,
-        "url": "./",  # the folder that this file lies in, wherever it is put
-        "version": "1.0.0",
         "datePublished": facts.date,
         "dateCreated": facts.date,
-        "isLiveDataset": False,
         "license": _license(facts.license),
         "creator": {"@type": "sc:Organization", "name": author},
         "citeAs": f"{author}: {facts.config.name}, {facts.date[:4]}",
-        "keywords": ["test set", "image classification", "replication", *facts.per_class][:50],
-        "distribution": distribution,
-        "recordSet": [_examples(), *([_pictures()] if images else [])],
-    }
-
-
-def _file(name: str, digest: str, size: int) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": name,
-        "name": name,
-        "contentUrl": name,
-        "contentSize": f"{size} B",
-        "encodingFormat": _TYPES.get(name.rpartition(".")[2], "application/octet-stream"),
-        "sha256": digest,
-    }
-
-
-def _image_set() -> dict[str, Any]:
-    return {
-        "@type": "cr:FileSet",
-        "@id": "images",
-        "name": "images",
-        "description": "The images as PNG files, one folder per class; a file is named by its id.",
-        "encodingFormat": "image/png",
-        "includes": "images/*/*.png",
-    }
-
-
-def _examples() -> dict[str, Any]:
-    """One record per image, from the columns of index.csv."""
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "examples",
-        "name": "examples",
-        "description": "Metadata of every image.",
-        "key": {"@id": "examples/id"},
-        "field": [
-            _field(
-                f"examples/{name}",
-                description,
-                kind,
-                {"fileObject": {"@id": "index.csv"}, "extract": {"column": name}},
-            )
-            for name, (kind, description) in _FIELDS.items()
-        ],
-    }
-
-
-def _pictures() -> dict[str, Any]:
-    """One record per PNG file: its pixels, and the id that joins it to its metadata."""
-    files = {"fileSet": {"@id": "images"}}
-    by_name = files | {"extract": {"fileProperty": "filename"}, "transform": {"regex": r"^(.+)\.png$"}}
-    pixels = files | {"extract": {"fileProperty": "content"}}
-    link = {"references": {"field": {"@id": "examples/id"}}}
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "pictures",
-        "name": "pictures",
-        "description": "The pixels of every image.",
-        "key": {"@id": "pictures/id"},
-        "field": [
-            _field("pictures/id", "The image, as in the record set examples.", "sc:Text", by_name) | link,
-            _field("pictures/image", "Its pixels.", "sc:ImageObject", pixels),
-        ],
-    }
-
-
-def _field(name: str, description: str, kind: str, source: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "@type": "cr:Field",
-        "@id": name,
-        "name": name,
-        "description": description,
-        "dataType": kind,
-        "source": dict(source),
+        "keywords": [*result["keywords"], *facts.per_class][:50],
+        "distribution": [*objects, *result["distribution"]],
     }
 
 
@@ -358,22 +280,3 @@ def _license(name: str) -> Any:
     if name in _SPDX:
         return f"https://spdx.org/licenses/{name}.html"
     return {"@type": "sc:CreativeWork", "name": name or "not stated"}
-
-
-_CR_TERMS = (
-    *("citeAs", "column", "extract", "field", "fileObject", "fileProperty", "fileSet", "format"),
-    *("includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet"),
-    *("references", "regex", "repeated", "replace", "separator", "source", "subField", "transform"),
-)
-_CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _CR_TERMS},
-}

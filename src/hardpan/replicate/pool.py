@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 
 from hardpan import files, tables
 from hardpan.arguments import whole_number
-from hardpan.data.images import FORMATS, MOST_PIXELS
+from hardpan.data.images import decoded_image
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -33,32 +31,6 @@ from hardpan.report.base import Report
 TOP = 25
 _PROGRESS_EVERY = 500
 MOST_BYTES = 64 * 1024 * 1024
-_MODES = ("1", "L", "RGB", "P", "CMYK", "YCbCr", "RGBA", "LA", "PA")
-
-
-def decode(name: str, data: bytes, *, colour: bool) -> NDArray[np.uint8]:
-    """Decode a picture into (H, W) or (H, W, 3) bytes, turned as its camera says, or refuse it.
-
-    The header is read first: what claims too many pixels, has several frames or another type is refused undecoded.
-    """
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
-    if len(data) > MOST_BYTES:
-        raise InputError(f"{name}: has {len(data):,} bytes, more than {MOST_BYTES:,}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                _check_header(name, image)
-                turned = ImageOps.exif_transpose(image)
-                return _pixels(name, turned, colour)
-    except InputError:
-        raise
-    except Exception as error:  # decoders raise nearly anything for a damaged file
-        reason = str(error).partition("\n")[0][:120] or type(error).__name__
-        if isinstance(error, UnidentifiedImageError):
-            reason = f"no picture in {', '.join(FORMATS)}"
-        raise InputError(f"{name}: is broken or of another type ({reason})") from error
 
 
 def picture_id(pixels: NDArray[np.uint8]) -> str:
@@ -85,24 +57,6 @@ def store_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
         os.replace(fresh, path)
     project.keep_blinded(name, pixels)
     return name
-
-
-def _check_header(name: str, image: Any) -> None:
-    width, height = image.size
-    if width * height > MOST_PIXELS:
-        raise InputError(f"{name}: claims {width}×{height} pixels, more than {MOST_PIXELS:,}")
-    if image.mode not in _MODES:
-        raise InputError(f"{name}: has pixels of mode {image.mode}; save it with 8 bits per channel")
-    if getattr(image, "is_animated", False):
-        raise InputError(f"{name}: holds several frames; save one image per file")
-
-
-def _pixels(name: str, image: Any, colour: bool) -> NDArray[np.uint8]:
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        if image.getchannel("A").getextrema() != (255, 255):
-            raise InputError(f"{name}: has transparent pixels; save it on a background, without alpha")
-    return np.array(image.convert("RGB" if colour else "L"))
 
 
 PATHS, BYTES = ("path", "file", "image"), ("bytes", "image_bytes", "image")
@@ -364,20 +318,18 @@ def _from_table(path: Path) -> Iterator[SourcePicture]:
         )
 
 
-def decoded(project: ProjectFolder, item: SourcePicture) -> Any:
+def decoded(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | str:
     """Pixels, or one sentence that says why there are none."""
     if "refused" in item.details:
         return f"{item.name}: {item.details['refused']}"
     try:
-        if isinstance(item.data, Path):
-            if not item.data.is_file():
-                return f"{item.name}: is not there, or is no file"
-            if item.data.stat().st_size > MOST_BYTES:
-                return f"{item.name}: has more than {MOST_BYTES:,} bytes"
-            data = item.data.read_bytes()
-        else:
-            data = item.data
-        return decode(item.name, data, colour=len(project.config.shape) == 3)
+        if isinstance(item.data, Path) and not item.data.is_file():
+            return f"{item.name}: is not there, or is no file"
+        size = item.data.stat().st_size if isinstance(item.data, Path) else len(item.data)
+        if size > MOST_BYTES:
+            return f"{item.name}: has more than {MOST_BYTES:,} bytes"
+        picture = str(item.data) if isinstance(item.data, Path) else item.data
+        return decoded_image(picture, item.name, colour=len(project.config.shape) == 3)
     except InputError as error:
         return str(error)
     except OSError as error:
