@@ -74,7 +74,9 @@ def run(
     ``outages`` are faults of the database: one of them, in turn, happens under every fourth server.
     """
     project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
-    link = project.invite(uses=workers).link
+    from hardpan.replicate.database import people
+
+    link = people.invite(project, uses=workers).link
     project.close()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -51,7 +51,7 @@ def prepare(folder: Path) -> Any:
     originals = [row.id for row in stored_images(project, "original")][:20]
     new = [row.id for row in stored_images(project, "candidate")][:20]
     votes.start_experiment(project, originals, new)
-    invited = project.invite(role="participant", uses=3)
+    invited = stored_people.invite(project, role="participant", uses=3)
     for number in range(3):
         person = stored_people.enter(project, invited.link, external_id=f"participant-{number}").id
         while asked := votes.next_question(project, person):
@@ -71,7 +71,7 @@ class Camera:
         if role == "owner":
             page.goto(f"{self.base}/owner/enter#{self.token}")
         else:
-            page.goto(self.base + entry.path_of(self.project.invite(role=role)))
+            page.goto(self.base + entry.path_of(stored_people.invite(self.project, role=role)))
         return page
 
     def take(self, page: Any, name: str) -> None:

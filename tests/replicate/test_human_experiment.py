@@ -15,6 +15,7 @@ from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.replicate import simulate
 from hardpan.replicate.database import decisions, votes
+from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.experiment import hardest_images, right_by_model
 
@@ -92,6 +93,22 @@ def write_predictions(project, path, *, models=5):
     return hard
 
 
+def answer_questions(project, accuracies, *, seed=0, most=None):
+    """Let participants answer: one pair of chances of a right answer, on original and new images, per person."""
+    truths, classes = votes.question_truths(project), len(project.classes)
+    link = stored_people.invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
+    people = [stored_people.enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
+    for k, who in enumerate(people):
+        done = 0
+        while done != most and (question := votes.next_question(project, who)) is not None:
+            origin, truth = truths[question.question]
+            rng = np.random.default_rng([seed, k, question.question])  # in any order of the questions
+            knows = rng.random() < accuracies[k][origin == "new"]
+            said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
+            votes.answer_question(project, who, question.question, said)
+            done += 1
+
+
 def test_from_the_command_to_table_3(call, project, tmp_path):
     table = tmp_path / "predictions.csv"
     hard = write_predictions(project, table)
@@ -111,8 +128,8 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert "opened-accuracies" in [event["what"] for event in votes.events(project, most=10**6)]
     assert call(root, "--results").code == 2  # nobody yet
 
-    simulate.answer_questions(project, PEOPLE, seed=2)
-    simulate.answer_questions(project, [(1.0, 1.0)] * 4, seed=3, most=7)  # who stop early
+    answer_questions(project, PEOPLE, seed=2)
+    answer_questions(project, [(1.0, 1.0)] * 4, seed=3, most=7)  # who stop early
     answer = call(root, "--results", "--json", "--out", tmp_path / "page")
     assert answer.code == 0, answer.words
     rows = {row["name"]: row for row in json.loads(answer.out)["humans"]["rows"]}
@@ -129,8 +146,8 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert "has answered 7 of 260 questions" in page
     shown = call(root, "--results")
     assert shown.words.startswith("The average gap")
-    third = [person.id for person in project.workers() if person.role == "participant"][2]
-    project.block(third, exclude_votes=True)
+    third = [person.id for person in stored_people.workers(project) if person.role == "participant"][2]
+    stored_people.block(project, third, exclude_votes=True)
     assert project.experiment_results().answered.keys() == {"1", "2", "4", "5", "6", "7"}
     assert project.verify().ok
 

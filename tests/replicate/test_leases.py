@@ -26,7 +26,7 @@ pytestmark = pytest.mark.both_databases
 
 
 def people(project, count, role="annotator"):
-    link = project.invite(uses=count, role=role).link
+    link = stored_people.invite(project, uses=count, role=role).link
     return [stored_people.enter(project, link, external_id=f"p{k}").id for k in range(count)]
 
 

@@ -24,7 +24,7 @@ def answer(project, who, key="k"):
 
 def test_a_single_link_is_one_person(make_project):
     project = make_project()
-    single = project.invite(label="a friend")
+    single = stored_people.invite(project, label="a friend")
     person = stored_people.enter(project, single.link)
     assert stored_people.enter(project, single.link, external_id="other") == person
     assert stored_people.worker(project, person.id) == person
@@ -32,7 +32,7 @@ def test_a_single_link_is_one_person(make_project):
 
 def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
     project = make_project()
-    many = project.invite(uses=2)
+    many = stored_people.invite(project, uses=2)
     for _ in range(10):  # the same person, again and again, without a cookie
         stored_people.enter(project, many.link)
     a, b = (stored_people.enter(project, many.link, external_id=name).id for name in "ab")
@@ -45,7 +45,7 @@ def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
         stored_people.enter(project, many.link, external_id="d")
     assert stored_people.enter(project, many.link, external_id="a").id == a
     assert leases.next_task(project, a) is not None
-    (state,) = project.invitations()
+    (state,) = stored_people.invitations(project)
     assert (state.used, state.entered) == (2, 13)
 
 
@@ -58,20 +58,20 @@ def test_a_shared_link_of_every_role_is_used_up_by_those_who_answer_first(make_p
         "selector": lambda who, k: decisions.decide(project, "first-selection", new[k], "select", by=who),
     }
     for role, act in actions.items():
-        link = project.invite(role=role, uses=2).link
+        link = stored_people.invite(project, role=role, uses=2).link
         first, second, third = (stored_people.enter(project, link).id for _ in range(3))
         assert act(first, 0)
         assert act(second, 1)
         with pytest.raises(NotAdmitted):  # entered in time, but two others have taken part
             act(third, 2)
         assert act(first, 3)
-        assert [item.used for item in project.invitations()][-1] == 2
+        assert [item.used for item in stored_people.invitations(project)][-1] == 2
 
 
 def test_the_first_request_of_one_person_may_come_from_several_tabs_at_once(make_project):
     project = make_project()
     for _ in range(4):
-        who = stored_people.enter(project, project.invite().link).id
+        who = stored_people.enter(project, stored_people.invite(project).link).id
         with ThreadPoolExecutor(4) as pool:
             tokens = [item.token for item in pool.map(lambda _: leases.next_task(project, who), range(4))]  # noqa: B023
         assert len(set(tokens)) <= 2
@@ -79,7 +79,7 @@ def test_the_first_request_of_one_person_may_come_from_several_tabs_at_once(make
 
 def test_one_person_in_many_browsers_fills_a_link_for_minutes_not_for_good(make_project, clock):
     project = make_project(lease_seconds=1800.0)
-    many = project.invite(uses=2)
+    many = stored_people.invite(project, uses=2)
     idle = [stored_people.enter(project, many.link).id for _ in range(2)]
     held = [leases.next_task(project, who) for who in idle]
     with pytest.raises(NotAdmitted):
@@ -87,19 +87,19 @@ def test_one_person_in_many_browsers_fills_a_link_for_minutes_not_for_good(make_
     clock.now += stored_people.FIRST_ANSWER_SECONDS + 1
     for who, lease in zip(idle, held, strict=True):
         leases.renew_lease(project, who, lease.token)
-    assert [item.used for item in project.invitations() if item.id == many.id] == [0]
+    assert [item.used for item in stored_people.invitations(project) if item.id == many.id] == [0]
     honest = stored_people.enter(project, many.link).id
     answer(project, honest)
     assert leases.submit(project, idle[0], held[0].token, [], "k").state == "counted"
     with pytest.raises(NotAdmitted):  # the link is used up now, by those who answered
         leases.submit(project, idle[1], held[1].token, [], "k")
-    assert [item.used for item in project.invitations() if item.id == many.id] == [2]
+    assert [item.used for item in stored_people.invitations(project) if item.id == many.id] == [2]
     assert len({vote.worker_id for vote in votes.all_votes(project)}) == 2
 
 
 def test_a_task_cannot_be_kept_for_good_without_an_answer(make_project, clock):
     project = make_project(lease_seconds=100.0)
-    idle = stored_people.enter(project, project.invite().link).id
+    idle = stored_people.enter(project, stored_people.invite(project).link).id
     lease = leases.next_task(project, idle)
     for _ in range(4):
         clock.now += 99
@@ -111,7 +111,7 @@ def test_a_task_cannot_be_kept_for_good_without_an_answer(make_project, clock):
 
 def test_an_expired_link_lets_nobody_in_known_or_not(make_project, clock):
     project = make_project()
-    link = project.invite(uses=3, seconds=50).link
+    link = stored_people.invite(project, uses=3, seconds=50).link
     known = stored_people.enter(project, link, external_id="a").id
     clock.now += 51
     for name in ("a", "b"):
@@ -124,13 +124,13 @@ def test_an_expired_link_lets_nobody_in_known_or_not(make_project, clock):
 
 def test_a_revoked_link_ends_the_access_of_all_who_came_by_it(make_project):
     project = make_project()
-    invited = project.invite(uses=3)
+    invited = stored_people.invite(project, uses=3)
     known = stored_people.enter(project, invited.link, external_id="a").id
     leases.next_task(project, known)
-    other = stored_people.enter(project, project.invite().link).id
+    other = stored_people.enter(project, stored_people.invite(project).link).id
     with pytest.raises(InputError, match="invitation"):
-        project.revoke(invited.link)  # its id is meant: to change nothing in silence would leave the link open
-    project.revoke(invited.id)
+        stored_people.revoke(project, invited.link)  # its id is meant
+    stored_people.revoke(project, invited.id)
     with pytest.raises(NotAdmitted):
         stored_people.enter(project, invited.link, external_id="a")
     with pytest.raises(NotAdmitted):
@@ -143,16 +143,16 @@ def test_a_revoked_link_ends_the_access_of_all_who_came_by_it(make_project):
 
 def test_a_link_of_another_role_is_refused_and_leaves_no_trace(make_project):
     project = make_project()
-    reviewer = project.invite(role="reviewer")
+    reviewer = stored_people.invite(project, role="reviewer")
     with pytest.raises(NotAdmitted):
         stored_people.enter(project, reviewer.link, role="annotator")
-    assert project.workers() == []
+    assert stored_people.workers(project) == []
     assert stored_people.enter(project, reviewer.link, role="reviewer").role == "reviewer"
 
 
 def test_forged_links_are_refused(make_project):
     project = make_project()
-    single, many = project.invite(), project.invite(uses=2)
+    single, many = stored_people.invite(project), stored_people.invite(project, uses=2)
     forged = single.link[:-1] + ("A" if single.link[-1] != "A" else "B")
     for link in (forged, "", ".", single.id, f"{many.id}.{single.link.rpartition('.')[2]}", "é.ü"):
         with pytest.raises(NotAdmitted):
@@ -170,14 +170,14 @@ def test_tasks_of_a_batch_want_their_own_number_of_votes(make_project):
 
 def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowhere(make_project, tmp_path):
     project = make_project()
-    bad, good = (stored_people.enter(project, project.invite().link).id for _ in range(2))
+    bad, good = (stored_people.enter(project, stored_people.invite(project).link).id for _ in range(2))
     for who in (bad, good):
         answer(project, who)
-    project.block(bad)
+    stored_people.block(project, bad)
     with pytest.raises(NotAdmitted):
         stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24  # blocked, and what was given still counts
-    project.block(bad, exclude_votes=True)
+    stored_people.block(project, bad, exclude_votes=True)
     assert {vote.worker_id for vote in counted_votes(project)} == {good}
     assert len(votes.all_votes(project)) == 24
     assert [item.worker_id for item in project.quality().workers] == [good]
@@ -185,23 +185,23 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     rows = [line.split(",") for line in (tmp_path / "votes.csv").read_text().splitlines()[1:]]
     assert {(row[2], row[-1]) for row in rows} == {(bad, "1"), (good, "0")}
     assert top_up(project) == 1  # somebody else is asked in their place
-    project.unblock(bad)
+    stored_people.unblock(project, bad)
     stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24
     assert project.import_votes(tmp_path / "votes.csv") == (12, 0)  # what the file marks as excluded stays out
-    for change in (project.block, project.unblock):
+    for change in (stored_people.block, stored_people.unblock):
         with pytest.raises(InputError, match="worker"):
-            change("nobody")
+            change(project, "nobody")
 
 
 def test_a_sample_replays_with_the_exclusions_of_its_day(make_project):
     project = make_project(each=12)
-    people = [stored_people.enter(project, project.invite().link).id for _ in range(3)]
+    people = [stored_people.enter(project, stored_people.invite(project).link).id for _ in range(3)]
     for who in people:
         while lease := leases.next_task(project, who):
             leases.submit(project, who, lease.token, [0, 1, 2], f"{who}{lease.token}")
     project.sample(strategy="top", per_class=2, min_votes=1)
-    project.block(people[0], exclude_votes=True)
+    stored_people.block(project, people[0], exclude_votes=True)
     assert sample_problems(project) == []
     drawn = project.sample(strategy="top", per_class=2, min_votes=1)
     assert {image.votes for image in drawn.images} == {2}

@@ -14,7 +14,7 @@ from tests.web import small
 from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.replicate import quality, simulate
+from hardpan.replicate import database, quality, simulate
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.quality import frequency_table
@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_votes(tmp_path, database_server):
     for name in ("one", "two"):
         project, _ = small.copy(tmp_path / name, database_server)
         simulate.annotate(project, [simulate.Annotator(0.8)] * 3, lambda image, target: 0.6, seed=4)
-        people = {person.id: person.external_id for person in project.workers()}
+        people = {person.id: person.external_id for person in database.workers(project)}
         told.append({(people[v.worker_id], v.image_id, v.selected) for v in stored_votes.all_votes(project)})
         small.remove(project)
     assert told[0] == told[1]

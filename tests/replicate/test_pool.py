@@ -221,7 +221,7 @@ def test_nearby_classes_by_the_distance_of_means(make_project):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_votes_go_out_and_come_back(make_project, tmp_path, kind):
     project = make_project(each=4)
-    link = project.invite(uses=3).link
+    link = stored_people.invite(project, uses=3).link
     for k in range(3):
         who = stored_people.enter(project, link, external_id=str(k)).id
         while (lease := stored_leases.next_task(project, who)) is not None:
@@ -284,7 +284,7 @@ def test_human_experiment(make_project):
     assert stored_votes.start_experiment(project, originals, new) == 9
     with pytest.raises(InputError, match="other images"):
         stored_votes.start_experiment(project, originals[:2], new)
-    link = project.invite(uses=2, role="participant").link
+    link = stored_people.invite(project, uses=2, role="participant").link
     orders = []
     for k in range(2):
         who = stored_people.enter(project, link, external_id=str(k)).id

@@ -97,10 +97,10 @@ def test_candidates_with_control_characters_are_listed(make, tmp_path):
 
 def test_texts_that_no_page_or_database_can_have_are_refused(make):
     project = make(originals())
-    shared = project.invite(uses=2).link
+    shared = people.invite(project, uses=2).link
     vote = {"image_id": "A2", "class_index": 0, "worker": "w", "selected": True, "at": None}
     actions = {
-        "label": lambda bad: project.invite(label=bad),
+        "label": lambda bad: people.invite(project, label=bad),
         "external_id": lambda bad: people.enter(project, shared, external_id=f"w{bad}"),
         "worker": lambda bad: store_votes(project, [vote | {"worker": bad}], platform="p"),
         "platform": lambda bad: store_votes(project, [vote], platform=bad),
@@ -112,7 +112,7 @@ def test_texts_that_no_page_or_database_can_have_are_refused(make):
         for argument, action in actions.items():
             with pytest.raises(InputError, match=argument):
                 action(bad)
-    assert project.workers() == []
+    assert people.workers(project) == []
 
 
 def test_names_and_definitions_of_a_project_are_cleaned(tmp_path):
@@ -129,7 +129,7 @@ def test_names_and_definitions_of_a_project_are_cleaned(tmp_path):
 
 def test_numbers_out_of_reach_are_refused(make):
     with pytest.raises(InputError, match="uses"):
-        make(originals()).invite(uses=2**31)
+        people.invite(make(originals()), uses=2**31)
 
 
 def at_once(function, *given):
@@ -170,6 +170,6 @@ def test_what_is_read_in_one_transaction_is_of_one_moment(make):
     count = select(func.count()).select_from(Invitation)
     with project.database.read() as connection:
         before = connection.scalar(count)
-        project.invite()
+        people.invite(project)
         assert connection.scalar(count) == before == 0
-    assert len(project.invitations()) == 1
+    assert len(people.invitations(project)) == 1

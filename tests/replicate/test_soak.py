@@ -20,9 +20,9 @@ from hardpan.replicate.database import votes as stored_votes
 WORK = """
 import sys
 from hardpan import replicate
-from hardpan.replicate.database import leases
+from hardpan.replicate.database import leases, people
 project = replicate.Project.open(sys.argv[1])
-for who in project.workers():
+for who in people.workers(project):
     while (lease := leases.next_task(project, who.id)) is not None:
         receipt = leases.submit(project, who.id, lease.token, [0], lease.token)
         print(lease.token, lease.n_images, flush=True)
@@ -80,7 +80,7 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
     kills = 4 if database_url else 8
     settings = {"workers_per_image": 4, "lease_seconds": 1.0, "database_url": database_url}
     project = simulate.demo_project(tmp_path / "project", **settings)
-    link = project.invite(uses=5).link
+    link = stored_people.invite(project, uses=5).link
     for k in range(5):
         stored_people.enter(project, link, external_id=str(k))
     project.close()

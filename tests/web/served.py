@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from tests.web.visitor import GENEROUS
 
+from hardpan.replicate import database
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.web import serving
 from hardpan.web.annotation import create_app, entry
@@ -33,7 +34,7 @@ class Served:
             time.sleep(0.01)
 
     def link(self, role: str = "annotator", uses: int = 1) -> str:
-        return self.address + entry.path_of(self.project.invite(role=role, uses=uses))
+        return self.address + entry.path_of(database.invite(self.project, role=role, uses=uses))
 
     @property
     def owner_link(self) -> str:

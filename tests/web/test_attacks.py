@@ -41,7 +41,7 @@ def test_a_forged_link_lets_nobody_in(town):
         answer = town.stranger().get(link)
         assert answer.status_code in (403, 404), link
         assert "set-cookie" not in answer.headers
-    assert town.project.workers() == []
+    assert stored_people.workers(town.project) == []
     assert town.stranger().get(good).status_code == 303
 
 
@@ -315,4 +315,4 @@ def test_a_look_ahead_does_not_use_an_invitation_up(town):
     link = town.invited(uses=1)
     assert town.stranger().get(link, headers={"Sec-Purpose": "prefetch"}).status_code == 503
     assert town.stranger().client.head(link).status_code == 503
-    assert town.project.workers() == []
+    assert stored_people.workers(town.project) == []

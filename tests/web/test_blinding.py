@@ -75,10 +75,10 @@ async def received(project, tasks: int) -> tuple[list[Received], np.ndarray, np.
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(create_app(project, TIMED)), base_url="http://here"
         ) as client:
-            await client.get(entry.path_of(project.invite()))
+            await client.get(entry.path_of(people.invite(project)))
             page = await client.get("/annotate/")
             csrf = {"X-CSRF-Token": re.search(r'name="csrf" content="(\w+)"', page.text)[1]}
-            worker = project.workers()[-1].id
+            worker = people.workers(project)[-1].id
             while number < tasks:
                 answer = await client.post("/annotate/api/task", json={"besides": []}, headers=csrf)
                 task = answer.json()["task"]
@@ -246,7 +246,7 @@ def test_nothing_is_decoded_or_resized_while_somebody_waits(tmp_path, size):
     project.make_tasks()
     shutil.rmtree(project.root / "pool")
     (project.root / "original" / "x.npy").unlink()
-    who = people.enter(project, project.invite().link).id
+    who = people.enter(project, people.invite(project).link).id
     while lease := stored_leases.next_task(project, who):
         sent = [stored_leases.lease_image(project, who, lease.token, place) for place in range(lease.n_images)]
         assert {Image.open(io.BytesIO(content)).size for content in sent} == {(size, size)}
@@ -272,7 +272,7 @@ def test_orders_are_drawn_anew_and_stored(tmp_path):
     project = shapes_project(tmp_path / "project")
     orders = []
     for _ in range(5):  # everybody begins with the same task
-        who = people.enter(project, project.invite().link).id
+        who = people.enter(project, people.invite(project).link).id
         lease = stored_leases.next_task(project, who)
         orders.append(lease_image_ids(project, lease.token))
         again = stored_leases.next_task(project, who)
@@ -292,7 +292,7 @@ def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
         from hardpan.replicate.database.votes import question_truths
 
         numbers.add(tuple(origin for _, (origin, _) in sorted(question_truths(project).items())))
-        who = people.enter(project, project.invite(role="participant").link).id
+        who = people.enter(project, people.invite(project, role="participant").link).id
         asked = votes.next_question(project, who)
         assert votes.next_question(project, who) == asked
         firsts.add(asked.question)

@@ -12,6 +12,7 @@ from starlette.routing import Mount, Route
 from tests.web import small
 from tests.web.visitor import GENEROUS, ROLES, Town
 
+from hardpan.replicate import database
 from hardpan.replicate.database import votes
 from hardpan.web.annotation import PAGES
 from hardpan.web.annotation.site import Site
@@ -39,7 +40,7 @@ def crowd(tmp_path_factory, database_server):
     people = {ROLES[role]: town.person(role) for role in ROLES} | {"owner": town.owner()}
     victim = town.person()
     task = victim.task()
-    victim_id = project.workers()[-1].id
+    victim_id = database.workers(project)[-1].id
     yield town, people, (victim_id, task["id"])
     town.close()
     small.remove(project)

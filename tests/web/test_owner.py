@@ -75,7 +75,7 @@ def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
     path = owner.post("/owner/api/invite", body).json()["paths"][0]
     inside = town.stranger()
     inside.join(path)
-    invited = town.project.invitations()[-1]
+    invited = stored_people.invitations(town.project)[-1]
     assert owner.post("/owner/api/revoke", {"invitation": invited.id}).status_code == 200
     assert town.stranger().get(path).status_code == 403
     assert inside.get("/annotate/").status_code == 401
@@ -85,7 +85,7 @@ def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
 def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town):
     owner, worker = town.owner(), town.person()
     task = worker.task()
-    who = town.project.workers()[-1].id
+    who = stored_people.workers(town.project)[-1].id
     assert owner.post("/owner/api/block", {"worker": who, "exclude": True}).status_code == 200
     assert worker.submit(task, []).status_code == 401
     assert worker.get(task["images"][0]).status_code == 401
@@ -98,7 +98,7 @@ def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town)
 def test_a_link_under_another_roles_path_is_refused_and_not_used_up(town):
     link = town.invited("reviewer")
     assert town.stranger().get(link.replace("/review/", "/annotate/")).status_code == 403
-    assert town.project.workers() == []
+    assert stored_people.workers(town.project) == []
     assert town.stranger("review").get(link).status_code == 303
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from starlette.testclient import TestClient
 
+from hardpan.replicate import database
 from hardpan.web.annotation import create_app, entry
 from hardpan.web.security import Limits
 
@@ -76,7 +77,7 @@ class Town:
             visitor.client.close()
 
     def invited(self, role: str = "annotator", uses: int = 1) -> str:
-        return entry.path_of(self.project.invite(role=role, uses=uses))
+        return entry.path_of(database.invite(self.project, role=role, uses=uses))
 
     def person(self, role: str = "annotator") -> Visitor:
         visitor = self.stranger(ROLES[role])

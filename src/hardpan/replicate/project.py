@@ -258,35 +258,6 @@ class Project(ProjectFolder):
     # People
     renew_owner_token = folder.renew_owner_token
 
-    def invite(
-        self, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
-    ) -> database.Invited:
-        """Make an invitation for ``uses`` people of one role, valid for ``seconds`` (without end where None).
-
-        Roles: annotator, selector, reviewer, participant.
-        """
-        return database.invite(self, role=role, uses=uses, label=label, seconds=seconds)
-
-    def invitations(self) -> list[database.Invited]:
-        """Every invitation, oldest first."""
-        return database.invitations(self)
-
-    def revoke(self, invitation: str) -> None:
-        """End an invitation and the sessions of those who entered by it."""
-        database.revoke(self, invitation)
-
-    def workers(self) -> list[database.Person]:
-        """Everybody who entered, and workers of imported votes."""
-        return database.workers(self)
-
-    def block(self, worker_id: str, *, exclude_votes: bool = False) -> None:
-        """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
-        database.block(self, worker_id, exclude_votes=exclude_votes)
-
-    def unblock(self, worker_id: str) -> None:
-        """Give a blocked worker access again, and count the votes again."""
-        database.unblock(self, worker_id)
-
 
 def _project_status(project: Project) -> ProjectStatus:
     counts, covered = database.count_images(project), database.coverage(project)

@@ -25,15 +25,12 @@ from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import Annotated, average_frequency, image_columns
 from hardpan.report.base import Report
+from hardpan.report.sections import columns_of
 from hardpan.safe_files import few
 from hardpan.stats.intervals import clopper_pearson
 
 MIN_INFORMEDNESS = 0.5
 COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
-FREQUENCY_COLUMNS = (
-    *("id", "class", "role", "selected", "votes", "frequency", "low", "high"),
-    *("selected_unflagged", "votes_unflagged", "probability"),
-)
 
 
 def krippendorff_alpha(
@@ -416,15 +413,13 @@ def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
 
 def frequency_columns(project: ProjectFolder, quality: Quality) -> dict[str, list[Any]]:
     """Every selection frequency with its interval, and the same without flagged workers."""
-    names = [item.name for item in project.classes]
-    rows = [
-        (
-            *(f.image_id, names[f.class_index], f.role, f.selected, f.votes, f.value, f.low, f.high),
-            *(f.selected_unflagged, f.votes_unflagged, f.probability),
-        )
-        for f in quality.frequencies
-    ]
-    return rows_to_columns(FREQUENCY_COLUMNS, rows)
+    rows = quality.frequencies
+    return {
+        "id": [row.image_id for row in rows],
+        "class": [project.classes[row.class_index].name for row in rows],
+        **columns_of(rows, "role", "selected", "votes", frequency="value"),
+        **columns_of(rows, "low", "high", "selected_unflagged", "votes_unflagged", "probability"),
+    }
 
 
 def rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:

@@ -144,30 +144,3 @@ def annotate_demo(project: ProjectFolder, annotators: int, *, seed: int = 0) -> 
         return chance[image] if rows[image] == target else 0.02
 
     return annotate(project, crew, probability, seed=seed)
-
-
-def answer_questions(
-    project: ProjectFolder, accuracies: Sequence[tuple[float, float]], *, seed: int = 0, most: int | None = None
-) -> list[str]:
-    """Let simulated participants answer every question of the experiment; give their worker ids.
-
-    Args:
-        project: a project whose experiment has begun.
-        accuracies: a participant's chance of a right answer on original and on new images, one pair per person; a
-            wrong answer is any other class.
-        seed: of their answers.
-        most: largest number of questions for each.
-    """
-    truths, classes = database.question_truths(project), len(project.classes)
-    link = database.invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
-    people = [database.enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
-    for k, who in enumerate(people):
-        done = 0
-        while done != most and (question := database.next_question(project, who)) is not None:
-            origin, truth = truths[question.question]
-            rng = np.random.default_rng([seed, k, question.question])  # in any order of the questions
-            knows = rng.random() < accuracies[k][origin == "new"]
-            said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
-            database.answer_question(project, who, question.question, said)
-            done += 1
-    return people

@@ -104,7 +104,7 @@ def page(site: Site, session: Session, request: Request) -> Response:
 
 def live(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
-    invited = [(item, path_of(item)) for item in site.project.invitations()]
+    invited = [(item, path_of(item)) for item in people.invitations(site.project)]
     return site.shell.page(
         "owner_live.html",
         figures=cache.get(site),
@@ -123,25 +123,25 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
     if label != "":
         label = text_of(body, "label", LONGEST_LABEL)
     uses, count = integer_of(body, "uses", 1, 100_000), integer_of(body, "count", 1, MOST_LINKS)
-    invitations = [site.project.invite(role=role, uses=uses, label=label) for _ in range(count)]
+    invitations = [people.invite(site.project, role=role, uses=uses, label=label) for _ in range(count)]
     return {"paths": [path_of(item) for item in invitations]}
 
 
 def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a link, and the sessions of the people who came by it."""
-    site.project.revoke(text_of(body, "invitation", 64))
+    people.revoke(site.project, text_of(body, "invitation", 64))
     return {}
 
 
 def block(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a worker's access; their votes are excluded where that was asked for."""
-    site.project.block(text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
+    people.block(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
     return {}
 
 
 def unblock(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Give a worker access again."""
-    site.project.unblock(text_of(body, "worker", 64))
+    people.unblock(site.project, text_of(body, "worker", 64))
     return {}
 
 
@@ -185,7 +185,7 @@ def _workers(project: Project) -> Columns:
     states = ("flagged", "blocked", "excluded")
     header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
     rows = []
-    for person in project.workers():
+    for person in people.workers(project):
         row = annotators.get(person.id)
         code = people.completion_code(project, person.id) if person.role == "annotator" else ""
         counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
@@ -271,7 +271,7 @@ def owner_figures(project: Project) -> Figures:
     """Count everything anew."""
     quality = project.quality(probabilities=False)
     coverage = votes.coverage(project)
-    persons = project.workers()
+    persons = people.workers(project)
     seconds = votes.task_seconds(project)
     every = [value for values in seconds.values() for value in values]
     return Figures(
