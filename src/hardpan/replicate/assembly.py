@@ -227,7 +227,7 @@ def _write_data(
     y: NDArray[np.int64],
     formats: Sequence[str],
 ) -> None:
-    names = np.array([item.name for item in project.classes])
+    names = np.array(project.class_names)
     if "npz" in formats:
         np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=names)
     if "folder" in formats:

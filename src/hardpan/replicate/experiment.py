@@ -201,7 +201,7 @@ def experiment_results(project: ProjectFolder, *, seed: int = 0) -> ExperimentRe
 
 def _class_names_by_id(project: ProjectFolder) -> dict[str, dict[str, str]]:
     """Id to class name: the original test set in the order of the data, the new set in that of its index."""
-    names = [item.name for item in project.classes]
+    names = project.class_names
     rows = sorted(test_originals(project), key=lambda row: row.row)
     return {
         "original": {row.id: names[row.class_index] for row in rows},
@@ -217,7 +217,7 @@ def _by_predictions(
 ) -> _Easy:
     database.add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
     images = {**classes["original"], **classes["new"]}
-    right = right_by_model(paths, images, [item.name for item in project.classes])
+    right = right_by_model(paths, images, project.class_names)
     whole = sorted(model for model, answers in right.items() if all(name in answers for name in images))
     if not whole:
         model = max(right, key=lambda name: len(right[name]), default="")
@@ -234,7 +234,7 @@ def _by_predictions(
 
 
 def _by_votes(project: ProjectFolder) -> _Easy:
-    names = [item.name for item in project.classes]
+    names = project.class_names
     table = frequency_table(annotation_quality(project).frequencies, "positive", names)
     original = dict(zip(table.ids.tolist(), table.frequencies.tolist(), strict=True))
     if not original:

@@ -153,6 +153,11 @@ class ProjectFolder:
         return self.config.classes
 
     @property
+    def class_names(self) -> list[str]:
+        """The names of the target classes, in the order of their numbers."""
+        return [item.name for item in self.config.classes]
+
+    @property
     def secret(self) -> bytes:
         """The key that signs invitations, cookies and completion codes."""
         return bytes.fromhex(self.local["secret"])

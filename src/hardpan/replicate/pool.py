@@ -340,7 +340,7 @@ def _row(
     project: ProjectFolder, item: SourcePicture, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
     label, key = item.class_name or class_name, item.keyword or keyword
-    names = [c.name for c in project.classes]
+    names = project.class_names
     if label and label not in names:
         return f"{item.name}: class {label!r} is not one of the project's"
     try:

@@ -118,7 +118,7 @@ def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
 
 def sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]:
     """Candidates and originals as :func:`sample` takes them, from the votes that were there at the step."""
-    names = [item.name for item in project.classes]
+    names = project.class_names
     rows = [row for row in database.stored_images(project, "candidate") if row.split != "aside"]
     words = {row.id: row.keyword or "" for row in rows}
     if settings["source"] == "selection":
@@ -256,7 +256,7 @@ def project_sweep(
     """
     from hardpan.replicate.experiment import right_by_model
 
-    names = [item.name for item in project.classes]
+    names = project.class_names
     frequencies = selection_frequencies(database.counted_votes(project), probabilities=False)
     table = frequency_table(frequencies, "candidate", names)
     if not len(table):

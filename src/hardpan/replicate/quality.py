@@ -403,7 +403,7 @@ def export_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
 
 def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
     """Every vote, those of excluded workers marked."""
-    names, excluded = [item.name for item in project.classes], database.excluded_workers(project)
+    names, excluded = project.class_names, database.excluded_workers(project)
     rows = [
         (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at, int(v.worker_id in excluded))
         for v in database.all_votes(project)

@@ -284,7 +284,7 @@ def human_responses(project: ProjectFolder) -> list[dict[str, str]]:
 
     Those of excluded people are left out; the others keep their numbers.
     """
-    names = [item.name for item in project.classes]
+    names = project.class_names
     with project.database.read() as connection:
         rows = connection.execute(
             select(Answer.worker_id, Question.origin, Answer.class_index.label("said"), Question.class_index)

@@ -34,7 +34,7 @@ def routes(site: Site) -> list[BaseRoute]:
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """The page; tasks come to it by script."""
-    shape, classes = site.project.config.shape, [item.name for item in site.project.classes]
+    shape, classes = site.project.config.shape, site.project.class_names
     return site.shell.page(
         "annotate.html",
         session=session,

@@ -91,13 +91,12 @@ class CachedFigures:
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """The dashboard; its figures come by /owner/live."""
-    names = [item.name for item in site.project.classes]
     return site.shell.page(
         "owner.html",
         session=session,
-        classes=names,
+        classes=site.project.class_names,
         roles=list(ROLE_NAMES),
-        exports=EXPORTS,
+        exports={name: text for name, (text, _) in EXPORTS.items()},
         grid=site.project.config.grid,
     )
 
@@ -109,7 +108,7 @@ def live(cache: CachedFigures, site: Site, session: Session, request: Request) -
         "owner_live.html",
         figures=cache.get(site),
         chosen=site.class_number(request.query_params.get("class", "")),
-        classes=[item.name for item in site.project.classes],
+        classes=site.project.class_names,
         invited=invited[::-1],
         events=cache.events(site),
     )
@@ -148,24 +147,9 @@ def unblock(site: Site, session: Session, body: Body) -> dict[str, Any]:
 def download(site: Site, session: Session, request: Request) -> Response:
     """A file with everything of one kind."""
     name = request.url.path.rpartition("/")[2]
-    content, kind = export(site.project, name)
+    made = EXPORTS[name][1](site.project)
+    content, kind = (made, "application/x-ndjson") if isinstance(made, str) else (tables.csv_text(made), "text/csv")
     return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
-
-
-EXPORTS = {
-    "votes.csv": "Every vote: image, class, worker, role of the image, selected",
-    "frequencies.csv": "Selection frequency of every image and class",
-    "workers.csv": "Workers with their completion codes, tasks and controls",
-    "answers.csv": "Answers of the human-accuracy experiment",
-    "events.jsonl": "The log: every event, in order",
-}
-
-
-def export(project: Project, name: str) -> tuple[str, str]:
-    """One of ``EXPORTS`` as text, with its media type."""
-    if name == "events.jsonl":
-        return "".join(json.dumps(event) + "\n" for event in events_after(project)), "application/x-ndjson"
-    return tables.csv_text(_TABLES[name](project)), "text/csv"
 
 
 def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
@@ -199,11 +183,20 @@ def _answers(project: Project) -> Columns:
     return {name: [row[name] for row in rows] for name in ("participant", "set", "response", "label")}
 
 
-_TABLES: dict[str, Callable[[Project], Columns]] = {
-    "votes.csv": _votes,
-    "frequencies.csv": lambda project: frequency_columns(project, annotation_quality(project)),
-    "workers.csv": _workers,
-    "answers.csv": _answers,
+def _events(project: Project) -> str:
+    return "".join(json.dumps(event) + "\n" for event in events_after(project))
+
+
+# File name to what it holds, and what makes its columns or its text.
+EXPORTS: dict[str, tuple[str, Callable[[Project], Columns | str]]] = {
+    "votes.csv": ("Every vote: image, class, worker, role of the image, selected", _votes),
+    "frequencies.csv": (
+        "Selection frequency of every image and class",
+        lambda project: frequency_columns(project, annotation_quality(project)),
+    ),
+    "workers.csv": ("Workers with their completion codes, tasks and controls", _workers),
+    "answers.csv": ("Answers of the human-accuracy experiment", _answers),
+    "events.jsonl": ("The log: every event, in order", _events),
 }
 
 

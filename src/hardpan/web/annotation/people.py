@@ -30,7 +30,7 @@ def routes(site: Site) -> list[BaseRoute]:
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """The page; questions come to it by script."""
-    names = [item.name for item in site.project.classes]
+    names = site.project.class_names
     return site.shell.page("people.html", session=session, classes=site.project.classes, keys=keys_of(names))
 
 
