@@ -1,15 +1,6 @@
 import time
 
-import pytest
-
 from hardpan.cli import common
-from hardpan.errors import InputError
-
-
-@pytest.mark.parametrize("text", ["", "1,,2", "a", "1;2"])
-def test_lists_of_numbers_are_refused_by_name(text):
-    with pytest.raises(InputError, match="--temperature"):
-        common.floats("--temperature", text)
 
 
 def test_quick_work_shows_no_progress(capsys):

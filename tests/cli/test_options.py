@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from hardpan import cli, files
 from hardpan.cli.common import CommandOptions
 from hardpan.cli.options import Flags, removed, spread
-from hardpan.cli.settings import attribute_help
+from hardpan.cli.settings import attribute_help, parse_texts
 from hardpan.errors import InputError
 
 
@@ -94,6 +94,13 @@ def test_every_type_is_read():
     expected = Every(4, "t", 0.5, False, ("c", "d", "e"), ("a,b", "c"), (1, 2), (0.5, 1.0), {"w": 7}, "y")
     assert command(*texts, flags=FLAGS) == expected
     assert command("--names", "none", flags=FLAGS).names == ()
+
+
+@pytest.mark.parametrize("text", ["", "1,,2", "a", "1;2"])
+def test_lists_of_numbers_are_refused_by_name(text):
+    with pytest.raises(InputError) as caught:
+        parse_texts("--rates", tuple[float, ...], [text])
+    assert caught.value.argument == "--rates"
 
 
 def test_bad_texts_name_the_option():

@@ -17,7 +17,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hardpan import execution, files
-from hardpan.errors import InputError
 from hardpan.report.base import Report
 
 QUIET_SECONDS = 2.0
@@ -25,55 +24,11 @@ SPACING_SECONDS = 0.5
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed: the same seed gives the same result.")]
-Confidence = Annotated[
-    float, typer.Option("--confidence", help="Confidence level of the intervals, between 0 and 1.")
-]
-Budget = Annotated[
-    str, typer.Option("--budget", metavar="TIME", help="Wall-clock time for training, such as 90s, 3m or 1h.")
-]
 ByOrder = Annotated[bool, typer.Option("--by-order", help="Join predictions by position if they have no ids.")]
 OutFolder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Write index.html, report.json and config.json to this folder."),
 ]
-
-
-def floats(option: str, text: str) -> tuple[float, ...]:
-    """Read numbers separated by commas, such as ``0.2,1,3``.
-
-    Example:
-        >>> floats("--temperature", "0.2, 1,3")
-        (0.2, 1.0, 3.0)
-    """
-    try:
-        return tuple(float(piece) for piece in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"must be numbers separated by commas, such as 0.2,1,3; got {text!r}", argument=option
-        ) from None
-
-
-def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """The same for whole numbers, such as ``500,2000``."""
-    try:
-        return tuple(int(piece) for piece in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"must be whole numbers separated by commas, such as 500,2000; got {text!r}", argument=option
-        ) from None
-
-
-def name_and_value(option: str, item: str, example: str) -> tuple[str, str]:
-    """Read NAME=VALUE.
-
-    Example:
-        >>> name_and_value("--frequency", "top=0.73", "NAME=0.73")
-        ('top', '0.73')
-    """
-    name, _, value = item.partition("=")
-    if not name.strip() or not value:
-        raise InputError(f"must be like {example}; got {item!r}", argument=option)
-    return name.strip(), value
 
 
 def check_out(out: Path | None) -> None:

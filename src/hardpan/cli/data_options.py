@@ -79,5 +79,4 @@ class DataFlags:
         return None if source is None else dataclasses.replace(self, name=None).apply(source)
 
 
-GroupedDataFlags = DataFlags
-DATA_FLAGS = GROUPED_DATA_FLAGS = DataFlags()
+DATA_FLAGS = DataFlags()

@@ -15,12 +15,11 @@ from hardpan.cli.common import (
     Seed,
     check_out,
     emit_report,
-    floats,
     progress_on_stderr,
-    whole_numbers,
 )
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, parallel_options, removed, spread
+from hardpan.cli.settings import parse_texts
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.report.base import Report
@@ -81,7 +80,7 @@ def fit(
     out = out or Path(f"flow-{short_name(data)}")
     check_out(out)
     config.filled()  # refuse bad settings before the data is read
-    weights = floats("--sweep", sweep) if sweep else ()
+    weights = parse_texts("--sweep", tuple[float, ...], [sweep]) if sweep else ()
     dataset = reading.open(data)
     with progress_on_stderr() as progress:
         progress("preparing", 0.0)
@@ -181,7 +180,7 @@ def judge(
         probs = benchmark.test_probabilities(predictions, by_order=by_order)
         result = flows.judge(benchmark, probs, name=name or predictions.stem)
     else:
-        config = dataclasses.replace(config, sizes=whole_numbers("--sizes", sizes))
+        config = dataclasses.replace(config, sizes=parse_texts("--sizes", tuple[int, ...], [sizes]))
         with progress_on_stderr() as progress:
             result = grow(flows.load(source), config, name=name or source, out=out, progress=progress)
     emit_report(result, json=json, out=out)
@@ -206,7 +205,7 @@ def samples(
     from hardpan import flows
 
     check_out(out)
-    temperatures = floats("--temperature", temperature)
+    temperatures = parse_texts("--temperature", tuple[float, ...], [temperature])
     with progress_on_stderr() as progress:
         result = flows.sample_temperatures(
             flows.load(flow), temperatures, n, name=flow, seed=seed, progress=progress
