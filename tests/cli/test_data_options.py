@@ -1,9 +1,6 @@
 """How DATA is read: the same options in every command that takes a dataset."""
 
-import pytest
-
 from hardpan.cli.data_options import DataFlags
-from hardpan.errors import InputError
 from hardpan.tables import write_table
 
 
@@ -17,13 +14,12 @@ def test_options_are_arguments_of_open(tmp_path):
     assert dataset.labels.tolist() == [1, 0, 1, 0]
     assert flags.other(path).name == "t"
     assert DataFlags(label="c", group="b").open(path).metadata["group"].tolist() == ["1", "1", "2", "2"]
-    assert DataFlags(column=["label=c", "group=b"]).open(path).metadata["group"].tolist() == ["1", "1", "2", "2"]
-
-
-def test_a_column_needs_a_role():
-    with pytest.raises(InputError) as caught:
-        DataFlags(column=["colour"]).options()
-    assert caught.value.argument == "--column"
+    assert DataFlags(columns={"label": "c", "group": "b"}).open(path).metadata["group"].tolist() == [
+        "1",
+        "1",
+        "2",
+        "2",
+    ]
 
 
 def test_without_options_workers_read_the_data_by_its_name():

@@ -68,11 +68,11 @@ def command(*words: str, flags: Flags) -> Every:
     return values[0]
 
 
-FLAGS = Flags(without=("inner",), names={"number": "--count"}, defaults={"text": "mine"}, repeated=("paths",))
+FLAGS = Flags(without=("inner",), names={"number": "--count"}, repeated=("paths",))
 
 
 def test_defaults_are_those_of_the_fields():
-    assert command(flags=FLAGS) == Every(text="mine")
+    assert command(flags=FLAGS) == Every()
 
 
 def test_every_type_is_read():

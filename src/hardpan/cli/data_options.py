@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from hardpan.cli.settings import SETTING, parse_assignment
+from hardpan.cli.settings import SETTING
 
 if TYPE_CHECKING:
     from hardpan.data import Dataset
 
 DATA_HELP = "A dataset: name (digits, mnist, ...), file or folder."
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column", metavar="ROLE=NAME", help="Table: column with a role, such as split=part; can be repeated."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +25,7 @@ class DataFlags:
         id: table: column with the ids of the examples.
         text: table: column with the texts.
         group: table: column with groups; it is not used as a feature.
+        columns: table: column with a role, such as split=part; can be repeated.
         features: table: use only these columns.
         drop: table: ignore these columns.
         class_names: class names, or a text file with one name per line.
@@ -43,7 +37,7 @@ class DataFlags:
     id: str | None = None
     text: str | None = None
     group: str | None = None
-    column: Columns = None
+    columns: Annotated[Mapping[str, str], "--column"] = field(default_factory=dict)
     features: Annotated[tuple[str, ...], SETTING] = ()
     drop: Annotated[tuple[str, ...], SETTING] = ()
     class_names: Annotated[tuple[str, ...], SETTING] = ()
@@ -52,10 +46,8 @@ class DataFlags:
 
     def options(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
-        names = ("label", "id", "text", "group", "features", "drop", "class_names", "resize", "name")
-        options = {name: value for name in names if (value := getattr(self, name)) not in (None, ())}
-        if self.column:
-            options["columns"] = dict(parse_assignment("--column", text, "ROLE=NAME") for text in self.column)
+        names = [item.name for item in dataclasses.fields(self)]
+        options = {name: value for name in names if (value := getattr(self, name)) not in (None, (), {})}
         if len(self.class_names) == 1 and Path(self.class_names[0]).exists():
             options["class_names"] = self.class_names[0]
         return options

@@ -10,12 +10,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from hardpan import execution
-from hardpan.cli.common import JsonFlag, OutFolder, check_out, emit_report
+from hardpan.cli.common import check_out, emit_report
 from hardpan.cli.settings import (
     EMPTY,
     SETTING,
@@ -61,10 +62,15 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a report goes."""
+    """Where a report goes.
 
-    out: OutFolder = None
-    json: JsonFlag = False
+    Attributes:
+        out: write index.html, report.json and config.json to this folder.
+        json: print the result as JSON on stdout, and nothing else.
+    """
+
+    out: Path | None = None
+    json: bool = False
 
 
 def reporting(command: Callable[..., Report]) -> Callable[..., None]:

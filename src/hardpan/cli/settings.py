@@ -26,7 +26,7 @@ from hardpan.cli.common import CommandOptions
 from hardpan.errors import InputError
 
 EMPTY = inspect.Parameter.empty
-SETTING = "a field that is no option, only a setting"
+SETTING = "a field that is no option, only a setting"  # in Annotated; a text such as "--column" names the option
 _SET, _CONFIG = "set_", "config_"  # the parameters of --set and --config
 _SEVERAL = (tuple, list, Sequence)
 _OUTPUT = ("out", "json")  # say where a result goes, and are no settings
@@ -51,7 +51,6 @@ class Flags:
         only: these fields, and --set for the others; all if empty.
         without: neither options nor settings, because the command itself sets them.
         names: options that are not called like their field, such as ``{"batch_size": "--batch"}``.
-        defaults: defaults that are not those of the field.
         repeated: fields of several texts that may hold commas: the option is repeated for each.
     """
 
@@ -59,13 +58,12 @@ class Flags:
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     repeated: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """A field, or an argument, that the command line can set.
+    """A field, an argument or an option of the command itself, that the command line can set.
 
     Attributes:
         name: of the field.
@@ -74,7 +72,6 @@ class Setting:
         option: how people write it, such as ``--seed``; ``--set seed`` where it is no option.
         help: what its docstring says.
         repeated: whether it takes several texts as they are.
-        native: the parameter, where an annotation of Typer's makes the option.
     """
 
     name: str
@@ -83,43 +80,35 @@ class Setting:
     option: str
     help: str = ""
     repeated: bool = False
-    native: inspect.Parameter | None = None
 
     @property
     def is_option(self) -> bool:
         """Whether it has an option of its own."""
         return not self.option.startswith("--set ")
 
-    def read(self, value: Any) -> Any:
-        """The value of a field, from what Typer made of the option."""
-        if self.native is not None or isinstance(value, bool):
+    def parse(self, value: Any, option: str) -> Any:
+        """The value of a field, from the text or texts after an option, or after --set; a switch is one."""
+        if isinstance(value, bool):
             return value
-        return self.parse([value] if isinstance(value, str) else value, self.option)
-
-    def parse(self, texts: Sequence[str], option: str) -> Any:
-        """The value of a field, from the texts after an option, or after --set."""
+        texts = [value] if isinstance(value, str) else value
         if self.name == "budget":
             return arguments.seconds(option, texts[-1])
-        value = parse_texts(option, self.hint, texts, repeated=self.repeated)
-        return arguments.whole_number(option, value) if self.name == "seed" and value is not None else value
+        parsed = parse_texts(option, self.hint, texts, repeated=self.repeated)
+        return arguments.whole_number(option, parsed) if self.name == "seed" and parsed is not None else parsed
 
     def parameter(self) -> inspect.Parameter:
         """What Typer makes an option of: a text, several texts, or a switch."""
-        if self.native is not None:
-            return self.native
-        kind, name, text, metavar = _kinds(self.hint)[0], self.option, self.help, None
+        kind, name, text = _kinds(self.hint)[0], self.option, self.help
         default: Any = _default_text(self) or None
+        hint: Any = {bool: bool}.get(kind, list[str] if get_origin(kind) in (*_SEVERAL, Mapping) else str)
         shown: Any = True
-        if kind is bool:
-            hint: Any = bool
+        if hint is bool:
             default = self.default
             name += f"/--no-{name.removeprefix('--')}" if default is True else ""
-        else:
-            hint = list[str] if get_origin(kind) in (*_SEVERAL, Mapping) else str
-            metavar = _metavar(name, kind, self.repeated)
+        elif hint is not str:
+            default, shown = None, default or False
             text = f"{text.rstrip('.')}; can be repeated." if self.repeated else text
-            if hint is not str:
-                default, shown = None, default or False
+        metavar = None if hint is bool else _metavar(name, kind, self.repeated)
         option = typer.Option(name, help=text, metavar=metavar, show_default=shown)
         if self.default is EMPTY:
             return parameter(self.name, EMPTY, Annotated[hint, option])
@@ -162,8 +151,10 @@ class Settings:
     @property
     def by_name(self) -> dict[str, Setting]:
         """What --set and --config can set: fields, and the command's own options."""
-        own = [_native(item) for item in self.own if _is_option(item)]
-        usable = [item for item in (*own, *self.fields()) if item.option[0] == "-" and item.name not in _OUTPUT]
+        own = [
+            Setting(item.name, _annotated(item.annotation)[0], item.default, option_name(item)) for item in self.own
+        ]
+        usable = [item for item in (*own, *self.fields()) if item.option[:1] == "-" and item.name not in _OUTPUT]
         # Of a name that two groups have, the option decides how it is written.
         return {item.name: item for item in sorted(usable, key=lambda item: item.is_option)}
 
@@ -208,7 +199,9 @@ class Settings:
         context = values[own_context[0]] if own_context else values.pop("context", None)
         typed = {name for name, value in values.items() if _is_typed(context, name, value)}
         changed = {} if path is None else self._saved(path)
-        changed |= {item.name: item.read(values[item.name]) for item in self.fields() if item.name in typed}
+        changed |= {
+            item.name: item.parse(values[item.name], item.option) for item in self.fields() if item.name in typed
+        }
         changed |= {item.name: values[item.name] for item in self.own if item.name in typed}
         changed |= self._set(texts, typed)
         result = {item.name: changed.get(item.name, values.get(item.name, item.default)) for item in self.own}
@@ -243,7 +236,7 @@ class Settings:
         for name in sorted(saved.keys() - settings.keys() - others):
             raise InputError(f"{path}: has {name!r}, which is no setting of this command", argument="--config")
         return {
-            name: settings[name].parse([value], "--config") if isinstance(value, str) else value
+            name: settings[name].parse(value, "--config") if isinstance(value, str) else value
             for name, value in saved.items()
             if name in settings
         }
@@ -268,26 +261,18 @@ def saved_settings(path: Path) -> dict[str, Any]:
 def _settings(kind: Any, flags: Flags) -> list[Setting]:
     """The fields of a dataclass, or the arguments of a function, that can be set."""
     fields = _fields(kind) if flags.of is None else _arguments(flags.of, flags.only)
-    helps = attribute_help(kind if flags.of is None else flags.of)
+    helps = attribute_help(kind if flags.of is None else flags.of) | _SHARED_HELP
     results = []
     for item in fields:
         hint, extras = _annotated(item.annotation)
-        default = flags.defaults.get(item.name, item.default)
         is_option = SETTING not in extras and (not flags.only or item.name in flags.only)
-        if item.name in flags.without or (default is EMPTY and not is_option):
+        if item.name in flags.without or (item.default is EMPTY and not is_option):
             continue
-        if any(isinstance(extra, typer.models.ParameterInfo) for extra in extras):
-            results.append(_native(parameter(item.name, default, item.annotation)))
-            continue
-        option = flags.names.get(item.name, _flag(item.name)) if is_option else f"--set {item.name}"
-        text = _SHARED_HELP.get(item.name) or helps.get(item.name, "")
-        results.append(Setting(item.name, hint, default, option, text, item.name in flags.repeated))
+        option = flags.names.get(item.name) or next((text for text in extras if text != SETTING), _flag(item.name))
+        option = option if is_option else f"--set {item.name}"
+        repeated = item.name in flags.repeated
+        results.append(Setting(item.name, hint, item.default, option, helps.get(item.name, ""), repeated))
     return results
-
-
-def _native(item: inspect.Parameter) -> Setting:
-    """A parameter that an annotation of Typer's makes an option of."""
-    return Setting(item.name, _annotated(item.annotation)[0], item.default, option_name(item), native=item)
 
 
 def _fields(kind: Any) -> list[inspect.Parameter]:
@@ -341,11 +326,7 @@ def option_name(parameter: inspect.Parameter) -> str:
         declared = next((name for name in names if isinstance(name, str) and name.startswith("-")), "")
         if declared:
             return declared.partition("/")[0]
-    return _flag(parameter.name)
-
-
-def _is_option(parameter: inspect.Parameter) -> bool:
-    return option_name(parameter).startswith("-") and parameter.annotation is not typer.Context
+    return "" if parameter.annotation is typer.Context else _flag(parameter.name)
 
 
 def _is_typed(context: Any, name: str, value: Any) -> bool:
@@ -448,7 +429,7 @@ def parse_texts(option: str, hint: Any, texts: Sequence[str], *, repeated: bool 
         return None
     if get_origin(kind) is Mapping:
         pairs = [parse_assignment(option, text, "width=64") for text in texts]
-        return {name: _json_or_text(value) for name, value in pairs}
+        return dict(pairs) if get_args(kind)[1] is str else {name: _json_or_text(text) for name, text in pairs}
     if get_origin(kind) not in _SEVERAL and len(texts) > 1:
         raise InputError(f"must be given once; got {' and '.join(texts)}", argument=option)
     try:
