@@ -54,7 +54,9 @@ def table(folder: Path) -> None:
     dataset = Dataset("made", np.zeros((ROWS, 1)), np.array([f"{i:016x}" for i in range(ROWS)]), labels, names)
     columns: dict[str, Any] = {"confusion": rng.gamma(1, 0.3, ROWS), "p_label": rng.random(ROWS)}
     columns |= {f"correct: m{number}": rng.random(ROWS) < 0.8 for number in range(5)}
-    joined = examples.join(dataset, {"train": np.arange(ROWS // 2), "test": np.arange(ROWS // 2, ROWS)}, columns)
+    joined = examples.join_columns(
+        dataset, {"train": np.arange(ROWS // 2), "test": np.arange(ROWS // 2, ROWS)}, columns
+    )
     pq.write_table(joined, folder / examples.TABLE)
 
 
@@ -63,7 +65,7 @@ def ours(folder: Path) -> tuple[float, Callable[[str], list[str]]]:
     from hardpan.web.explorer.query import Explorer, Filter
 
     start = time.process_time()
-    explorer = Explorer(examples.read(folder))
+    explorer = Explorer(examples.read_examples(folder))
     opened = time.process_time() - start
 
     def ask(question: str) -> list[str]:

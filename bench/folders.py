@@ -63,7 +63,7 @@ def audit_folder(place: Path) -> dict[str, float]:
         done.set()
         watcher.join()
         begun = time.process_time()
-        rows = Explorer(examples.read(out)).order((), "confusion", descending=True)[:120]
+        rows = Explorer(examples.read_examples(out)).order((), "confusion", descending=True)[:120]
         page = time.process_time() - begun
     return {"before": before, "peak": most[0], "cpu": cpu, "page": page, "rows": float(len(rows))}
 

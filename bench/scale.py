@@ -535,7 +535,7 @@ def open_explorer(place: Path) -> dict[str, float]:
 
     dataset = hardpan.Dataset.open(place)
     parts = {part: np.flatnonzero(dataset.split == part) for part in ("train", "test")}
-    table = examples.join(dataset, parts, {"confusion": np.random.default_rng(0).random(len(dataset))})
+    table = examples.join_columns(dataset, parts, {"confusion": np.random.default_rng(0).random(len(dataset))})
 
     def page() -> int:
         explorer = Explorer(examples.Examples(table))

@@ -1,6 +1,6 @@
 """Files that are written whole or not at all, and results as JSON.
 
-A result is a frozen dataclass made by :func:`record`. Its JSON has ``kind`` (mostly the class name), ``schema``
+A result is a frozen dataclass created by :func:`record`. Its JSON has ``kind`` (mostly the class name), ``schema``
 and the hardpan version; NaN and infinities become null; arrays of more than 1,000 numbers go into an npz file
 beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
 """
@@ -134,15 +134,15 @@ def write_together(folder: Path, contents: Mapping[str, Content]) -> None:
     """Write files that belong together into a folder: first all of them aside, then each into place in one step.
 
     The last one named vouches for the others: an older one of its name goes before the first file is put in place,
-    the new one comes last. Whoever sees it sees files that were made together, whenever the writing was killed. A
-    failure leaves no file of ours.
+    the new one comes last. Whoever sees it sees files that were written together, even after a kill. A failure leaves
+    no file of ours.
 
     Args:
-        folder: where to; made where it is missing.
+        folder: where to; created where it is missing.
         contents: by name, in at most one subfolder: text; a function that writes the file at the path that it is
             given; or None to remove a file of that name.
     """
-    made = missing_parents(folder)
+    created = missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(folder)
@@ -159,21 +159,21 @@ def write_together(folder: Path, contents: Mapping[str, Content]) -> None:
                     (folder / name).parent.mkdir(exist_ok=True)
                     os.replace(Path(waiting) / name, folder / name)
     except BaseException as error:
-        remove_if_empty(made)
+        remove_if_empty(created)
         if isinstance(error, OSError):
             raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
         raise
 
 
 def missing_parents(folder: Path) -> list[Path]:
-    """The folders that have to be made for this one, itself included, deepest first."""
+    """The folders that have to be created for this one, itself included, deepest first."""
     return [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
 
 
 def remove_if_empty(folders: list[Path]) -> None:
     """Remove these folders, deepest first, as far as nothing is in them."""
     for folder in folders:
-        with contextlib.suppress(OSError):  # never made, or no longer empty
+        with contextlib.suppress(OSError):  # never created, or no longer empty
             folder.rmdir()
 
 
@@ -271,7 +271,7 @@ def unlock(handle: int | None) -> None:
 _UNSAFE = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "\ufffd")
 _LINES = _UNSAFE | {letter: chr(letter) for letter in map(ord, "\t\n\r")}
 _UNSAFE |= dict.fromkeys(map(ord, "\t\n\r"), " ")
-_FOUND = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+_UNSAFE_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 
 def clean_text(text: str, *, lines: bool = False) -> str:
@@ -283,7 +283,7 @@ def clean_text(text: str, *, lines: bool = False) -> str:
         >>> clean_text("cat" + chr(7)) == "cat" + chr(0xFFFD), clean_text("two" + chr(10) + "lines")
         (True, 'two lines')
     """
-    return text.translate(_LINES if lines else _UNSAFE) if _FOUND.search(text) else text
+    return text.translate(_LINES if lines else _UNSAFE) if _UNSAFE_LETTER.search(text) else text
 
 
 def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
@@ -293,7 +293,7 @@ def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
         >>> clean_names("models", ["a" + chr(9) + "b", "c"])
         ('a b', 'c')
     """
-    if not _FOUND.search("".join(name for name in names if isinstance(name, str))):
+    if not _UNSAFE_LETTER.search("".join(name for name in names if isinstance(name, str))):
         return tuple(names)
     cleaned = tuple(clean_text(name) if isinstance(name, str) else name for name in names)
     if len(set(cleaned)) < len(cleaned):
@@ -303,7 +303,7 @@ def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
 
 def clean_column(values: NDArray[Any]) -> NDArray[Any]:
     """A column cleaned by :func:`clean_text`, with its lines; numbers as they are."""
-    if values.dtype.kind != "U" or not _FOUND.search("".join(values.tolist())):
+    if values.dtype.kind != "U" or not _UNSAFE_LETTER.search("".join(values.tolist())):
         return values
     return np.array([clean_text(text, lines=True) for text in values.tolist()])
 
@@ -436,20 +436,20 @@ def to_json(item: Any) -> dict[str, Any]:
         >>> to_json(Interval(0.1, float("inf")))["high"] is None
         True
     """
-    return cast(dict[str, Any], _plain(item, None))
+    return cast(dict[str, Any], _json_value(item, None))
 
 
 def from_json(data: Mapping[str, Any], folder: Path | None = None) -> Any:
     """Read back what :func:`to_json` or :func:`save` wrote; ``folder`` is where the arrays lie."""
     _check_header(data)
-    return _build(data, folder)
+    return _from_json_value(data, folder)
 
 
 def save(item: Any, path: str | os.PathLike[str]) -> Path:
     """Write a record as JSON, large arrays beside it; the JSON comes last and in one step."""
     path = as_path("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, dumps(_plain(item, path.parent)) + "\n")
+    write_text(path, dumps(_json_value(item, path.parent)) + "\n")
     return path
 
 
@@ -475,14 +475,14 @@ def dumps(data: Any) -> str:
     return text
 
 
-def _plain(item: Any, folder: Path | None) -> Any:
+def _json_value(item: Any, folder: Path | None) -> Any:
     if dataclasses.is_dataclass(item) and not isinstance(item, (type, Mapping)):
         kind = _KIND_OF.get(type(item))
         if kind is None:
             raise TypeError(f"{type(item).__name__} is not a registered record; decorate it with @record")
         header = {"kind": kind, "schema": SCHEMA, "hardpan": hardpan.__version__}
         fields = [f for f in dataclasses.fields(item) if not f.metadata.get("transient")]
-        return header | {f.name: _plain(getattr(item, f.name), folder) for f in fields}
+        return header | {f.name: _json_value(getattr(item, f.name), folder) for f in fields}
     if isinstance(item, np.ndarray):
         if folder is not None and item.size > INLINE_NUMBERS:
             return _array_beside(item, folder)
@@ -490,16 +490,16 @@ def _plain(item: Any, folder: Path | None) -> Any:
             "kind": "array",
             "dtype": item.dtype.str,
             "shape": list(item.shape),
-            "data": _plain(item.ravel().tolist(), None),
+            "data": _json_value(item.ravel().tolist(), None),
         }
     if isinstance(item, Mapping):
         if "kind" in item and ("schema" in item or item["kind"] == "array"):
             raise TypeError("a mapping with 'kind' and 'schema' would be read back as a record; rename the keys")
-        return {str(key): _plain(value, folder) for key, value in item.items()}
+        return {str(key): _json_value(value, folder) for key, value in item.items()}
     if isinstance(item, (list, tuple)):
-        return [_plain(value, folder) for value in item]
+        return [_json_value(value, folder) for value in item]
     if isinstance(item, np.generic):
-        return _plain(item.item(), folder)
+        return _json_value(item.item(), folder)
     if isinstance(item, float):
         return item if math.isfinite(item) else None
     if item is None or isinstance(item, (bool, int, str)):
@@ -536,7 +536,7 @@ def _check_header(data: Mapping[str, Any]) -> None:
         )
 
 
-def _build(value: Any, folder: Path | None) -> Any:
+def _from_json_value(value: Any, folder: Path | None) -> Any:
     if isinstance(value, Mapping) and value.get("kind") == "array":
         return _build_array(value, folder)
     if isinstance(value, Mapping) and "kind" in value and "schema" in value:
@@ -548,12 +548,12 @@ def _build(value: Any, folder: Path | None) -> Any:
             raise InputError(
                 f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"
             )
-        fields = {name: _build(value[name], folder) for name in names if name in value}
+        fields = {name: _from_json_value(value[name], folder) for name in names if name in value}
         return _construct(cls, fields)
     if isinstance(value, Mapping):
-        return {key: _build(item, folder) for key, item in value.items()}
+        return {key: _from_json_value(item, folder) for key, item in value.items()}
     if isinstance(value, list):
-        return tuple(_build(item, folder) for item in value)
+        return tuple(_from_json_value(item, folder) for item in value)
     return value
 
 

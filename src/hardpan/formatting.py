@@ -70,7 +70,7 @@ def percent_range(low: float, high: float) -> str:
         small, own = 100 * low, 100 * min(0.4 * low, spread)
         text = _power_of_ten(small, own) if low < _SMALLEST_DECIMAL else _fixed(small, _decimals(small, own))
         return f"{text} % to {percent(high, spread)}"
-    return f"{_ends(100 * low, 100 * high, digits)} %"
+    return f"{_interval_ends(100 * low, 100 * high, digits)} %"
 
 
 def limit(value: float) -> str:
@@ -94,13 +94,13 @@ def estimate(item: Estimate) -> str:
     """
     if item.value == 0.0 and item.log10 is not None and math.isfinite(item.log10):
         return _from_log10(item.log10)
-    spread = _spread(item)
+    spread = _half_width(item)
     if spread == 0.0 or not math.isfinite(item.value):
         return percent(item.value)
     if 0.0 < abs(item.value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
         return f"{percent(item.value, spread)} ± {percent(spread, 0.3 * spread)}"
     decimals = _decimals(100 * item.value, 100 * spread)
-    return f"{_fixed(100 * item.value, decimals)} % ({_ends(100 * item.low, 100 * item.high, decimals)} %)"
+    return f"{_fixed(100 * item.value, decimals)} % ({_interval_ends(100 * item.low, 100 * item.high, decimals)} %)"
 
 
 def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
@@ -119,7 +119,7 @@ def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
         >>> plain(Estimate(0.4127, 0.01, 0.391, 0.434), unit="nats")
         '0.413 nats (0.391–0.434)'
     """
-    return _written(item, scale, _digits(item, scale), unit=unit)
+    return _with_interval(item, scale, _digits(item, scale), unit=unit)
 
 
 def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interval: bool = True) -> str:
@@ -131,7 +131,7 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interv
         >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
         '−0.017 (−0.041 to +0.007)'
     """
-    return _written(item, scale, _digits(item, scale), "+", unit, interval)
+    return _with_interval(item, scale, _digits(item, scale), "+", unit, interval)
 
 
 def points(value: float, sign: str = "+", digits: int = 1) -> str:
@@ -163,12 +163,16 @@ def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sig
         ['−0.4 to +0.7', '+11.0 to +14.0']
     """
     rows = list(items)
-    uncertain = [item for item in rows if item is not None and _spread(item) > 0.0 and math.isfinite(_middle(item))]
+    uncertain = [
+        item for item in rows if item is not None and _half_width(item) > 0.0 and math.isfinite(_centre(item))
+    ]
     digits = min((_digits(item, scale) for item in uncertain), default=None)
-    if digits is not None and any(scale * _spread(item) < 10.0**-digits for item in uncertain):
+    if digits is not None and any(scale * _half_width(item) < 10.0**-digits for item in uncertain):
         digits = None
     return [
-        NOTHING if item is None else _written(item, scale, _digits(item, scale) if digits is None else digits, sign)
+        NOTHING
+        if item is None
+        else _with_interval(item, scale, _digits(item, scale) if digits is None else digits, sign)
         for item in rows
     ]
 
@@ -272,30 +276,30 @@ def column(cells: Sequence[Any]) -> list[str]:
     return texts
 
 
-def _spread(item: Estimate | Interval) -> float:
+def _half_width(item: Estimate | Interval) -> float:
     """Half the width of the interval; 0 where there is none, or none beyond the rounding of the computer."""
     half = (item.high - item.low) / 2
     size = max(abs(item.low), abs(item.high))
     return half if half > _ROUNDING * size or half == math.inf else 0.0
 
 
-def _middle(item: Estimate | Interval) -> float:
+def _centre(item: Estimate | Interval) -> float:
     return item.value if isinstance(item, Estimate) else (item.low + item.high) / 2
 
 
 def _digits(item: Estimate | Interval, scale: float) -> int:
-    return _decimals(scale * _middle(item), scale * _spread(item))
+    return _decimals(scale * _centre(item), scale * _half_width(item))
 
 
-def _written(
+def _with_interval(
     item: Estimate | Interval, scale: float, decimals: int, sign: str = "", unit: str = "", interval: bool = True
 ) -> str:
-    ends = _ends(scale * item.low, scale * item.high, decimals, sign)
+    ends = _interval_ends(scale * item.low, scale * item.high, decimals, sign)
     if isinstance(item, Interval):
-        return NOTHING if math.isnan(_middle(item)) else ends
+        return NOTHING if math.isnan(_centre(item)) else ends
     if not math.isfinite(item.value):
         return NOTHING
-    known = _spread(item) > 0.0
+    known = _half_width(item) > 0.0
     sign = sign if known or item.value else ""  # an exact 0 has none
     value = f"{_fixed(scale * item.value, decimals, sign)} {unit}".rstrip()
     return f"{value} ({ends})" if known and interval else value
@@ -316,7 +320,7 @@ def _fixed(value: float, decimals: int, sign: str = "") -> str:
     return f"{value:{sign}z,.{decimals}f}".replace("-", "−").replace("inf", "∞")
 
 
-def _ends(low: float, high: float, decimals: int, sign: str = "") -> str:
+def _interval_ends(low: float, high: float, decimals: int, sign: str = "") -> str:
     """Both ends; a dash between them could be read as a minus where one of them has a sign."""
     texts = [_fixed(end, decimals, sign) for end in (low, high)]
     return (" to " if sign or "−" in "".join(texts) else "–").join(texts)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.e2e.accessibility import violations
 
-from hardpan import confusion
+from hardpan import confusion, files
 from hardpan.auditing import examples
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import apply_corrections
@@ -35,9 +35,9 @@ def served(tmp_path_factory):
     names = {"train": parts.train, "validation": parts.validation, "test": parts.test}
     rows = np.arange(len(dataset))
     columns = {"confusion": rows / 1000, "correct: tree": rows % 2 == 0, "correct: forest": rows % 3 > 0}
-    table = examples.join(dataset, names, columns)
+    table = examples.join_columns(dataset, names, columns)
     folder = tmp_path_factory.mktemp("audit") / "digits"
-    examples.write(folder, table, dataset)
+    files.write_together(folder, examples.table_files(table, dataset))
     pictures = thumbnails(dataset.x[:2], 0.0, 16.0)
     tiles = [{"group": "", "id": str(dataset.ids[row]), "label": str(row), "row": f"{row}"} for row in range(2)]
     section = Section("Hard", charts=(gallery_chart("Two digits", pictures, tiles, "Two digits."),))

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.files import write_together
 from hardpan.report.figures import LARGEST_SIDE, as_bytes
 
 TABLE = "examples.parquet"
@@ -50,7 +49,7 @@ class Examples:
         return int(self.table.num_rows)
 
 
-def join(
+def join_columns(
     dataset: Dataset, splits: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]
 ) -> pa.Table:
     """Join what is known of every example into one table.
@@ -64,7 +63,7 @@ def join(
         >>> from hardpan import Dataset
         >>> digits = Dataset.open("digits")
         >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
-        >>> join(digits, rows, {"confusion": np.zeros(1797)}).column_names
+        >>> join_columns(digits, rows, {"confusion": np.zeros(1797)}).column_names
         ['id', 'split', 'row', 'label', 'confusion']
     """
     n = len(dataset)
@@ -91,7 +90,7 @@ def columns(table: pa.Table) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
+def table_files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
     """The files of a joined table for :func:`hardpan.files.write_together`: thumbnails, then the table."""
     pictures = thumbnails(dataset)
     return {
@@ -100,12 +99,7 @@ def files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], objec
     }
 
 
-def write(folder: Path, table: pa.Table, dataset: Dataset) -> None:
-    """Write the table and, for images, their thumbnails into a folder."""
-    write_together(folder, files(table, dataset))
-
-
-def read(folder: str | os.PathLike[str]) -> Examples:
+def read_examples(folder: str | os.PathLike[str]) -> Examples:
     """Read the table of an audit's folder; the thumbnails stay on the disk until they are looked at."""
     root = Path(folder)
     path = root / TABLE

@@ -142,7 +142,7 @@ def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkP
     )
 
 
-def _counted(evidence: Evidence, count: int, total: int) -> tuple[Estimate, Estimate]:
+def _count_and_proportion(evidence: Evidence, count: int, total: int) -> tuple[Estimate, Estimate]:
     """A count and a proportion with Clopper–Pearson intervals."""
     item = stats.share(count, total, evidence.config.confidence)
     whole = Estimate(
@@ -151,7 +151,7 @@ def _counted(evidence: Evidence, count: int, total: int) -> tuple[Estimate, Esti
     return whole, item
 
 
-def _named(evidence: Evidence, rows: Labels) -> dict[str, Any]:
+def _listed_rows(evidence: Evidence, rows: Labels) -> dict[str, Any]:
     some = rows[:MOST_ROWS]
     return {
         "rows": tuple(int(row) for row in some),
@@ -172,7 +172,7 @@ def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         return
     split, labels = evidence.split, evidence.labels
     if len(inputs.copied):
-        count, proportion = _counted(evidence, len(inputs.copied), len(split.test))
+        count, proportion = _count_and_proportion(evidence, len(inputs.copied), len(split.test))
         severity = "high" if proportion.value > MANY_COPIES else "medium"
         broken = proportion.value >= BROKEN_COPIES
         yield BenchmarkProblem(
@@ -181,12 +181,12 @@ def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             count=count,
             proportion=proportion,
             breaks=broken,
-            **_named(evidence, inputs.copied),
+            **_listed_rows(evidence, inputs.copied),
         )
     conflicts = [rows for rows in inputs.equal.copied_groups() if len(np.unique(labels[rows])) > 1]
     if conflicts:
         rows = np.concatenate(conflicts)
-        count, proportion = _counted(evidence, len(rows), len(labels))
+        count, proportion = _count_and_proportion(evidence, len(rows), len(labels))
         severity = "high" if proportion.value > 0.01 else "medium"
         yield BenchmarkProblem(
             "conflicting-labels",
@@ -195,17 +195,17 @@ def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             proportion=proportion,
             of="all",
             details={"groups": len(conflicts)},
-            **_named(evidence, rows),
+            **_listed_rows(evidence, rows),
         )
     for part, members in evidence.parts.items():
         if part == "validation" or not len(members):
             continue
         again = np.setdiff1d(members, inputs.equal.without_repeats(members))
         if len(again):
-            count, proportion = _counted(evidence, len(again), len(members))
+            count, proportion = _count_and_proportion(evidence, len(again), len(members))
             severity = "medium" if proportion.value > 0.01 else "low"
             yield BenchmarkProblem(
-                "duplicates", severity, count=count, proportion=proportion, of=part, **_named(evidence, again)
+                "duplicates", severity, count=count, proportion=proportion, of=part, **_listed_rows(evidence, again)
             )
 
 
@@ -220,7 +220,7 @@ def _near_copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     rows = np.concatenate([turned, near[~np.isin(near, turned)]])
     if len(rows):
         searched = len(np.union1d(nearest.rows, turned))
-        count, proportion = _counted(evidence, len(rows), searched)
+        count, proportion = _count_and_proportion(evidence, len(rows), searched)
         severity = "medium" if proportion.value > MANY_COPIES else "low"
         yield BenchmarkProblem(
             "near-copies",
@@ -228,7 +228,7 @@ def _near_copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             count=count,
             proportion=proportion,
             details={"searched": searched, "turned": len(turned)},
-            **_named(evidence, rows),
+            **_listed_rows(evidence, rows),
         )
 
 
@@ -236,10 +236,10 @@ def _labels(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     for split, item in evidence.suspects.items():
         if len(item.rows) < FEWEST_SUSPECTS:
             continue
-        count, proportion = _counted(evidence, len(item.rows), item.searched)
+        count, proportion = _count_and_proportion(evidence, len(item.rows), item.searched)
         severity = "high" if proportion.value > 0.05 else "medium"
         details: dict[str, Any] = {"error": item.error, "clueless": item.clueless, "comparable": item.comparable}
-        voted = _precision(evidence, item)
+        voted = _voted_precision(evidence, item)
         expected = item.precision(evidence.config.confidence)
         if item.trial is not None:
             details["expected_false"] = item.trial.false_rate * item.searched
@@ -257,17 +257,17 @@ def _labels(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             proportion=proportion,
             of=split,
             details=details,
-            **_named(evidence, item.rows),
+            **_listed_rows(evidence, item.rows),
         )
 
 
-def _precision(evidence: Evidence, found: Suspects) -> Estimate | None:
+def _voted_precision(evidence: Evidence, suspects: Suspects) -> Estimate | None:
     """Of the suspects with votes, how many have a majority against their label; None without votes."""
     annotations = evidence.annotations
     if annotations is None or annotations.votes is None or annotations.rows is None:
         return None
     votes = dict(zip(annotations.rows.tolist(), annotations.votes, strict=True))
-    judged = [(row, votes[row]) for row in found.rows.tolist() if row in votes and votes[row].sum() > 0]
+    judged = [(row, votes[row]) for row in suspects.rows.tolist() if row in votes and votes[row].sum() > 0]
     if not judged:
         return None
     wrong = sum(int(row_votes.argmax()) != int(evidence.labels[row]) for row, row_votes in judged)

@@ -195,11 +195,11 @@ def audit(
                 votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
             )
     with _work_folder(out, evidence) as work:
-        made = _run(evidence, work, source, tell, on_plan)
+        audit_record = _run(evidence, work, source, tell, on_plan)
         if out is not None:
             tell("writing", 0.97)
-            made.save(out)
-    return made
+            audit_record.save(out)
+    return audit_record
 
 
 def _settings(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
@@ -265,8 +265,7 @@ def _run(
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
     flow, evidence.flow = training.train(evidence, work, tell, on_plan)
     if inputs is not None:
-        evidence.floor = _floor(evidence, flow, between(tell, 0.75, 0.85))
-        evidence.gaussian_curve = _gaussian_curve(evidence, inputs)
+        evidence.floor, evidence.gaussian_curve = _floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
         _near_columns(evidence, evidence.nearest)
@@ -290,9 +289,9 @@ def _run(
     answers = _answers(evidence)
     learning = _learning(evidence, answers)
     budget, hashes = _error_budget(evidence, answers, listed), _hashes(evidence)
-    table = examples.join(dataset, evidence.parts, evidence.columns)
+    table = examples.join_columns(dataset, evidence.parts, evidence.columns)
     downloads: dict[str, Any] = {
-        **examples.files(table, dataset),
+        **examples.table_files(table, dataset),
         "problems/labels.csv": tables.csv_text(label_csv),
     }
     if evidence.hard is not None:
@@ -344,7 +343,8 @@ def _hashes(evidence: Evidence) -> dict[str, str]:
     return hashes
 
 
-def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:
+def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> tuple[Floor, Curve | None]:
+    """The floor, and, without a flow, the Gaussian model's Bayes error against temperature where it is quick."""
     config, inputs = evidence.config, evidence.inputs
     assert inputs is not None
     large = len(inputs.split.train) > LARGE_TRAIN
@@ -358,7 +358,7 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Flo
         confidence=config.confidence,
         seed=config.seed,
     )
-    return floor_of(
+    floor = floor_of(
         inputs,
         settings,
         models=evidence.models,
@@ -367,6 +367,23 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Flo
         annotations=evidence.annotations,
         progress=tell,
     )
+    x, y = inputs.table.scaled[inputs.split.train], evidence.labels[inputs.split.train]
+    many = len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS
+    if evidence.flow is not None or many:
+        return floor, None
+    try:
+        model = fit_shared(x, y)
+        curve = bayes.gaussian_curve(
+            model.means,
+            model.cov,
+            model.priors,
+            temperatures=config.temperatures,
+            rtol=CURVE_RTOL,
+            seed=config.seed,
+        )
+    except InputError:  # the floor's own table says why there is no Gaussian model
+        return floor, None
+    return floor, curve
 
 
 def _measures(evidence: Evidence) -> dict[str, Estimate]:
@@ -424,11 +441,11 @@ def _correct_columns(evidence: Evidence, test: Labels) -> None:
         evidence.columns.setdefault(f"correct: {name}", right)
 
 
-def _near_columns(evidence: Evidence, found: Nearest) -> None:
+def _near_columns(evidence: Evidence, nearest: Nearest) -> None:
     n = len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
-    at = found.rows
-    names[at], away[at], parts[at] = evidence.dataset.ids[found.training], found.distances[:, 0], "train"
+    at = nearest.rows
+    names[at], away[at], parts[at] = evidence.dataset.ids[nearest.training], nearest.distances[:, 0], "train"
     evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_split": parts}
     if evidence.annotations is not None and evidence.annotations.votes is not None:
         votes, rows = evidence.annotations.votes, evidence.annotations.rows
@@ -505,26 +522,6 @@ def _curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
     return {"Gaussian model": tuple((t, e.value) for t, e in pairs)}
 
 
-def _gaussian_curve(evidence: Evidence, inputs: FloorInputs) -> Curve | None:
-    """Bayes error of the Gaussian model against temperature, where there is no flow and it is quick."""
-    x, y = inputs.table.scaled[inputs.split.train], evidence.labels[inputs.split.train]
-    many = len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS
-    if evidence.flow is not None or many:
-        return None
-    try:
-        model = fit_shared(x, y)
-        return bayes.gaussian_curve(
-            model.means,
-            model.cov,
-            model.priors,
-            temperatures=evidence.config.temperatures,
-            rtol=CURVE_RTOL,
-            seed=evidence.config.seed,
-        )
-    except InputError:  # the floor's own table says why there is no Gaussian model
-        return None
-
-
 def _command(source: str, config: AuditConfig) -> str:
     """The command that computes the audit again; empty where the data or the predictions are in memory."""
     if not source or any(not Path(path).exists() for path in config.predictions):
@@ -551,12 +548,12 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
         return
-    folder = Path(out) / WORK / _key(evidence)
-    made = files.missing_parents(folder)
+    folder = Path(out) / WORK / _work_key(evidence)
+    created = files.missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        files.remove_if_empty(made)
+        files.remove_if_empty(created)
         raise InputError(
             f": {out} cannot be written ({error.strerror}); choose another folder", argument="out"
         ) from error
@@ -564,14 +561,14 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         yield folder
     except InputError:
         if not any(folder.iterdir()):  # a refusal leaves nothing behind; what was trained before it is kept
-            files.remove_if_empty(made)
+            files.remove_if_empty(created)
         raise
     for other in folder.parent.iterdir():  # what an earlier audit with other settings trained
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _key(evidence: Evidence) -> str:
+def _work_key(evidence: Evidence) -> str:
     settings = {
         name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
     }

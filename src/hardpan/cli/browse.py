@@ -33,7 +33,7 @@ def browse(
     """
     from hardpan.auditing import examples
 
-    table = examples.read(folder)
+    table = examples.read_examples(folder)
     try:
         from hardpan.web import serving
         from hardpan.web.explorer import create_app

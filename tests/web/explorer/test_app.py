@@ -26,19 +26,19 @@ def digits(tmp_path_factory):
     dataset = Dataset.open("digits")
     parts = dataset.splits()
     confusion = np.linspace(0, 1, len(dataset))
-    table = examples.join(
+    table = examples.join_columns(
         dataset,
         {"train": parts.train, "validation": parts.validation, "test": parts.test},
         {"confusion": confusion},
     )
     folder = tmp_path_factory.mktemp("digits")
-    examples.write(folder, table, dataset)
+    files.write_together(folder, examples.table_files(table, dataset))
     return folder
 
 
 @pytest.fixture(scope="module")
 def client(digits):
-    return TestClient(create_app(examples.read(digits), title="digits"), base_url="http://127.0.0.1")
+    return TestClient(create_app(examples.read_examples(digits), title="digits"), base_url="http://127.0.0.1")
 
 
 def test_rows_come_a_page_at_a_time(client):
@@ -110,7 +110,7 @@ def test_a_bad_request_is_refused_and_names_the_argument(client, path, body, nam
 
 
 def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
-    app = create_app(examples.read(digits), title="digits", folder=digits)
+    app = create_app(examples.read_examples(digits), title="digits", folder=digits)
     client = TestClient(app, base_url="http://127.0.0.1")
     dataset = Dataset.open("digits")
     assert client.post("/api/marks", json={"rows": [3], "label": "9", "add": "doubtful"}).status_code == 200
@@ -121,7 +121,7 @@ def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
     assert len(corrected) == len(dataset) - 2
     assert corrected.labels[3] == 9
     assert (np.delete(dataset.labels, [5, 6])[4:] == corrected.labels[4:]).all()
-    again = TestClient(create_app(examples.read(digits), folder=digits), base_url="http://127.0.0.1")
+    again = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
     rows = again.post("/api/rows", json={"marked": True}).json()["rows"]
     assert [row["index"] for row in rows] == [3, 5, 6]
     assert rows[0]["mark"] == {"corrected_label": "9", "tags": ["doubtful"]}
@@ -158,7 +158,7 @@ def test_images_are_read_from_disk_only_when_they_are_shown(tmp_path):
 
 def test_the_report_beside_the_table_is_served_under_a_policy_of_its_own(digits):
     (digits / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
-    client = TestClient(create_app(examples.read(digits), folder=digits), base_url="http://127.0.0.1")
+    client = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
     assert client.get("/api/table").json()["report"] is True
     answer = client.get("/report")
     assert "Audit" in answer.text
@@ -171,7 +171,7 @@ def test_files_that_the_report_links_to_are_served_and_no_others(digits):
     (digits / "problems").mkdir(exist_ok=True)
     (digits / "problems" / "labels.csv").write_text("row\n1\n", encoding="utf-8")
     (digits / "problems" / "outside.csv").symlink_to(digits / "report.json")
-    client = TestClient(create_app(examples.read(digits), folder=digits), base_url="http://127.0.0.1")
+    client = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
     assert client.get("/report.json").text == "{}"
     assert client.get("/problems/labels.csv").text == "row\n1\n"
     for path in ("outside.csv", "none.csv", "..%2Fconfig.csv", "labels.txt"):
@@ -194,7 +194,7 @@ def test_vectors_have_no_pictures():
     dataset = Dataset.open("digits")
     flat = type(dataset)("flat", dataset.features(), dataset.ids, dataset.labels, dataset.class_names)
     assert examples.thumbnails(flat) is None
-    table = examples.join(flat, {"test": np.arange(len(flat))}, {})
+    table = examples.join_columns(flat, {"test": np.arange(len(flat))}, {})
     client = TestClient(create_app(Examples(table)), base_url="http://localhost")
     assert client.get("/api/sprite?rows=1").status_code == 404
     assert client.get("/api/table").json()["thumbnails"] is None
@@ -202,17 +202,17 @@ def test_vectors_have_no_pictures():
 
 def test_a_folder_that_holds_no_table_is_refused(tmp_path, digits):
     with pytest.raises(InputError, match=r"examples\.parquet.*hardpan audit"):
-        examples.read(tmp_path)
+        examples.read_examples(tmp_path)
     (tmp_path / examples.TABLE).write_bytes(b"PAR1 nonsense")
     with pytest.raises(InputError, match="Parquet"):
-        examples.read(tmp_path)
+        examples.read_examples(tmp_path)
     (tmp_path / examples.TABLE).write_bytes((digits / examples.TABLE).read_bytes())
     np.save(tmp_path / examples.THUMBNAILS, np.zeros((3, 8, 8), np.uint8))
     with pytest.raises(InputError, match=examples.THUMBNAILS):
-        examples.read(tmp_path)
+        examples.read_examples(tmp_path)
 
 
 def test_a_column_of_another_length_is_refused():
     dataset = Dataset.open("digits")
     with pytest.raises(InputError, match=r"'confusion'.*1,797.*3"):
-        examples.join(dataset, {}, {"confusion": np.zeros(3)})
+        examples.join_columns(dataset, {}, {"confusion": np.zeros(3)})

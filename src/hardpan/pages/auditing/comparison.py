@@ -46,26 +46,28 @@ COMPARISON_CITATIONS = (
 )
 
 
-def comparison_view(found: AuditComparison) -> View:
+def comparison_view(comparison: AuditComparison) -> View:
     """The page of a comparison."""
-    sections = [_measures(found)]
-    if found.rankings:
-        sections.append(_rankings(found))
-    if found.stability:
-        sections.append(_stability(found.stability))
+    sections = [_measures(comparison)]
+    if comparison.rankings:
+        sections.append(_rankings(comparison))
+    if comparison.stability:
+        sections.append(_stability(comparison.stability))
     return View(
-        title=f"Comparison of {formatting.listed(found.names)}",
-        headline=comparison_headline(found),
+        title=f"Comparison of {formatting.listed(comparison.names)}",
+        headline=comparison_headline(comparison),
         sections=tuple(sections),
-        provenance=Provenance(COMPARISON_METHOD, COMPARISON_CITATIONS, versions=versions_of(), hashes=found.hashes),
+        provenance=Provenance(
+            COMPARISON_METHOD, COMPARISON_CITATIONS, versions=versions_of(), hashes=comparison.hashes
+        ),
         columns={
-            "measure": [measure for measure, values in found.values.items() for _ in values],
-            "dataset": [name for values in found.values.values() for name in values],
-            "value": [item.value for values in found.values.values() for item in values.values()],
-            "low": [item.low for values in found.values.values() for item in values.values()],
-            "high": [item.high for values in found.values.values() for item in values.values()],
+            "measure": [measure for measure, values in comparison.values.items() for _ in values],
+            "dataset": [name for values in comparison.values.values() for name in values],
+            "value": [item.value for values in comparison.values.values() for item in values.values()],
+            "low": [item.low for values in comparison.values.values() for item in values.values()],
+            "high": [item.high for values in comparison.values.values() for item in values.values()],
         },
-        name=formatting.listed(found.names),
+        name=formatting.listed(comparison.names),
         terminal=tuple(sections[:2]),
     )
 
@@ -88,17 +90,17 @@ def in_words(measure: str, item: Estimate) -> str:
     return formatting.plain(item, scale=100, unit="points") if measure in DIFFERENCES else formatting.estimate(item)
 
 
-def comparison_headline(found: AuditComparison) -> str:
+def comparison_headline(comparison: AuditComparison) -> str:
     """Which dataset is harder, or which ones are not separated."""
-    ranking = _usable(found)
+    ranking = _first_unrefuted(comparison)
     if ranking is None:
-        return f"{formatting.listed(found.names)} share no measure of hardness."
+        return f"{formatting.listed(comparison.names)} share no measure of hardness."
     words = MEASURES[ranking.measure]
     order = f"From hard to easy by the {words}: {', '.join(ranking.names)}"
     if len(ranking.names) > 2:
         return f"{order}{_not_separated(ranking)}."
     shown_values = " against ".join(
-        in_words(ranking.measure, found.values[ranking.measure][name]) for name in ranking.names
+        in_words(ranking.measure, comparison.values[ranking.measure][name]) for name in ranking.names
     )
     if ranking.not_separated:
         return f"{formatting.listed(ranking.names)} are not separated by the {words}: {shown_values}."
@@ -110,36 +112,40 @@ def _not_separated(ranking: HardnessOrder) -> str:
     return f"; not separated: {'; '.join(few(pairs))}" if pairs else ""
 
 
-def _usable(found: AuditComparison) -> HardnessOrder | None:
+def _first_unrefuted(comparison: AuditComparison) -> HardnessOrder | None:
     """The first ranking without a refuted number; where there is none, the first."""
-    for ranking in found.rankings:
-        verdicts = found.verdicts.get(ranking.measure, {})
+    for ranking in comparison.rankings:
+        verdicts = comparison.verdicts.get(ranking.measure, {})
         if all(verdicts[name].status == "not refuted" for name in ranking.names if name in verdicts):
             return ranking
-    return found.rankings[0] if found.rankings else None
+    return comparison.rankings[0] if comparison.rankings else None
 
 
-def _measures(found: AuditComparison) -> Section:
+def _measures(comparison: AuditComparison) -> Section:
     rows: list[tuple[Any, ...]] = []
     rejected: list[tuple[Any, ...]] = []
-    for measure in found.values:
-        cells = [_cell(found, measure, name) for name in found.names]
-        change = _change(measure, found.differences.get(measure))
-        row = (floors.capital(MEASURES[measure]), *cells, *([change] if found.differences else []))
-        doubted = any(entry.status != "not refuted" for entry in found.verdicts.get(measure, {}).values())
+    for measure in comparison.values:
+        cells = [_measure_cell(comparison, measure, name) for name in comparison.names]
+        change = _change_words(measure, comparison.differences.get(measure))
+        row = (floors.capital(MEASURES[measure]), *cells, *([change] if comparison.differences else []))
+        doubted = any(entry.status != "not refuted" for entry in comparison.verdicts.get(measure, {}).values())
         (rejected if doubted else rows).append(row)
-    columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
+    columns = ("measure", *comparison.names, *(["second minus first"] if comparison.differences else []))
     folded: list[Table | Chart] = []
     if rejected:
         folded.append(Table("Estimates that an audit rejects", columns, tuple(rejected)))
-        folded.append(Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_doubts(found))))
-    charts = [_chart(m, found) for m in ("best_error", "flow_floor") if len(found.values.get(m, {})) >= 2]
+        folded.append(Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_doubts(comparison))))
+    charts = [
+        _measure_chart(m, comparison)
+        for m in ("best_error", "flow_floor")
+        if len(comparison.values.get(m, {})) >= 2
+    ]
     if rejected:
         folded += [item for item in charts if any(row["status"] != "not refuted" for row in item.rows)]
         charts = [item for item in charts if item not in folded]
     return Section(
         "Side by side",
-        tuple(_changes(found)) or ("Every number is from the audit's own report.",),
+        tuple(_changes(comparison)) or ("Every number is from the audit's own report.",),
         charts=tuple(charts),
         tables=(Table("Measures", columns, tuple(rows)),),
         folded=tuple(folded),
@@ -147,33 +153,34 @@ def _measures(found: AuditComparison) -> Section:
     )
 
 
-def _changes(found: AuditComparison) -> list[str]:
+def _changes(comparison: AuditComparison) -> list[str]:
     """For two audits: what differs, in words."""
     said = []
-    for measure, change in found.differences.items():
+    for measure, change in comparison.differences.items():
         if change.low <= 0 <= change.high:
             continue
         way = "higher" if change.value > 0 else "lower"
-        size = _change(measure, change)
+        size = _change_words(measure, change)
         said.append(
-            f"{floors.capital(MEASURES[measure])}: {way} on {found.names[1]} than on {found.names[0]}, {size}."
+            f"{floors.capital(MEASURES[measure])}: {way} on {comparison.names[1]} than on {comparison.names[0]}, "
+            f"{size}."
         )
-    if found.differences and not said:
+    if comparison.differences and not said:
         said.append("No measure separates the two.")
     return said
 
 
-def _chart(measure: str, found: AuditComparison) -> Chart:
-    values = found.values[measure]
+def _measure_chart(measure: str, comparison: AuditComparison) -> Chart:
+    values = comparison.values[measure]
     ordered = sorted(values, key=lambda name: -values[name].value)
     rows = []
     for name in ordered:
-        item, entry = values[name], found.verdicts.get(measure, {}).get(name)
+        item, entry = values[name], comparison.verdicts.get(measure, {}).get(name)
         status = "not refuted" if entry is None else entry.status
         role = "refuted" if status in ("refuted", "assumption rejected") else "ceiling"
         reason = item.method if entry is None else floors.reason(entry)
         rows.append({"name": name, **fields_of(item), "role": role, "status": status, "reason": reason})
-    words = "; ".join(f"{name} {_cell(found, measure, name)}" for name in ordered)
+    words = "; ".join(f"{name} {_measure_cell(comparison, measure, name)}" for name in ordered)
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
     options = {"x_title": MEASURES[measure], "log": wide}
@@ -186,29 +193,29 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
     )
 
 
-def _doubts(found: AuditComparison) -> list[tuple[str, str, str]]:
+def _doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
     """Numbers that their own audits reject: measure, dataset, reason."""
     return [
         (floors.capital(MEASURES[measure]), name, floors.reason(entry))
-        for measure, entries in found.verdicts.items()
+        for measure, entries in comparison.verdicts.items()
         for name, entry in entries.items()
         if entry.status != "not refuted"
     ]
 
 
-def _rankings(found: AuditComparison) -> Section:
+def _rankings(comparison: AuditComparison) -> Section:
     rows = tuple(
         (
             floors.capital(MEASURES[item.measure]),
             " > ".join(item.names),
             "; ".join(f"{a} and {b}" for a, b in item.not_separated) or None,
         )
-        for item in found.rankings
+        for item in comparison.rankings
     )
     agreement = tuple(
         (f"{MEASURES[a.measure]} and {MEASURES[b.measure]}", round(tau.value, 3), tau.n)
-        for a, b in itertools.combinations(found.rankings, 2)
-        if (tau := found.agreement.get(f"{a.measure}, {b.measure}")) is not None
+        for a, b in itertools.combinations(comparison.rankings, 2)
+        if (tau := comparison.agreement.get(f"{a.measure}, {b.measure}")) is not None
     )
     tables = [Table("The order by each measure", ("by", "from hard to easy", "not separated"), rows)]
     if agreement:
@@ -216,7 +223,7 @@ def _rankings(found: AuditComparison) -> Section:
     left_out = tuple(
         f"{name} is left out of the rankings: "
         + ("its audit has no flow." if bits is None else f"its flow needs {bits:.3g} bits per dimension.")
-        for name, bits in found.left_out.items()
+        for name, bits in comparison.left_out.items()
     )
     return Section("Which is harder?", tables=tuple(tables), warnings=left_out, key="order")
 
@@ -227,13 +234,15 @@ def _stability(items: Sequence[OrderStability]) -> Section:
         f"same from {item.low:.2g} to {item.high:.2g}."
         for item in items
     )
-    return Section("Temperature", said, folded=(*(_curves(item) for item in items), _agreements(items, said)))
+    return Section(
+        "Temperature", said, folded=(*(_temperature_chart(item) for item in items), _agreement_chart(items, said))
+    )
 
 
 _AS_FITTED = ({"x": 1.0, "label": "as fitted"},)
 
 
-def _curves(item: OrderStability) -> Chart:
+def _temperature_chart(item: OrderStability) -> Chart:
     rows = tuple(
         {"series": name, "x": temperature, "y": error}
         for name in item.names
@@ -254,7 +263,7 @@ def _curves(item: OrderStability) -> Chart:
     return Chart("lines", f"Bayes error of the {item.curve} against temperature", rows, words, options)
 
 
-def _agreements(items: Sequence[OrderStability], said: Sequence[str]) -> Chart:
+def _agreement_chart(items: Sequence[OrderStability], said: Sequence[str]) -> Chart:
     rows = tuple(
         {"series": item.curve, "x": temperature, "y": tau}
         for item in items
@@ -271,15 +280,15 @@ def _agreements(items: Sequence[OrderStability], said: Sequence[str]) -> Chart:
     return Chart("lines", "Does the order depend on the temperature?", rows, " ".join(said), options)
 
 
-def _cell(found: AuditComparison, measure: str, name: str) -> str | None:
-    item, entry = found.values[measure].get(name), found.verdicts.get(measure, {}).get(name)
+def _measure_cell(comparison: AuditComparison, measure: str, name: str) -> str | None:
+    item, entry = comparison.values[measure].get(name), comparison.verdicts.get(measure, {}).get(name)
     if item is None:
         return None
     doubt = f", {entry.status}" if entry is not None and entry.status != "not refuted" else ""
     return f"{in_words(measure, item)}{doubt}"
 
 
-def _change(measure: str, item: Estimate | None) -> str | None:
+def _change_words(measure: str, item: Estimate | None) -> str | None:
     if item is None:
         return None
     return formatting.signed(item, 1.0, "") if measure in PLAIN else formatting.signed(item)

@@ -70,7 +70,7 @@ def points(chart: Chart) -> alt.TopLevelMixin:
     labelled = [row for row in rows if row["label"]]
     if labelled:
         pixels = {
-            side: [length * part(row[side], axes[side]["scale"].domain, side) for row in labelled]
+            side: [length * _fraction_along(row[side], axes[side]["scale"].domain, side) for row in labelled]
             for side, length in (("x", _NARROW), ("y", _POINTS_HEIGHT))
         }
         placed = beside_points(pixels["x"], pixels["y"], [row["label"] for row in labelled], _NARROW)
@@ -85,7 +85,9 @@ def points(chart: Chart) -> alt.TopLevelMixin:
         words = str(chart.options.get("rule_text", ""))
         if words:
             # Under the line, or above it where the ticks of the x axis are in the way.
-            room = (1 - part(float(chart.options["rule"]), axes["y"]["scale"].domain, "y")) * _POINTS_HEIGHT
+            room = (
+                1 - _fraction_along(float(chart.options["rule"]), axes["y"]["scale"].domain, "y")
+            ) * _POINTS_HEIGHT
             under: dict[str, Any] = {"baseline": "top", "dy": 4}
             above: dict[str, Any] = {"baseline": "bottom", "dy": -4}
             where = under if room > _WORDS_ROOM else above
@@ -98,7 +100,7 @@ def points(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(*layers, height=_POINTS_HEIGHT)
 
 
-def part(value: float, ends: Any, side: str) -> float:
+def _fraction_along(value: float, ends: Any, side: str) -> float:
     """How far along an axis a value lies, 0..1; the y axis grows upwards."""
     low, high = ends
     fraction = (value - low) / (high - low) if high > low else 0.5
@@ -147,8 +149,8 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     probit = chart.options.get("scale") == "probit"
     plain = chart.options.get("scale") == "plain"
     write = formatting.plain if plain else formatting.estimate
-    rows = [_on_axes(row, _CROSS, probit) | {"shown": _both(row, write)} for row in chart.rows]
-    line = [_on_axes(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale(probit), ())]
+    rows = [_probit_row(row, _CROSS, probit) | {"shown": _original_and_new(row, write)} for row in chart.rows]
+    line = [_probit_row(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale_name(probit), ())]
     ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
     domain = {side: domain_of(values) for side, values in ends.items()}
     label = NUMBER if plain else _PROBIT_SHARE if probit else _SHARE
@@ -290,7 +292,7 @@ def _accuracy_axis(channel: Any, title: str, domain: list[float], probit: bool, 
     return axis
 
 
-def _on_axes(row: Mapping[str, Any], keys: tuple[str, ...], probit: bool) -> dict[str, Any]:
+def _probit_row(row: Mapping[str, Any], keys: tuple[str, ...], probit: bool) -> dict[str, Any]:
     if not probit:
         return dict(row)
     # The ends of the scale have no place on a probit axis; 1 in 100,000 from them is as far as it goes.
@@ -298,9 +300,9 @@ def _on_axes(row: Mapping[str, Any], keys: tuple[str, ...], probit: bool) -> dic
     return dict(row) | moved
 
 
-def _scale(probit: bool) -> str:
+def _scale_name(probit: bool) -> str:
     return "probit" if probit else "linear"
 
 
-def _both(row: Mapping[str, Any], write: Callable[[Estimate], str]) -> str:
+def _original_and_new(row: Mapping[str, Any], write: Callable[[Estimate], str]) -> str:
     return " → ".join(write(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")

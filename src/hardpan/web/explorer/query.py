@@ -94,8 +94,8 @@ class Explorer:
     def __init__(self, examples: Examples) -> None:
         self.table = examples.table.combine_chunks()
         self.thumbnails = examples.thumbnails
-        self.columns = {name: _described(name, self.table[name]) for name in self.table.column_names}
-        self._keys = functools.lru_cache(maxsize=4)(lambda sort: _floats(self.table[sort].combine_chunks()))
+        self.columns = {name: _column_of(name, self.table[name]) for name in self.table.column_names}
+        self._keys = functools.lru_cache(maxsize=4)(lambda sort: _as_floats(self.table[sort].combine_chunks()))
         self._orders = functools.lru_cache(maxsize=6)(self._whole_order)
         self._answers: Callable[..., NDArray[np.int64]] = functools.lru_cache(maxsize=16)(self._filtered)
         self._lock = threading.Lock()
@@ -110,7 +110,7 @@ class Explorer:
         if sort and sort not in self.columns:
             raise InputError(f": there is no column {sort!r}; columns: {', '.join(self.columns)}", argument="sort")
         for item in filters:
-            _check(self._column(item.column), item)
+            _check_filter(self._column(item.column), item)
         fixed = tuple(
             (item.column, item.operation, tuple(item.value) if isinstance(item.value, list) else item.value)
             for item in filters
@@ -139,7 +139,7 @@ class Explorer:
         if filters:
             passing = self.order(filters)  # in table order
             keys = keys[passing]
-        first = _first(-keys if descending else keys, end)[offset:]
+        first = _smallest_keys(-keys if descending else keys, end)[offset:]
         return (first, len(keys)) if passing is None else (passing[first], len(keys))
 
     def rows(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -159,7 +159,7 @@ class Explorer:
             raise InputError(f": {column!r} is text; counts need numbers, choices or flags", argument="column")
         values = self.table[column].combine_chunks().take(pa.array(numbers))
         if described.kind == "number":
-            known = _floats(values)
+            known = _as_floats(values)
             known = known[np.isfinite(known)]
             if described.low is None or described.high is None:
                 return {"edges": [], "counts": []}
@@ -168,7 +168,7 @@ class Explorer:
             return {"edges": edges.tolist(), "counts": counts.tolist()}
         ranked = sorted(pc.value_counts(values).to_pylist(), key=lambda item: -item["counts"])[:BINS]
         return {
-            "choices": [_word(item["values"]) for item in ranked],
+            "choices": [_choice_name(item["values"]) for item in ranked],
             "counts": [item["counts"] for item in ranked],
         }
 
@@ -182,7 +182,7 @@ class Explorer:
         for name, model in (("first", first), ("second", second)):
             if model not in self.models:
                 raise InputError(f"{name}: there is no model {model!r}; models: {', '.join(self.models) or 'none'}")
-            right.append(_floats(self.table[CORRECT + model].combine_chunks())[numbers])
+            right.append(_as_floats(self.table[CORRECT + model].combine_chunks())[numbers])
         one, two = right
         cases = {"both": (1, 1), "first": (1, 0), "second": (0, 1), "neither": (0, 0)}
         return {name: numbers[(one == a) & (two == b)] for name, (a, b) in cases.items()}
@@ -197,7 +197,8 @@ class Explorer:
         if not filters:
             return order
         masks = (
-            _mask(self.table[name], self.columns[name], operation, value) for name, operation, value in filters
+            _passing_rows(self.table[name], self.columns[name], operation, value)
+            for name, operation, value in filters
         )
         passing = functools.reduce(pc.and_, masks)
         rows: NDArray[np.int64] = order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
@@ -221,11 +222,11 @@ class Explorer:
         return np.asarray(ranked.to_numpy(), dtype=np.int64)
 
 
-def _first(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def _smallest_keys(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Positions of the smallest keys in order: ties by position, what is not a number last.
 
     Example:
-        >>> _first(np.array([2.0, np.nan, 1.0, 2.0, 0.5]), 3).tolist()
+        >>> _smallest_keys(np.array([2.0, np.nan, 1.0, 2.0, 0.5]), 3).tolist()
         [4, 2, 0]
     """
     few = np.partition(keys[::STRIDE], min(2 * count // STRIDE + 16, len(keys[::STRIDE]) - 1))
@@ -243,7 +244,7 @@ def read_filters(content: Any) -> tuple[Filter, ...]:
     return tuple(Filter(str(i.get("column", "")), str(i.get("operation", "")), i.get("value")) for i in content)
 
 
-def _described(name: str, values: pa.ChunkedArray) -> Column:
+def _column_of(name: str, values: pa.ChunkedArray) -> Column:
     title = TITLES.get(name) or (
         f"{name.removeprefix(CORRECT)} is right"
         if name.startswith(CORRECT)
@@ -253,7 +254,7 @@ def _described(name: str, values: pa.ChunkedArray) -> Column:
     if pa.types.is_boolean(kind):
         return Column(name, title, "flag", unknown=unknown)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        known = _floats(values.combine_chunks())
+        known = _as_floats(values.combine_chunks())
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (None, None)
         return Column(name, title, "number", low, high, unknown=len(values) - len(known))
@@ -274,16 +275,16 @@ def _natural(text: str) -> tuple[int, float, str]:
         return (1, 0.0, text)
 
 
-def _floats(values: pa.Array) -> NDArray[np.float64]:
+def _as_floats(values: pa.Array) -> NDArray[np.float64]:
     numeric = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
     return np.asarray(numeric.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _word(value: Any) -> str | None:
+def _choice_name(value: Any) -> str | None:
     return {True: "yes", False: "no", None: None}.get(value, value) if not isinstance(value, str) else value
 
 
-def _check(column: Column, item: Filter) -> None:
+def _check_filter(column: Column, item: Filter) -> None:
     """Refuse an operation that the column's kind does not take, or a value that it cannot be compared with."""
     operation, value = item.operation, item.value
     if operation not in OPERATIONS[column.kind]:
@@ -316,7 +317,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _mask(values: pa.ChunkedArray, column: Column, operation: str, value: Any) -> pa.ChunkedArray:
+def _passing_rows(values: pa.ChunkedArray, column: Column, operation: str, value: Any) -> pa.ChunkedArray:
     if operation in ("known", "unknown"):
         missing = pc.is_null(values, nan_is_null=column.kind == "number")
         return pc.invert(missing) if operation == "known" else missing
