@@ -134,8 +134,8 @@ def write_together(folder: Path, contents: Mapping[str, Content]) -> None:
     """Write files that belong together into a folder: first all of them aside, then each into place in one step.
 
     The last one named vouches for the others: an older one of its name goes before the first file is put in place,
-    the new one comes last. Whoever sees it sees files that were written together, even after a kill. A failure leaves
-    no file of ours.
+    the new one comes last. Whoever sees it sees files that were written together, even after a kill. A failure
+    leaves no file of ours.
 
     Args:
         folder: where to; created where it is missing.

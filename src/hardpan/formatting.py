@@ -44,7 +44,7 @@ def percent(value: float, spread: float = 0.0) -> str:
         return "0 %"
     if value != 0.0 and abs(value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
         return _power_of_ten(value, spread)
-    return f"{_fixed(100 * value, _decimals(100 * value, 100 * spread))} %"
+    return f"{fixed(100 * value, _decimals(100 * value, 100 * spread))} %"
 
 
 def percent_range(low: float, high: float) -> str:
@@ -68,7 +68,7 @@ def percent_range(low: float, high: float) -> str:
     if low > 0 and (low < _SMALLEST_PERCENT or round(100 * low, digits) == 0):
         # One digit or two, unless the bracket is narrower: of so low an end its size matters, no more.
         small, own = 100 * low, 100 * min(0.4 * low, spread)
-        text = _power_of_ten(small, own) if low < _SMALLEST_DECIMAL else _fixed(small, _decimals(small, own))
+        text = _power_of_ten(small, own) if low < _SMALLEST_DECIMAL else fixed(small, _decimals(small, own))
         return f"{text} % to {percent(high, spread)}"
     return f"{_interval_ends(100 * low, 100 * high, digits)} %"
 
@@ -100,7 +100,7 @@ def estimate(item: Estimate) -> str:
     if 0.0 < abs(item.value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
         return f"{percent(item.value, spread)} ± {percent(spread, 0.3 * spread)}"
     decimals = _decimals(100 * item.value, 100 * spread)
-    return f"{_fixed(100 * item.value, decimals)} % ({_interval_ends(100 * item.low, 100 * item.high, decimals)} %)"
+    return f"{fixed(100 * item.value, decimals)} % ({_interval_ends(100 * item.low, 100 * item.high, decimals)} %)"
 
 
 def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
@@ -242,7 +242,7 @@ def cell(value: Any) -> str:
         return f"{value:,}".replace("-", "−")
     if isinstance(value, float):
         if _LEAST_WHOLE <= abs(value) < _MOST_WHOLE:
-            return _fixed(value, 0)
+            return fixed(value, 0)
         text, _, power = f"{value:.4g}".partition("e")
         return text.replace("-", "−") + (f" × 10{str(int(power)).translate(_SUPERSCRIPTS)}" if power else "")
     return str(value)
@@ -272,7 +272,7 @@ def column(cells: Sequence[Any]) -> list[str]:
     if any("×" in texts[index] for index in known) or (places > _COLUMN_PLACES and largest >= 10.0):
         return texts
     for index in known:
-        texts[index] = _fixed(cells[index], places)
+        texts[index] = fixed(cells[index], places)
     return texts
 
 
@@ -301,7 +301,7 @@ def _with_interval(
         return NOTHING
     known = _half_width(item) > 0.0
     sign = sign if known or item.value else ""  # an exact 0 has none
-    value = f"{_fixed(scale * item.value, decimals, sign)} {unit}".rstrip()
+    value = f"{fixed(scale * item.value, decimals, sign)} {unit}".rstrip()
     return f"{value} ({ends})" if known and interval else value
 
 
@@ -316,13 +316,39 @@ def _decimals(value: float, spread: float) -> int:
     return max(0, digits - 1 - exponent)
 
 
-def _fixed(value: float, decimals: int, sign: str = "") -> str:
+def fixed(value: float, decimals: int, sign: str = "") -> str:
+    """Write a number with so many digits behind the point; "+" for its sign.
+
+    Example:
+        >>> fixed(1234.56, 1), fixed(-0.001, 2), fixed(0.02, 1, "+")
+        ('1,234.6', '0.00', '+0.0')
+    """
     return f"{value:{sign}z,.{decimals}f}".replace("-", "−").replace("inf", "∞")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number that has no interval with so many digits in all.
+
+    Example:
+        >>> number(0.123456), number(1234.0, 4), number(2.0)
+        ('0.123', '1,234', '2')
+    """
+    return f"{value:,.{digits}g}".replace("-", "−")
+
+
+def rounded_points(value: float) -> str:
+    """Write a difference of fractions, or a limit of one, in percentage points with two digits.
+
+    Example:
+        >>> rounded_points(0.01634), rounded_points(3.1e-6)
+        ('1.6 points', '0.00031 points')
+    """
+    return f"{number(100 * value, 2)} points"
 
 
 def _interval_ends(low: float, high: float, decimals: int, sign: str = "") -> str:
     """Both ends; a dash between them could be read as a minus where one of them has a sign."""
-    texts = [_fixed(end, decimals, sign) for end in (low, high)]
+    texts = [fixed(end, decimals, sign) for end in (low, high)]
     return (" to " if sign or "−" in "".join(texts) else "–").join(texts)
 
 
@@ -333,7 +359,7 @@ def _power_of_ten(value: float, spread: float) -> str:
 
     def mantissa(power: int) -> str:
         scale = 10.0**-power
-        return _fixed(value * scale, min(_decimals(value * scale, spread * scale), _EXACT_DIGITS))
+        return fixed(value * scale, min(_decimals(value * scale, spread * scale), _EXACT_DIGITS))
 
     text = mantissa(exponent)
     if text.lstrip("−").startswith("10"):  # rounded up to the next power

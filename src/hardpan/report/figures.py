@@ -32,8 +32,8 @@ def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: st
         "curve",
         title,
         rows,
-        f"The Bayes error goes from {formatting.percent(lowest.value)} at temperature {first:g} to "
-        f"{formatting.percent(highest.value)} at {last:g}.",
+        f"The Bayes error goes from {formatting.percent(lowest.value)} at temperature "
+        f"{formatting.number(first, 6)} to {formatting.percent(highest.value)} at {formatting.number(last, 6)}.",
         {
             "x_title": "temperature τ",
             "y_title": "Bayes error",
@@ -120,7 +120,8 @@ def reliability_chart(confidence: ArrayLike, correct: ArrayLike, title: str, *, 
             }
         )
     gap = sum(row["count"] * abs(row["x"] - row["y"]) for row in rows) / max(1, len(order))
-    words = f"Mean distance between confidence and accuracy over {len(rows)} bins: {100 * gap:.1f} points."
+    distance = formatting.fixed(100 * gap, 1)
+    words = f"Mean distance between confidence and accuracy over {len(rows)} bins: {distance} points."
     return Chart("reliability", title, tuple(rows), words, {"height": 170})
 
 
@@ -276,7 +277,7 @@ def gallery_tiles(chart: Chart) -> dict[str, Any]:
             "label": "" if label in (None, row["group"]) else str(label),
             "other": "" if other in (None, label) else str(other),
             "where": _whereabouts(row),
-            "note": row["shown"] if score is None else f"{float(score):.2f}",
+            "note": row["shown"] if score is None else formatting.fixed(float(score), 2),
         }
         groups.setdefault(str(row["group"]), []).append(tile)
     return {

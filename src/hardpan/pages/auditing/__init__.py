@@ -140,7 +140,7 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
         ("models disagree", budget.rest),
     )
     rows = tuple(
-        {"name": name, "value": item.value, "shown": f"{100 * item.value:.2g} points", "low": item.low}
+        {"name": name, "value": item.value, "shown": formatting.rounded_points(item.value), "low": item.low}
         for name, item in parts
     )
     words = "; ".join(f"{name} {formatting.estimate(item)}" for name, item in parts)
@@ -203,7 +203,8 @@ def _run_section(audit: Audit) -> Section | None:
         return None
     rows = tuple((step.name, round(step.planned, 1), _taken(step)) for step in audit.steps)
     done = sum(step.seconds for step in audit.steps)
-    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time. "
+    taken, planned = (formatting.fixed(seconds, 0) for seconds in (done, audit.config.budget))
+    said = f"Training took {taken} s of a budget of {planned} s of wall-clock time. "
     said += "The plan was revised as it went: each step got its part of the time that was left when it began."
     if not done:
         said = "Nothing was trained."
@@ -215,7 +216,7 @@ def _run_section(audit: Audit) -> Section | None:
 
 
 def _taken(step: AuditStep) -> str:
-    return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{step.seconds:.1f} s"
+    return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{formatting.fixed(step.seconds, 1)} s"
 
 
 def _note_words(note: AuditNote) -> str:
@@ -227,7 +228,7 @@ def _note_words(note: AuditNote) -> str:
         counts = f"{details['trained']} of {details['planned']}"
         return f"{counts} networks were trained: the time of this step was used up."
     if note.code == "epochs":
-        ends = [f"{details[name]:.1f}" for name in ("low", "high")]
+        ends = [formatting.fixed(details[name], 1) for name in ("low", "high")]
         return (
             f"Networks stopped after {' to '.join(dict.fromkeys(ends))} epochs (time limit or early stopping); a "
             "rerun on another machine gives slightly different numbers."
@@ -270,7 +271,7 @@ def limit_in_points(value: float) -> str:
         >>> limit_in_points(0.02708), limit_in_points(3.1e-6)
         ('2.7 points', '0.00031 points')
     """
-    return f"{100 * value:.1f} points" if value >= 0.01 else f"{100 * value:.2g} points"
+    return f"{formatting.fixed(100 * value, 1)} points" if value >= 0.01 else formatting.rounded_points(value)
 
 
 view.register(AuditComparison, comparison_view)

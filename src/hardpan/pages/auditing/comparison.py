@@ -222,7 +222,11 @@ def _rankings(comparison: AuditComparison) -> Section:
         tables.append(Table("Agreement of the orders", ("orders", "Kendall's τ", "datasets"), agreement))
     left_out = tuple(
         f"{name} is left out of the rankings: "
-        + ("its audit has no flow." if bits is None else f"its flow needs {bits:.3g} bits per dimension.")
+        + (
+            "its audit has no flow."
+            if bits is None
+            else f"its flow needs {formatting.number(bits)} bits per dimension."
+        )
         for name, bits in comparison.left_out.items()
     )
     return Section("Which is harder?", tables=tuple(tables), warnings=left_out, key="order")
@@ -231,7 +235,7 @@ def _rankings(comparison: AuditComparison) -> Section:
 def _stability(items: Sequence[OrderStability]) -> Section:
     said = tuple(
         f"By the Bayes error of the {item.curve}, the order at temperature 1 ({' > '.join(item.names)}) is the "
-        f"same from {item.low:.2g} to {item.high:.2g}."
+        f"same from {formatting.number(item.low, 2)} to {formatting.number(item.high, 2)}."
         for item in items
     )
     return Section(

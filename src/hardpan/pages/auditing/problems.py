@@ -114,14 +114,14 @@ def _imbalance_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[
     if "guessing" in details:
         always = f"Always answering {details['largest']} has {formatting.percent(details['guessing'])} error. "
     return (
-        f"The largest class has {details['ratio']:,.0f} times the examples of the smallest",
+        f"The largest class has {formatting.fixed(details['ratio'], 0)} times the examples of the smallest",
         f"{always}Accuracy hides the small classes: report the error per class as well.{more}",
     )
 
 
 def _small_test_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details = problem.details
-    closer = f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked"
+    closer = f"Models closer than {formatting.rounded_points(details['smallest'])} cannot be ranked"
     return (
         closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
         f"{details['n']:,} test examples, if models err independently; a paired test may separate closer ones. To "
@@ -170,7 +170,7 @@ def _label_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     elif expected is not None and recall is not None:
         advice += (
             f"At least {formatting.percent(expected.low, 0.05)} of these are wrong "
-            f"({100 * expected.confidence:g} % "
+            f"({formatting.number(100 * expected.confidence, 6)} % "
             f"confidence; estimate {formatting.percent(expected.value, 0.05)}) if every input has one right "
             "class; where classes overlap, fewer. In a test on known labels the models found "
             f"{formatting.estimate(recall)} of those that were flipped. Look before you correct. "
@@ -208,8 +208,8 @@ def _label_doubts(problem: BenchmarkProblem, count: int, where: str) -> tuple[st
             else f"Labels of {where} could not be judged: models' errors may explain most of {count:,} doubts"
         )
     return title, (
-        f"If all labels were right, about {false:.0f} would still look wrong: that many did where models were "
-        "trained again on known labels. All doubts: problems/labels.csv."
+        f"If all labels were right, about {formatting.fixed(false, 0)} would still look wrong: that many did where "
+        "models were trained again on known labels. All doubts: problems/labels.csv."
     )
 
 

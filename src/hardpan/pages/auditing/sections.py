@@ -117,15 +117,19 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
         warnings = (*_other_set(fresh.comparison, evidence), *section.warnings)
         return dataclasses.replace(section, warnings=warnings, key="fresh", short="Fresh data")
     rows = tuple(
-        (f"network {number}", f"{100 * a:.2f} %", f"{100 * b:.2f} %", f"{100 * (a - b):+.2f}")
+        (
+            f"network {number}",
+            *(f"{formatting.fixed(100 * share, 2)} %" for share in (a, b)),
+            formatting.fixed(100 * (a - b), 2, "+"),
+        )
         for number, (a, b) in enumerate(zip(fresh.before, fresh.after, strict=True))
     )
-    first, second = (100 * float(np.mean(values)) for values in (fresh.before, fresh.after))
+    first, second = (formatting.fixed(100 * float(np.mean(v)), 1) for v in (fresh.before, fresh.after))
     return Section(
         "Will the score hold?",
         (
-            f"On {fresh.name} ({fresh.size:,} examples) the networks are right on {second:.1f} %, on the "
-            f"original test set on {first:.1f} %: a drop of {formatting.signed(fresh.drop)}.",
+            f"On {fresh.name} ({fresh.size:,} examples) the networks are right on {second} %, on the "
+            f"original test set on {first} %: a drop of {formatting.signed(fresh.drop)}.",
             "One ensemble shows whether the two sets differ, not whether models were tuned to the first one: for "
             "that, compare many models (hardpan testbed compare).",
         ),
@@ -166,7 +170,7 @@ def labels_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
             for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
         ][:MOST_LISTED]
         if evidence.is_images and len(item.rows):
-            captions = [f"{100 * p:.0f} %" for p in item.probability]
+            captions = [f"{formatting.fixed(100 * p, 0)} %" for p in item.probability]
             suggested = [names[other] for other in item.suggested]
             title_of = f"Suspicious labels in {split}"
             charts.append(_gallery(evidence, item.rows, captions, title_of, split, suggested))
@@ -225,7 +229,7 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     if evidence.is_images and len(order):
         both = np.array([r for row in order[: GALLERY // 2] for r in (row, row_of[str(near[row])])])
         captions = [
-            f"{'train' if number % 2 else 'test'}, {away[both[number - number % 2]]:.3g} apart"
+            f"{'train' if number % 2 else 'test'}, {formatting.number(away[both[number - number % 2]])} apart"
             for number in range(len(both))
         ]
         charts.append(
@@ -289,7 +293,7 @@ def models_section(evidence: Evidence) -> Section:
             f"{floors.capital(best)}: {int(wrong.sum())} of {len(truth)} test examples wrong, no class stands out"
         )
     if _stands_out(wrong, counts.sum(axis=1), worst, evidence.config.confidence):
-        title = f"Class {names[worst]} is misclassified most often: {100 * rates[worst]:.0f} %"
+        title = f"Class {names[worst]} is misclassified most often: {formatting.fixed(100 * rates[worst], 0)} %"
     others = counts - np.diag(np.diag(counts))
     rows = tuple(
         (
@@ -467,7 +471,7 @@ def _samples(evidence: Evidence, flow: FlowView) -> Chart:
 
     samples = [TemperatureSamples(t, error, images, {}) for t, error, images in flow.gallery]
     words = "; ".join(
-        f"{len(images)} samples at temperature {t:g}, Bayes error "
+        f"{len(images)} samples at temperature {formatting.number(t, 6)}, Bayes error "
         f"{formatting.percent(error.value, error.value / 20)}"
         for t, error, images in flow.gallery
     )

@@ -85,7 +85,7 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
     left = 0.0
     for row in chart.rows:
         value = max(0.0, float(row["value"]))
-        words = str(row.get("shown") or (short_percent(value) if percent else f"{value:,.4g}"))
+        words = str(row.get("shown") or (short_percent(value) if percent else formatting.number(value, 4)))
         rows.append({"name": str(row["name"]), "key": f"{words}: {row['name']}", "shown": words, "left": left})
         left += value
         rows[-1]["right"] = left
@@ -125,7 +125,7 @@ def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
     elif percent:
         text = formatting.percent(value, spread) if has_interval else short_percent(value)
     else:
-        text = f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
+        text = formatting.fixed(value, 0) if value == round(value) else formatting.number(value)
     return {
         "index": index,
         "key": f"{index}|{row['name']}",  # the number in front keeps bars of equal names apart; the axis hides it
@@ -210,7 +210,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         f" + format(100 * datum.above / {total}, '.1f') + ' %)'"
     )
     if wrong and wrong < _FEWEST_ERRORS:
-        said += f" + '|with ' + format(datum.wrong_above, '.1~f') + ' of {float(wrong):.3g} errors'"
+        said += f" + '|with ' + format(datum.wrong_above, '.1~f') + ' of {formatting.number(float(wrong))} errors'"
     elif wrong:
         said += f" + '|with ' + format(100 * datum.wrong_above / {float(wrong)!r}, '.0f') + ' % of the errors'"
     x = alt.X(
@@ -259,7 +259,7 @@ def x_title(chart: Chart, default: str = "confusion score (bits)") -> str:
 
 def score_range(row: Any) -> str:
     """The ends of a bin of scores, for a tooltip."""
-    return f"{row['low']:.3g} to {row['high']:.3g}"
+    return f"{formatting.number(row['low'])} to {formatting.number(row['high'])}"
 
 
 _MOST_WITH_TEXT = 25  # rows or columns of a matrix whose numbers are written
@@ -330,8 +330,10 @@ def _matrix_cells(chart: Chart, text: Any) -> list[dict[str, Any]]:
         on = str(row["row"]) == str(row["column"])
         if diagonal and not on:
             shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
-        written = formatting.NOTHING if not known else formatting.percent(value) if percent else f"{value:,.3g}"
-        number = "" if not known else f"{100 * value:.0f}" if percent else f"{value:,.3g}"
+        written = (
+            formatting.NOTHING if not known else formatting.percent(value) if percent else formatting.number(value)
+        )
+        number = "" if not known else formatting.fixed(100 * value, 0) if percent else formatting.number(value)
         cells.append(
             {
                 "row": str(row["row"]),

@@ -118,7 +118,9 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     text, reason = formatting.estimate(estimate_of(row)), str(row.get("reason") or "")
     outside = value < edge
     if low < edge:  # said first: tooltips cut what is long
-        begins = formatting.limit(edge) if in_powers(edge) else f"{100 * edge:.2g} %"  # as the axis has it
+        begins = (
+            formatting.limit(edge) if in_powers(edge) else f"{formatting.number(100 * edge, 2)} %"
+        )  # as the axis has it
         words = "Lies to the left" if outside else "Its interval extends to the left"
         reason = f"{words} of this axis, which starts at {begins}. {reason}"
     return {
@@ -152,7 +154,7 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     for index, row in enumerate(chart.rows):
         item = estimate_of(row)
         spread = (item.high - item.low) / 2
-        value = f"{100 * item.value:.1f}" if percent else f"{item.value:.3g}"
+        value = formatting.fixed(100 * item.value, 1) if percent else formatting.number(item.value)
         rows.append(
             {
                 "key": f"{index}|{row['name']}",

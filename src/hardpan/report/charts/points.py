@@ -213,7 +213,11 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
         ):
             moved = int(row["original"]) - int(row["new"])
             change = "same" if moved == 0 else "rise" if moved > 0 else "fall"
-            about = {"name": str(row["name"]), "change": change, "moved": f"{moved:+d}" if moved else "0"}
+            about = {
+                "name": str(row["name"]),
+                "change": change,
+                "moved": formatting.fixed(moved, 0, "+") if moved else "0",
+            }
             joined.append(about | {"side": side, "place": place, "rank": str(row[key])})
     colours = alt.Scale(domain=["rise", "fall", "same"], range=[LIGHT.floor, LIGHT.ceiling, LIGHT.muted])
     x = alt.X(
