@@ -150,11 +150,11 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
             if name not in labels:
                 expected = f"labels_{name}" if name else "labels"
                 raise InputError(f"{where}: predictions come without labels; expected an array {expected!r}")
-            said = array if word.startswith("pred") else _best_first(array, where)
-            by_model = said.ndim > 1 and said.shape[1] == labels[name].size != said.shape[0]
-            unnamed = tuple(f"model-{row}" for row in range(len(said))) if by_model else (stem,)
+            best = array if word.startswith("pred") else _best_first(array, where)
+            by_model = best.ndim > 1 and best.shape[1] == labels[name].size != best.shape[0]
+            unnamed = tuple(f"model-{row}" for row in range(len(best))) if by_model else (stem,)
             sets[name] = guesses_of(
-                models or unnamed, said, labels[name], where, _set_ids(named, name, len(guesses))
+                models or unnamed, best, labels[name], where, _set_ids(named, name, len(guesses))
             )
         return sets
     if ONLY_SET in labels and {"x", "X", "images", "data", "x_train"} & set(arrays):
@@ -241,7 +241,7 @@ def guesses_of(
     names = tuple(str(name) for name in models)
     try:
         truth: NDArray[Any] = np.asarray(labels)
-        said: NDArray[Any] = np.asarray(guesses)
+        values: NDArray[Any] = np.asarray(guesses)
     except ValueError as error:
         raise InputError(f"{where}: predictions and labels must have one value per example") from error
     if truth.ndim == 2 and truth.shape[1] == 1:
@@ -249,19 +249,19 @@ def guesses_of(
     if truth.ndim != 1 or truth.size == 0:
         raise InputError(f"{where}: labels must be one row, (N,); got shape {truth.shape}")
     n = len(truth)
-    if len(names) == 1 and said.shape[:1] == (n,) and said.shape[:2] != (1, n):
-        said = said[None]
-    if said.ndim == 2 and said.shape == (n, len(names)) and n != len(names):
-        said = said.T
-    if said.ndim not in (2, 3) or said.shape[:2] != (len(names), n):
+    if len(names) == 1 and values.shape[:1] == (n,) and values.shape[:2] != (1, n):
+        values = values[None]
+    if values.ndim == 2 and values.shape == (n, len(names)) and n != len(names):
+        values = values.T
+    if values.ndim not in (2, 3) or values.shape[:2] != (len(names), n):
         raise InputError(
             f"{where}: predictions must be (models, examples) or (models, examples, k) = ({len(names)}, {n}, ...); "
-            f"got shape {said.shape}"
+            f"got shape {values.shape}"
         )
     known = None if ids is None else np.asarray(ids).astype(np.str_)
     if known is not None and known.shape != (n,):
         raise InputError(f"{where}: ids must name each of the {n} examples; got shape {known.shape}")
-    return Guesses(names, said if said.ndim == 3 else said[:, :, None], truth, known)
+    return Guesses(names, values if values.ndim == 3 else values[:, :, None], truth, known)
 
 
 def _by_set(arrays: Mapping[str, NDArray[Any]], words: Sequence[str]) -> dict[str, tuple[str, NDArray[Any]]]:
@@ -309,7 +309,7 @@ def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str,
     roles = find_columns(list(columns), ("key", "task", "item", "model"), given, only_given=only_given, where=where)
     label, split = roles["key"], roles.get("task")
     ids = item_column(list(columns), roles)
-    said = (
+    guess_names = (
         [roles["answer"]]
         if "answer" in roles
         else _guess_columns(columns, {*roles.values(), ids}, "model" in roles)
@@ -320,9 +320,9 @@ def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str,
         rows = np.flatnonzero(names == name)
         subset = {key: [values[row] for row in rows.tolist()] for key, values in columns.items() if key != split}
         location = f"{where} ({name})" if name else where
-        if said:
+        if guess_names:
             models = _texts(subset[roles["model"]]) if "model" in roles else np.full(len(rows), stem)
-            sets[name] = _long_predictions(subset, models, said, label, ids, location)
+            sets[name] = _long_predictions(subset, models, guess_names, label, ids, location)
         else:
             other = {label, ids, *(roles[role] for role in ("group", "run") if role in roles)}
             sets[name] = _wide_predictions(subset, label, ids, other, location)
@@ -330,43 +330,43 @@ def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str,
 
 
 def _long_predictions(
-    test_set: Mapping[str, Sequence[Any]],
+    columns: Mapping[str, Sequence[Any]],
     models: NDArray[np.str_],
-    columns: Sequence[str],
+    guess_names: Sequence[str],
     label: str,
     key: str | None,
     where: str,
 ) -> Guesses:
-    said = [_guess_array(test_set[name], where) for name in columns]
-    values = said[0] if len(said) == 1 else np.stack(said, axis=1)
-    labels, ids = np.asarray(test_set[label]), None if key is None else _texts(test_set[key])
-    pieces: list[Guesses] = []
+    """The guesses in a table with one row per model and example."""
+    guesses = [_guess_array(columns[name], where) for name in guess_names]
+    values = guesses[0] if len(guesses) == 1 else np.stack(guesses, axis=1)
+    labels, ids = np.asarray(columns[label]), None if key is None else _texts(columns[key])
+    by_model: list[Guesses] = []
+    first = np.empty(0, dtype=np.int64)  # the rows of the first model
     for name in dict.fromkeys(models.tolist()):
         rows = np.flatnonzero(models == name)
         if ids is not None:
             rows = rows[np.argsort(ids[rows], kind="stable")]
             if len(set(ids[rows])) < len(rows):
                 raise InputError(f"{where}: model {name} has two rows for one {key}")
-        pieces.append(guesses_of([name], values[rows], labels[rows], where, None if ids is None else ids[rows]))
-        if len(pieces[-1].labels) != len(pieces[0].labels) or (pieces[-1].labels != pieces[0].labels).any():  # type: ignore[arg-type,union-attr]  # labels are set here
-            raise InputError(
-                f"{where}: labels or examples of model {name} differ from those of {pieces[0].models[0]}"
-            )
-        if ids is not None and not np.array_equal(pieces[-1].ids, pieces[0].ids):  # type: ignore[arg-type]
-            raise InputError(f"{where}: model {name} has predictions for other examples than the first model")
-    return _joined_models(pieces)
+        first = first if by_model else rows
+        same = np.array_equal(labels[rows], labels[first])
+        if not same or (ids is not None and not np.array_equal(ids[rows], ids[first])):
+            raise InputError(f"{where}: labels or examples of model {name} differ from those of {models[first[0]]}")
+        by_model.append(guesses_of([name], values[rows], labels[rows], where, None if ids is None else ids[rows]))
+    return _joined_models(by_model)
 
 
 def _wide_predictions(
-    test_set: Mapping[str, Sequence[Any]], label: str, key: str | None, other: set[str | None], where: str
+    columns: Mapping[str, Sequence[Any]], label: str, key: str | None, other: set[str | None], where: str
 ) -> Guesses:
-    models = [name for name in test_set if name not in other and name not in GROUPS]
+    """The guesses in a table with one column per model."""
+    models = [name for name in columns if name not in other and name not in GROUPS]
     if not models:
         raise InputError(f"{where}: labels without predictions; expected a column 'prediction' or one per model")
-    values = np.stack([_guess_array(test_set[name], where) for name in models])
-    return guesses_of(
-        models, values, np.asarray(test_set[label]), where, None if key is None else _texts(test_set[key])
-    )
+    values = np.stack([_guess_array(columns[name], where) for name in models])
+    ids = None if key is None else _texts(columns[key])
+    return guesses_of(models, values, np.asarray(columns[label]), where, ids)
 
 
 def _guess_columns(columns: Mapping[str, Any], other: set[str | None], has_models: bool) -> list[str]:
@@ -388,15 +388,15 @@ def sets_of_json(data: Mapping[str, Any], where: str, stem: str) -> Sets:
     """Predictions in JSON: {"labels", "predictions": {model: ...}}, or such an object per test set."""
     if "predictions" not in data:
         return {str(name): _json_predictions(value, where, stem) for name, value in data.items()}
-    said, labels, ids = data["predictions"], data.get("labels"), data.get("ids")
+    by_set, labels, ids = data["predictions"], data.get("labels"), data.get("ids")
     if not isinstance(labels, Mapping):
-        return {ONLY_SET: _json_predictions({"predictions": said, "labels": labels, "ids": ids}, where, stem)}
+        return {ONLY_SET: _json_predictions({"predictions": by_set, "labels": labels, "ids": ids}, where, stem)}
     named = ids if isinstance(ids, Mapping) else {}
     return {
         str(name): _json_predictions(
             {"predictions": value, "labels": labels.get(name), "ids": named.get(name)}, where, stem
         )
-        for name, value in said.items()
+        for name, value in by_set.items()
     }
 
 
