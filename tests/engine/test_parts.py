@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from tests.refusals import refused
 from torch import nn
 
 from hardpan import engine
@@ -28,7 +29,7 @@ def test_a_missing_gpu_is_said():
 
 def test_precisions():
     assert devices.choose_precision("bf16", CPU) == "bf16"
-    with pytest.raises(InputError, match="precision must"):
+    with refused("precision"):
         devices.choose_precision("fp8", CPU)
     with pytest.raises(InputError, match="GPU"):
         devices.choose_precision("tf32", CPU)
@@ -122,7 +123,7 @@ def test_an_optimiser_equals_torch_with_a_plain_rate(name):
 def test_nothing_to_train_and_unknown_optimisers_are_refused():
     with pytest.raises(InputError, match="parameter"):
         optimization.build_optimizer("sgd", [], rate=torch.tensor(0.1))
-    with pytest.raises(InputError, match="optimizer must"):
+    with refused("optimizer"):
         optimization.build_optimizer("lion", nn.Linear(1, 1).parameters(), rate=torch.tensor(0.1))
 
 

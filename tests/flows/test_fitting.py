@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.flows.small import blobs
+from tests.refusals import refused
 
 from hardpan import bayes, engine, flows
 from hardpan.data.dataset import Dataset
@@ -184,19 +185,19 @@ def test_the_sweep_takes_the_weight_with_the_best_validation_nll(digits):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "value"),
     [
-        ({"preset": "huge"}, "preset must"),
-        ({"epochs": 0}, "epochs must"),
-        ({"learning_rate": -1.0}, "learning_rate must"),
-        ({"precision": "int8"}, "precision must"),
-        ({"grey_levels": 4}, "x holds values from 0 to 16, not 0 to 3; give grey_levels"),
-        ({"ema": 1.0}, "ema must"),
+        ("preset", "huge"),
+        ("epochs", 0),
+        ("learning_rate", -1.0),
+        ("precision", "int8"),
+        ("grey_levels", 4),
+        ("ema", 1.0),
     ],
 )
-def test_bad_settings_are_refused_in_one_sentence(digits, change, message):
-    with pytest.raises(InputError, match=message):
-        flows.fit(digits, dataclasses.replace(QUICK, **change))
+def test_bad_settings_are_refused(digits, name, value):
+    with refused(name):
+        flows.fit(digits, dataclasses.replace(QUICK, **{name: value}))
 
 
 def test_data_that_no_flow_can_take_is_refused(digits):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
+from tests.refusals import refused
 
 from hardpan.errors import InputError
 from hardpan.training.examples import checked_targets, examples_on, normalization, shaped
@@ -42,7 +43,7 @@ def test_nan_in_training_rows_is_refused():
 
 @pytest.mark.parametrize("x", [np.zeros(3), np.zeros((2, 0)), np.zeros((1, 2, 3, 4, 5)), np.array([["a"]])])
 def test_other_shapes_and_kinds_are_refused(x):
-    with pytest.raises(InputError, match="x must"):
+    with refused("x"):
         shaped(x)
 
 
@@ -50,13 +51,13 @@ def test_targets():
     assert checked_targets([0, 2, 1], 3, None)[1] == 3
     assert checked_targets([0, 0, 0], 3, None)[1] == 2
     assert checked_targets([[0.5, 0.5], [1, 0]], 2, 2)[0].dtype == np.float32
-    for targets, n, classes, message in [
-        ([0, 1], 3, None, r"targets must"),
-        ([0.5, 1], 2, None, "class numbers"),
-        ([-1, 1], 2, None, "class numbers"),
-        ([0, 3], 2, 3, "targets name class 3"),
-        ([[0.5, 0.6], [1, 0]], 2, None, "must be probabilities"),
-        ([[0.5, 0.5], [1, 0]], 2, 3, "targets have 2 classes"),
+    for targets, n, classes in [
+        ([0, 1], 3, None),
+        ([0.5, 1], 2, None),
+        ([-1, 1], 2, None),
+        ([0, 3], 2, 3),
+        ([[0.5, 0.6], [1, 0]], 2, None),
+        ([[0.5, 0.5], [1, 0]], 2, 3),
     ]:
-        with pytest.raises(InputError, match=message):
+        with refused("targets"):
             checked_targets(targets, n, classes)

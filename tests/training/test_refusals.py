@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from hardpan import confusion, files, training
 from hardpan.data.dataset import Dataset
@@ -23,21 +24,21 @@ from hardpan.training.config import with_defaults
     ],
 )
 def test_settings(settings):
-    with pytest.raises(InputError, match=f"^{next(iter(settings))} must"):
+    with refused(next(iter(settings))):
         TrainConfig(**settings)
 
 
 def test_arguments_of_train(tmp_path):
     out = tmp_path / "run"
-    with pytest.raises(InputError, match=r"^dataset must"):
+    with refused("dataset"):
         training.train(None, out=out)
-    with pytest.raises(InputError, match=r"^config must"):
+    with refused("config"):
         training.train("digits", {"epochs": 3}, out=out)
-    with pytest.raises(InputError, match=r"^out must"):
+    with refused("out"):
         training.train("digits", out=None)
-    with pytest.raises(InputError, match=r"^weights must"):
+    with refused("weights"):
         training.train("digits", out=out, weights=5)
-    with pytest.raises(InputError, match=r"^weights must"):
+    with refused("weights"):
         training.train("digits", out=out, weights="s3://models")
     with pytest.raises(InputError, match=r"^epoch\b.*epochs"):
         training.train("digits", out=out, epoch=3)

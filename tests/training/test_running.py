@@ -489,7 +489,7 @@ def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, lockstep, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("hardpan.execution.clusters.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.backends.ANSWER_SECONDS", 1)
     config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
     away = functools.partial(hardpan.parallel, "dask", address="tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="Dask"), away():

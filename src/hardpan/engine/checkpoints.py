@@ -92,7 +92,7 @@ def save_checkpoint(
         write_text(latest, json.dumps(marker, indent=1) + "\n")
         _remove_unnamed(folder)
     except OSError as error:
-        before = any(_read(folder / name) is not None for name in (LATEST, BEFORE))
+        before = any(_read_checkpoint(folder / name) is not None for name in (LATEST, BEFORE))
         raise InputError(
             f"{folder}: checkpoint cannot be written ({error.strerror or error}); "
             f"{'the one before it is complete' if before else 'there is none before it'}: "
@@ -109,7 +109,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
     folder = Path(folder)
     markers = [path for path in (folder / LATEST, folder / BEFORE) if path.exists()]
     for path in markers:
-        result = _read(path)
+        result = _read_checkpoint(path)
         if result is not None:
             return result
     if markers:
@@ -126,7 +126,7 @@ def _marker(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _read(path: Path) -> Checkpoint | None:
+def _read_checkpoint(path: Path) -> Checkpoint | None:
     """Read what a marker names, or None where marker or tensors are not what was written."""
     marker = _marker(path)
     try:
@@ -178,7 +178,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         yield
         return
     path = Path(folder)
-    made = not path.exists()
+    created = not path.exists()
     handle = _lock(path)
     try:
         yield
@@ -186,7 +186,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         if handle is not None:
             (path / CLAIM).unlink(missing_ok=True)
             unlock(handle)
-            if made:  # a run that was refused leaves no empty folder
+            if created:  # a run that was refused leaves no empty folder
                 with contextlib.suppress(OSError):
                     path.rmdir()
 

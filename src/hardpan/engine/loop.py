@@ -182,7 +182,7 @@ def run_epochs(
         _keep_best(task, config, history)
         clock.report(epoch, task.steps, values)
         if folder is not None:
-            _save(task, folder, settings, history)
+            _save_history(task, folder, settings, history)
     history.stopped = history.stopped or "epochs"
     return history
 
@@ -201,7 +201,9 @@ def _keep_best(task: Task, config: LoopConfig, history: History) -> None:
         history.stopped = history.stopped or "patience"
 
 
-def _save(task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History) -> None:
+def _save_history(
+    task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History
+) -> None:
     if is_main():
         tensors = task.tensors() | join_tensors({BEST: history.best_weights})
         state = {

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
-from hardpan.execution import clusters, tasks
-from hardpan.execution.tasks import Job, TaskResults
+from hardpan.execution import backends
+from hardpan.execution.backends import Job, TaskResults
 
 Progress = Callable[[str, float], None]
 """Called with the step that begins and the fraction of the work that is done, 0 to 1."""
@@ -36,10 +36,10 @@ Result = TypeVar("Result")
 
 
 _RUNNERS: dict[str, Callable[[Job], TaskResults]] = {
-    "threads": tasks.in_threads,
-    "processes": tasks.in_processes,
-    "dask": clusters.on_dask,
-    "ray": clusters.on_ray,
+    "threads": backends.in_threads,
+    "processes": backends.in_processes,
+    "dask": backends.on_dask,
+    "ray": backends.on_ray,
 }
 BACKENDS = tuple(_RUNNERS)
 

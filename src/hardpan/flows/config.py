@@ -110,10 +110,10 @@ class FlowConfig:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         preset = PRESETS[self.preset] | {"pad_to": 32 if self.preset == "paper" else 0}
         whole = replace(self, **{name: value for name, value in preset.items() if values[name] is None})
-        whole._check()
+        whole._check_settings()
         return whole
 
-    def _check(self) -> None:
+    def _check_settings(self) -> None:
         for name, least in _WHOLE.items():
             if name != "grey_levels" or self.grey_levels is not None:
                 object.__setattr__(self, name, whole_number(name, getattr(self, name), least))

@@ -23,7 +23,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from hardpan import bayes, files, stats
+from hardpan import arguments, bayes, files, stats
 from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.errors import InputError
@@ -211,7 +211,7 @@ class Flow:
         joint = self.log_joint(x, temperature=temperature, seed=seed)
         if y is None:
             return np.asarray(np.logaddexp.reduce(joint, axis=1))
-        labels = self._labels(y, len(joint))
+        labels = arguments.labels("y", y, len(joint), self.n_classes)
         return np.asarray(joint[np.arange(len(joint)), labels] - np.log(self.priors)[labels])
 
     @torch.no_grad()
@@ -241,7 +241,8 @@ class Flow:
         for draw in range(draws):
             joint = self.log_joint(x, seed=seed + draw)
             if labels is None:
-                labels, total = self._labels(y, len(joint)), np.full(len(joint), -np.inf)
+                labels = arguments.labels("y", y, len(joint), self.n_classes)
+                total = np.full(len(joint), -np.inf)
             total = np.logaddexp(total, joint[np.arange(len(joint)), labels])
         if not len(total):
             raise InputError("x has no rows; pass at least one")
@@ -375,16 +376,6 @@ class Flow:
         with np.errstate(over="ignore"):  # what single precision cannot hold is infinite, and told as such
             ready = np.ascontiguousarray(array, dtype=np.float32)
         return torch.from_numpy(ready).to(self.network.base.log_priors.device)
-
-    def _labels(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
-        labels = np.asarray(y)
-        if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
-            raise InputError(f"must be {n} class numbers; got {labels.dtype} of shape {labels.shape}", argument="y")
-        if n and (labels.min() < 0 or labels.max() >= self.n_classes):
-            raise InputError(
-                f"must lie in 0..{self.n_classes - 1}; got {labels.min()} to {labels.max()}", argument="y"
-            )
-        return labels.astype(np.int64)
 
     def _covariance(self) -> dict[str, Any]:
         return {"covs" if self.class_covariances else "cov": self.variances}

@@ -5,19 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import stats
-from hardpan.errors import InputError
+from hardpan import arguments, stats
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows.benchmark import Benchmark
 from hardpan.report.base import Report
 
 BINS = 15
-SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
 
 
 @record(eq=False)
@@ -88,7 +87,7 @@ def judge(
     """
     rows = benchmark.test
     truth, labels = benchmark.posterior[rows], benchmark.labels[rows]
-    q = _probabilities(np.asarray(probs), truth.shape)
+    q = _probabilities(np.asarray(probs), *truth.shape)
     n, predicted = len(rows), q.argmax(axis=1)
     right = truth[np.arange(n), predicted]
     best = truth.max(axis=1)
@@ -130,28 +129,10 @@ def judge(
     )  # fmt: skip
 
 
-def _probabilities(values: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:
-    n, k = shape
-    if values.ndim == 1 and np.issubdtype(values.dtype, np.integer):
-        if len(values) != n or values.min(initial=0) < 0 or values.max(initial=0) >= k:
-            raise InputError(f"must be {n:,} class numbers in 0..{k - 1}; got {len(values):,}", argument="probs")
-        return np.asarray(np.eye(k)[values])
-    if values.shape != shape or not np.issubdtype(values.dtype, np.floating):
-        raise InputError(
-            f"must be probabilities of shape ({n:,}, {k}), one row per test example in order; got "
-            f"{values.dtype} of shape {values.shape}",
-            argument="probs",
-        )
-    q = values.astype(np.float64)
-    bad = ~np.isfinite(q).all(axis=1) | (q < 0).any(axis=1) | (np.abs(q.sum(axis=1) - 1) > SUM_TOLERANCE)
-    if bad.any():
-        row = int(bad.argmax())
-        raise InputError(
-            f": row {row} is not a probability distribution (sum {q[row].sum():.4g}); pass probabilities, "
-            "not logits",
-            argument="probs",
-        )
-    return np.asarray(q / q.sum(axis=1, keepdims=True))
+def _probabilities(predictions: NDArray[Any], n: int, n_classes: int) -> NDArray[np.float64]:
+    if predictions.ndim == 1:
+        return np.asarray(np.eye(n_classes)[arguments.labels("probs", predictions, n, n_classes)])
+    return arguments.probabilities("probs", predictions, n, n_classes)
 
 
 def _calibration(

@@ -69,11 +69,11 @@ def _layers(dimension: int, transforms: int, hidden: int, bins: int) -> list[Any
     except ImportError as error:
         raise MissingExtra("zuko", "torch") from error
     order = torch.randperm(dimension)
-    made = []
+    layers = []
     for number in range(transforms):
         if number % 2 == 0:
             order = torch.randperm(dimension)
-        made.append(
+        layers.append(
             GeneralCouplingTransform(
                 dimension,
                 mask=order % 2 == number % 2,
@@ -82,7 +82,7 @@ def _layers(dimension: int, transforms: int, hidden: int, bins: int) -> list[Any
                 **({"hidden_features": (hidden, hidden)} if dimension > 1 else {}),
             )
         )
-    return made
+    return layers
 
 
 Transform = Glow | SplineFlow

@@ -147,7 +147,7 @@ def levels_of(x: NDArray[Any], levels: int | None) -> int:
         levels = int(np.floor(high)) + 1 if high < 128 else 256
         levels = max(levels, 2) if integers or high > 1 else 1
     if integers and (low < 0 or high > levels - 1):
-        raise InputError(f"x holds values from {low:g} to {high:g}, not 0 to {levels - 1}; give grey_levels")
+        raise InputError(f"must exceed the values of x, {low:g} to {high:g}; got {levels}", argument="grey_levels")
     return levels
 
 

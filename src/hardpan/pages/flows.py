@@ -67,8 +67,8 @@ def _fitted(result: FlowRecord) -> View:
     )
     columns = {name: [row.get(name) for row in floors] for name in (floors[0] if floors else ())}
     sections = (section,) if chart is not None or tables or warning else ()
-    made = _provenance(result.config.seed)
-    return View(f"Flow of {data}", headline, sections, tiles=tuple(tiles), provenance=made, columns=columns)
+    provenance = _provenance(result.config.seed)
+    return View(f"Flow of {data}", headline, sections, tiles=tuple(tiles), provenance=provenance, columns=columns)
 
 
 @view.register
@@ -95,9 +95,9 @@ def _benchmark(result: Benchmark) -> View:
         f"Synthetic benchmark from {result.flow} with a Bayes error of "
         f"{formatting.percent(result.bayes_error.value)}."
     )
-    made = _provenance(result.config.seed, {"Flow, sha256": result.flow_sha256, **result.files})
+    provenance = _provenance(result.config.seed, {"Flow, sha256": result.flow_sha256, **result.files})
     columns = {"id": result.ids, "label": result.labels, "split": result.split}
-    return View("Synthetic benchmark", headline, tiles=tuple(tiles), provenance=made, columns=columns)
+    return View("Synthetic benchmark", headline, tiles=tuple(tiles), provenance=provenance, columns=columns)
 
 
 @view.register
@@ -150,10 +150,14 @@ def _judgement(result: Judgement) -> View:
     section = Section(
         "Against the true posteriors", sentences, estimates, (chart,), (table,), warnings, key="judgement"
     )
-    made = Provenance(citations=(_PAPER,), versions=files.versions_of("numpy"), hashes=dict(result.hashes))
+    provenance = Provenance(citations=(_PAPER,), versions=files.versions_of("numpy"), hashes=dict(result.hashes))
     columns = {"difficulty": result.difficulty, "excess": result.excess_by_example}
     return View(
-        f"{result.name} compared with the true posteriors", headline, (section,), provenance=made, columns=columns
+        f"{result.name} compared with the true posteriors",
+        headline,
+        (section,),
+        provenance=provenance,
+        columns=columns,
     )
 
 
@@ -183,7 +187,7 @@ def _samples(result: FlowSamples) -> View:
         tables=(Table("", ("temperature", "Bayes error"), tuple(pairs)),),
         key="samples",
     )
-    made = _provenance(result.seed, {"Flow, sha256": result.flow_sha256})
+    provenance = _provenance(result.seed, {"Flow, sha256": result.flow_sha256})
     headline = f"On these samples no classifier can have an expected error below {ends[0]}"
     headline += f", or below {ends[-1]}." if len(ends) > 1 else "."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
@@ -191,7 +195,7 @@ def _samples(result: FlowSamples) -> View:
         f"Samples of {result.flow}",
         headline,
         (section,),
-        provenance=made,
+        provenance=provenance,
         columns=columns,
         hero=(*galleries, curve, *(() if along is None else (along,))),
         size=formatting.counted(len(result.class_names), "class", "classes"),

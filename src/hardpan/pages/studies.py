@@ -54,10 +54,10 @@ def _learning_curve(curve: LearningCurve) -> View:
     section = Section(
         "Learning curves", sentences, {"Bayes error": curve.floor}, charts, tuple(tables), key="curves"
     )
-    made = Provenance(
+    provenance = Provenance(
         seed=curve.config.seed,
         versions=files.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": curve.flow_sha256},
     )
     frame = columns_of(curve.points, "model", "n", "error.value", "excess.value", "excess.stderr")
-    return View(f"Learning curves on {curve.flow}", headline, (section,), provenance=made, columns=frame)
+    return View(f"Learning curves on {curve.flow}", headline, (section,), provenance=provenance, columns=frame)

@@ -110,7 +110,7 @@ def _sets(data: Source, new: Source | None, seed: int) -> Sets:
         original, fresh, new_name = test.take(first), test.take(second), "half of the test set"
     else:
         other = Dataset.open(new)
-        original, fresh, new_name = test, _new(old, other), other.name
+        original, fresh, new_name = test, _new_test_set(old, other), other.name
     arrays = (train.x, train.labels, original.x, original.labels, fresh.x, fresh.labels)
     marks = "".join(array_hash(array) for array in arrays).encode()
     fingerprint = array_hash(np.frombuffer(marks, dtype=np.uint8))
@@ -135,7 +135,7 @@ def balanced_parts(labels: NDArray[np.int64], parts: int, seed: int, draw: int =
     return [np.sort(dealt[start::parts]) for start in range(parts)]
 
 
-def _new(old: Dataset, new: Dataset) -> Labelled:
+def _new_test_set(old: Dataset, new: Dataset) -> Labelled:
     labels = new.require_labels()
     if new.x.shape[1:] != old.x.shape[1:] or new.x.dtype != old.x.dtype:
         raise InputError(
@@ -240,7 +240,7 @@ def run_all(
     """
     data, new = _absolute(data), None if new is None else _absolute(new)
     sets = read_sets(data, new, split_seed)
-    keys = [_key(run, sets) for run in runs]
+    keys = [_run_key(run, sets) for run in runs]
     function = partial(_train, data=data, new=new, split_seed=split_seed)
     results = run_once(function, dict(zip(keys, runs, strict=True)), RunResult, out=out, progress=progress)
     return [results[key] for key in keys]
@@ -332,7 +332,7 @@ def settings_key(*settings: Any) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
-def _key(run: Run, sets: Sets) -> str:
+def _run_key(run: Run, sets: Sets) -> str:
     arrangement = {"kind": type(run.arrangement).__name__} | dataclasses.asdict(run.arrangement)
     return settings_key(arrangement, run.config.model, run.config.deciding(), run.seed, sets.fingerprint)
 

@@ -80,7 +80,7 @@ def fit_arrays(
     check_size(predicted, "evaluate")
     config = with_defaults(config, config.models[0], train.shape[1:])
     values, classes = checked_targets(targets, len(train), n_classes)
-    seen, parts, labels = _evaluated(predicted, validation, classes)
+    seen, parts, labels = _with_validation(predicted, validation, classes)
     if train.shape[1:] != seen.shape[1:]:
         raise InputError(
             f"must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}", argument="evaluate"
@@ -123,7 +123,7 @@ def fit_arrays(
     return ArrayFit(result, config.recorded_epochs(), tuple(histories), config)
 
 
-def _evaluated(
+def _with_validation(
     predicted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
 ) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]], NDArray[np.int64] | None]:
     """Join the examples to predict and the validation examples: one pass evaluates both."""

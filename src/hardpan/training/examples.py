@@ -16,6 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from hardpan import arguments
 from hardpan.engine.devices import derived_seed
 from hardpan.errors import InputError
 
@@ -139,8 +140,8 @@ def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Nor
         rows: the rows that count; all where None.
 
     Example:
-        >>> found = normalization(np.array([[0.0, 5.0], [2.0, 5.0]]))
-        >>> found.mean.tolist(), found.scale.tolist()
+        >>> statistics = normalization(np.array([[0.0, 5.0], [2.0, 5.0]]))
+        >>> statistics.mean.tolist(), statistics.scale.tolist()
         ([1.0, 5.0], [1.0, 1.0])
     """
     rows = np.arange(len(x)) if rows is None else rows
@@ -171,23 +172,11 @@ def examples_on(x: NDArray[Any], statistics: Normalization, device: torch.device
 def checked_targets(targets: ArrayLike, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
     """Targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
     values = np.asarray(targets)
-    if values.ndim not in (1, 2) or len(values) != n:
-        raise InputError(f"must have shape ({n},) or ({n}, C); got {values.shape}", argument="targets")
     if values.ndim == 2:
-        soft = values.astype(np.float32)
-        if not (np.isfinite(soft).all() and (soft >= 0).all() and np.allclose(soft.sum(1), 1, atol=1e-3)):
-            raise InputError(
-                "targets of shape (N, C) must be probabilities: rows of nonnegative numbers with sum 1"
-            )
-        if n_classes not in (None, soft.shape[1]):
-            raise InputError(f"targets have {soft.shape[1]} classes, and n_classes is {n_classes}")
-        return soft, soft.shape[1]
-    if values.dtype.kind not in "ui" or values.min() < 0:
-        raise InputError("targets of shape (N,) must be class numbers 0, 1, ...")
-    most = int(values.max()) + 1
-    if n_classes is not None and most > n_classes:
-        raise InputError(f"targets name class {most - 1}, and n_classes is {n_classes}")
-    return values.astype(np.int64), max(n_classes or most, 2)
+        arguments.probabilities("targets", values, n, n_classes)
+        return values.astype(np.float32), values.shape[1]
+    labels = arguments.labels("targets", values, n, n_classes)
+    return labels, max(n_classes or int(labels.max()) + 1, 2)
 
 
 @dataclass(frozen=True, slots=True)

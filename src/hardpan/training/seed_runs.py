@@ -335,14 +335,14 @@ def progress_file(folder: str) -> Progress:
     """A progress callback that writes a small file, which the process that waits for the run reads."""
     path = Path(folder)
 
-    def write(text: str, fraction: float) -> None:
+    def write_progress(text: str, fraction: float) -> None:
         temporary = path / f".{PROGRESS}.{os.getpid()}"
         with contextlib.suppress(OSError):  # a full disk fails where data would be lost, not here
             path.mkdir(parents=True, exist_ok=True)
             temporary.write_text(json.dumps([text, fraction]), encoding="utf-8")
             temporary.replace(path / PROGRESS)
 
-    return write
+    return write_progress
 
 
 def load_split(data: str | Dataset) -> tuple[Dataset, Split]:

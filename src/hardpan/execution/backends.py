@@ -1,23 +1,183 @@
-"""Tasks on a Dask or a Ray cluster, which start a task again when its worker is lost."""
+"""Where tasks run: threads and processes (joblib), Dask, Ray; a task whose worker is lost is started again."""
 
 from __future__ import annotations
 
 import importlib
 import ipaddress
 import logging
+import multiprocessing
 import os
+import pickle
+import reprlib
 import secrets
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from hardpan.errors import InputError
-from hardpan.execution.tasks import ATTEMPTS, ClusterLost, Job, TaskResults, optional, run_task, task_lost
+from hardpan.errors import HardpanError, InputError, MissingExtra
 
+ATTEMPTS = 4  # starts of a task before the death of its worker is blamed on the task
 ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
 _AHEAD = 4  # tasks sent ahead for each core of the cluster, so that no worker is idle
+
+
+class TaskLost(HardpanError):
+    """Every worker that ran a task died; the message names the task."""
+
+
+class ClusterLost(HardpanError):
+    """The cluster went away while tasks were running; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The value of task ``index``, or the exception that it raised."""
+
+    index: int
+    value: Any = None
+    error: Exception | None = None
+
+
+TaskResults = Generator[TaskResult, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a back end runs: it calls ``ready`` when there are workers, then yields results in any order.
+
+    A task whose worker dies is started again, and :class:`TaskLost` is raised after the last attempt.
+    """
+
+    function: Callable[[Any], Any]
+    tasks: list[Any]
+    workers: int | None
+    address: str
+    ready: Callable[[], object]
+
+
+def run_task(function: Callable[[Any], Any], index: int, task: Any) -> TaskResult:
+    """Run one task; an exception is part of the result, so that every back end treats it alike."""
+    try:
+        return TaskResult(index, function(task))
+    except Exception as error:
+        error.add_note(f"in task {index}: {reprlib.repr(task)}")
+        return TaskResult(index, error=_portable(error))
+
+
+def _portable(error: Exception) -> Exception:
+    """The error itself if it survives pickling, else its text."""
+    try:
+        # Bytes made on this line and read back at once, never those of a file: only this shows whether the back
+        # ends can send the error.
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        text_only = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            text_only.add_note(note)
+        return text_only
+    return error
+
+
+def task_lost(index: int, reason: str) -> TaskLost:
+    """The error for a task whose workers died again and again."""
+    return TaskLost(
+        f"task {index}: its worker died {ATTEMPTS} times ({reason}); the usual cause is too little memory: use "
+        "fewer workers, or smaller tasks"
+    )
+
+
+def optional(module: str, extra: str) -> Any:
+    """Import a module of an optional dependency, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(extra, extra) from error
+
+
+def in_threads(job: Job) -> TaskResults:
+    """Threads: for tasks that spend their time in NumPy, numba or torch, which release the lock of Python."""
+    job.ready()
+    yield from _start("threading", job.function, dict(enumerate(job.tasks)), job.workers)
+
+
+def in_processes(job: Job) -> TaskResults:
+    """Processes: for tasks that spend their time in Python itself, or that set the state of a whole process."""
+    job.ready()
+    killed = _killed_error()
+    left = dict(enumerate(job.tasks))
+    while left:
+        running: set[int] = set()
+        try:
+            for result in _start("loky", job.function, left.copy(), job.workers, running):
+                del left[result.index]
+                yield result
+        except killed:  # the whole pool ends with one worker, so the other running tasks may be innocent
+            for index in sorted(running & left.keys()):
+                yield from _alone(job.function, index, left.pop(index))
+
+
+def _alone(function: Callable[[Any], Any], index: int, task: Any) -> TaskResults:
+    """One task in its own process, so that a death is its own fault; it was started once already."""
+    killed = _killed_error()
+    for _ in range(ATTEMPTS - 1):
+        try:
+            yield from _start("loky", function, {index: task}, 1)
+            return
+        except killed:
+            continue
+    raise task_lost(index, "killed, or out of memory")
+
+
+def _start(
+    backend: str,
+    function: Callable[[Any], Any],
+    tasks: dict[int, Any],
+    workers: int | None,
+    running: set[int] | None = None,
+) -> TaskResults:
+    """Results as they come; ``running`` receives the number of each task that is sent to a worker."""
+    joblib: Any = importlib.import_module("joblib")  # untyped, and not needed to import hardpan
+    at_once = min(workers or joblib.cpu_count(), len(tasks))
+    if at_once == 1 and backend == "threading":  # a thread would start the next task before this result is used
+        yield from (run_task(function, index, task) for index, task in tasks.items())
+        return
+
+    def calls() -> Iterator[Any]:
+        for index, task in tasks.items():
+            if running is not None:
+                running.add(index)
+            yield joblib.delayed(_in_worker)(os.getpid(), function, index, task)
+
+    # joblib runs a single job in the caller's own process, where a task that dies would end the caller too.
+    settings = {"n_jobs": max(at_once, 2), "pre_dispatch": at_once, "batch_size": 1}
+    results = joblib.Parallel(backend=backend, return_as="generator_unordered", **settings)(calls())
+    try:
+        for result in results:  # noqa: UP028 - "yield from" would end joblib's generator before the finally does
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib warns about unused results; after an error that is intended
+            results.close()
+
+
+def _in_worker(caller: int, function: Callable[[Any], Any], index: int, task: Any) -> TaskResult:
+    """Run a task in a process that joblib kills when another task fails.
+
+    Locks that libraries make there (Blosc makes one) have names in the system, and Python warns on stderr about
+    names that a killed process leaves behind. Under the start method "fork" a lock loses its name at once.
+    """
+    if os.getpid() != caller and sys.platform == "linux":
+        multiprocessing.set_start_method("fork", force=True)
+    return run_task(function, index, task)
+
+
+def _killed_error() -> type[Exception]:
+    error: type[Exception] = importlib.import_module("joblib.externals.loky.process_executor").TerminatedWorkerError
+    return error
 
 
 def on_dask(job: Job) -> TaskResults:
