@@ -94,7 +94,7 @@ def test_detail_is_a_section(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert code == 0
     for error, stderr in zip(detail.class_error, detail.class_error_stderr, strict=True):
         assert formatting.percent(error, 2 * stderr) in out
-    assert detail.to_frame("pandas")["error"].tolist() == detail.class_error.tolist()
+    assert detail.to_frame("pandas")["class_error"].tolist() == detail.class_error.tolist()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hardpan import files, formatting
@@ -37,7 +35,13 @@ def _curve(curve: Curve) -> View:
         "Bayes error of Gaussian classes",
         _curve_headline(curve),
         (section, *([] if curve.detail is None else [_detail_section(curve.detail)])),
-        provenance=_provenance(f"Method: {curve.method}. {METHOD}", curve.seed, curve.hashes),
+        provenance=Provenance(
+            (f"Method: {curve.method}. {METHOD}",),
+            (CITATION,),
+            seed=curve.seed,
+            versions=files.versions_of("numpy", "scipy"),
+            hashes=curve.hashes,
+        ),
         columns={
             "temperature": list(curve.temperatures),
             **{name: [getattr(e, name) for e in curve.estimates] for name in ("value", "stderr", "low", "high")},
@@ -55,23 +59,6 @@ def _curve_headline(curve: Curve) -> str:
     ends = [f"{formatting.estimate(e)} at temperature {t:g}" for t, e in pairs]
     headline = f"No classifier can have an expected error below {ends[0]}"
     return headline + (f", or below {ends[-1]}." if len(ends) > 1 else ".")
-
-
-@view.register
-def _detail(result: GaussianDetail) -> View:
-    return View(
-        "The Bayes classifier of Gaussian classes",
-        f"The Bayes error is {formatting.estimate(result.error)}.",
-        (_detail_section(result),),
-        provenance=_provenance(METHOD, result.seed),
-        columns={
-            "class": list(range(len(result.class_error))),
-            "error": result.class_error.tolist(),
-            "error_stderr": result.class_error_stderr.tolist(),
-            "top_k": result.top_k.tolist(),
-            "top_k_stderr": result.top_k_stderr.tolist(),
-        },
-    )
 
 
 def _detail_section(detail: GaussianDetail) -> Section:
@@ -97,11 +84,6 @@ def _detail_section(detail: GaussianDetail) -> Section:
         tables=(Table("", columns, tuple(rows)),),
         key="classes",
     )
-
-
-def _provenance(method: str, seed: int, hashes: Any = None) -> Provenance:
-    versions = files.versions_of("numpy", "scipy")
-    return Provenance((method,), (CITATION,), seed=seed, versions=versions, hashes=hashes or {})
 
 
 def _percent(value: float, stderr: float) -> str:

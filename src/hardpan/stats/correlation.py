@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence, normal
@@ -47,7 +48,7 @@ def kendall_tau(
         >>> round(kendall_tau([1, 2, 3, 4], [1, 2, 4, 3]).value, 4)
         0.6667
     """
-    x, y = _pair(a, b)
+    x, y = _two_rows(a, b)
     level, n = check_confidence(confidence), len(x)
     if n < 2 and not resample:
         raise InputError(f"must have one length of at least 2; got {n}", argument=("a", "b"))
@@ -155,7 +156,7 @@ def pearson(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int =
         >>> round(pearson([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0]).value, 6)
         1.0
     """
-    x, y = _pair(a, b)
+    x, y = _two_rows(a, b)
     x, y = x - x.mean(), y - y.mean()
     if len(x) < 2 or not x.any() or not y.any():
         return _undefined(confidence, "Pearson: no variation", len(x))
@@ -210,10 +211,8 @@ def _dense(values: Floats) -> NDArray[np.int64]:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+def _two_rows(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+    x, y = arguments.real_numbers("a", a), arguments.real_numbers("b", b)
     if x.ndim != 1 or x.shape != y.shape or x.size == 0:
         raise InputError(f"must be rows of one length; got {x.shape} and {y.shape}", argument=("a", "b"))
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("must be finite numbers; got NaN or infinity", argument=("a", "b"))
     return x, y

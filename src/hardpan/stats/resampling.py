@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from threadpoolctl import threadpool_limits
 
-from hardpan.arguments import one_of, whole_number
+from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence
@@ -73,7 +73,7 @@ def bootstrap_draws(columns: ArrayLike, statistic: Statistic, resamples: int = 1
         (resamples,) or (resamples, k).
     """
     table = _columns(columns)
-    whole_number("resamples", resamples, 2)
+    arguments.whole_number("resamples", resamples, 2)
     n = len(table)
     # Many small products: threads of the linear algebra would spend their time waiting for one another.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -157,7 +157,7 @@ def bootstrap(
         1.5
     """
     table = _columns(columns)
-    one_of("interval", interval, INTERVALS)
+    arguments.one_of("interval", interval, INTERVALS)
     value = float(statistic(table.mean(axis=0, keepdims=True))[0])
     draws = bootstrap_draws(table, statistic, resamples, seed)
     if interval == "bca":
@@ -203,13 +203,11 @@ def _quantiles(sample: Floats, levels: Floats) -> Floats:
 
 
 def _columns(columns: ArrayLike) -> Floats:
-    table = np.asarray(columns, dtype=np.float64)
+    table = arguments.real_numbers("columns", columns)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or len(table) < 2:
         raise InputError(
             f"must hold at least 2 rows to resample; got shape {np.shape(columns)}", argument="columns"
         )
-    if not np.isfinite(table).all():
-        raise InputError("must be finite numbers; got NaN or infinity", argument="columns")
     return table

@@ -33,12 +33,12 @@ def test_the_bracket_holds_the_known_bayes_error(distance):
     labels = rng.integers(0, 2, 8000)
     x = rng.normal(distance * labels, 1.0)[:, None]
     found = neighbours.bracket(x[:4000], labels[:4000], x[4000:], labels[4000:])
-    assert found.low <= norm.cdf(-distance / 2) <= found.high
+    assert found.lower.low <= norm.cdf(-distance / 2) <= found.upper.high
     errors = round(found.error.value * 4000)
     exact = binomtest(errors, 4000).proportion_ci(method="exact")
     assert (found.error.low, found.error.high) == pytest.approx((exact.low, exact.high))
     assert found.upper == found.error
-    assert found.low == pytest.approx(neighbours.cover_hart(exact.low, 2))
+    assert found.lower.low == pytest.approx(neighbours.cover_hart(exact.low, 2))
     around = found.error.value + np.array([-1e-6, 1e-6])
     slope = np.diff([neighbours.cover_hart(point, 2) for point in around])[0] / 2e-6
     assert found.lower.stderr == pytest.approx(slope * found.error.stderr, rel=0.05)
@@ -81,7 +81,7 @@ def test_k_is_chosen_on_validation_and_helps_where_classes_overlap():
     assert found.k >= 9
     assert "fewest errors on validation" in found.upper.method
     assert found.upper.value < found.error.value
-    assert found.k_lower.low < norm.cdf(-1) < found.high
+    assert found.k_lower.low < norm.cdf(-1) < found.upper.high
     assert found.lower.value < found.k_lower.value
     assert found.moving is not None
 

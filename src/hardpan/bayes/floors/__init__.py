@@ -13,18 +13,6 @@ from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in
 from hardpan.bayes.floors.repeats import equal_inputs, repeat_floor
 from hardpan.bayes.floors.spanning_tree import henze_penrose
 from hardpan.bayes.floors.votes import isotonic_floor, vote_floor
+from hardpan.lazy import exports
 
-__all__ = [
-    "FloorConfig",
-    "bhattacharyya",
-    "calibrated_plug_in",
-    "equal_inputs",
-    "floor",
-    "held_out_error",
-    "henze_penrose",
-    "isotonic_floor",
-    "plug_in",
-    "repeat_floor",
-    "two_sample_test",
-    "vote_floor",
-]
+exports(__name__)

@@ -62,7 +62,6 @@ class Fitted:
     name: str
     probs: Floats
     settings: str
-    seconds: float
     validation_error: float = 0.0
 
 
@@ -80,7 +79,7 @@ def fit_boosted(
 
     end = time.monotonic() + seconds
     most = max(200, int(MOST_BOOSTED / max(1, table.raw.shape[1])))
-    rows = _some(table, train, most, seed)
+    rows = _sampled_rows(table, train, most, seed)
     levels = [
         len(np.unique(table.raw[:, j][np.isfinite(table.raw[:, j])])) for j in np.flatnonzero(table.categorical)
     ]
@@ -99,7 +98,9 @@ def fit_boosted(
     best, best_trees, since = np.inf, 0, 0
     while True:
         model.fit(table.raw[rows], table.labels[rows])
-        loss = _log_loss(_spread(model, table.raw[validation], table.n_classes), table.labels[validation])
+        loss = _log_loss(
+            _class_probabilities(model, table.raw[validation], table.n_classes), table.labels[validation]
+        )
         best, best_trees, since = (loss, model.max_iter, 0) if loss < best - 1e-4 else (best, best_trees, since + 1)
         used_up = time.monotonic() + (seconds / 10) > end
         if since * step >= PATIENCE * ROUND or model.max_iter >= MOST_TREES or used_up or loss == 0:
@@ -109,7 +110,9 @@ def fit_boosted(
 
     def predict(which: Labels) -> Floats:
         stages = model.staged_predict_proba(table.raw[which])
-        return _whole(next(itertools.islice(stages, trees - 1, None)), model.classes_, table.n_classes)
+        return _with_untrained_classes(
+            next(itertools.islice(stages, trees - 1, None)), model.classes_, table.n_classes
+        )
 
     return predict, f"{trees} rounds, {len(rows):,} training examples"
 
@@ -127,22 +130,24 @@ def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, 
         return np.asarray((x[which] - centre) / scale, dtype=np.float64)
 
     if len(train) * x.shape[1] > MOST_LINEAR:
-        some = _some(table, train, max(1000, int(RIDGE_PRODUCTS * seconds / x.shape[1] ** 2)), seed)
+        some = _sampled_rows(table, train, max(1000, int(RIDGE_PRODUCTS * seconds / x.shape[1] ** 2)), seed)
         ridge = RidgeClassifier(alpha=float(len(some)) / 100).fit(rows(some).astype(np.float32), y[some])
         name = f"ridge regression, {len(some):,} training examples"
-        return lambda which: _from_scores(ridge, rows(which), table.n_classes), name
+        return lambda which: _ridge_probabilities(ridge, rows(which), table.n_classes), name
     inside, outside = rows(train), rows(validation)
     best: tuple[float, Any, float] | None = None
     for penalty in PENALTIES:
         model = LogisticRegression(C=penalty, max_iter=200).fit(inside, y[train])
-        loss = _log_loss(_spread(model, outside, table.n_classes), y[validation])
+        loss = _log_loss(_class_probabilities(model, outside, table.n_classes), y[validation])
         if best is None or loss < best[0]:
             best = (loss, model, penalty)
         if time.monotonic() > end:
             break
     assert best is not None
     fitted, strength = best[1], best[2]
-    return lambda which: _spread(fitted, rows(which), table.n_classes), f"logistic regression, C = {strength:g}"
+    return lambda which: _class_probabilities(
+        fitted, rows(which), table.n_classes
+    ), f"logistic regression, C = {strength:g}"
 
 
 def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:
@@ -153,7 +158,7 @@ def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, s
     from sklearn.ensemble import ExtraTreesClassifier
 
     end = time.monotonic() + seconds
-    some = _some(table, train, max(1000, int(TREE_NUMBERS * seconds / table.scaled.shape[1])), seed)
+    some = _sampled_rows(table, train, max(1000, int(TREE_NUMBERS * seconds / table.scaled.shape[1])), seed)
     x = np.asarray(table.scaled[some], dtype=np.float32)
     model = ExtraTreesClassifier(10, warm_start=True, random_state=seed, n_jobs=None)
     while True:
@@ -162,7 +167,7 @@ def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, s
             break
         model.n_estimators += 10
     name = f"{len(model.estimators_)} trees, {len(some):,} training examples"
-    return lambda which: _spread(model, table.scaled[which], table.n_classes), name
+    return lambda which: _class_probabilities(model, table.scaled[which], table.n_classes), name
 
 
 CLASSIFIERS: dict[str, Callable[[Table, Labels, Labels, float, int], tuple[Predictor, str]]] = {
@@ -187,14 +192,13 @@ def fit_classifier(
         >>> bool((found.probs.argmax(axis=1) == table.labels[700:]).mean() > 0.98)
         True
     """
-    start = time.monotonic()
     tuned_on = validation if len(validation) else train
     with warnings.catch_warnings(), threadpool_limits(limits=1 if machine_is_busy() else None):
         warnings.simplefilter("ignore")  # scikit-learn warns of few iterations and of many classes
         predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
         probs = predict(np.concatenate([rows, tuned_on]))
     wrong = probs[len(rows) :].argmax(axis=1) != table.labels[tuned_on]
-    return Fitted(name, probs[: len(rows)], settings, time.monotonic() - start, float(wrong.mean()))
+    return Fitted(name, probs[: len(rows)], settings, float(wrong.mean()))
 
 
 def machine_is_busy() -> bool:
@@ -203,7 +207,7 @@ def machine_is_busy() -> bool:
     return load > BUSY * (os.cpu_count() or 1)
 
 
-def _some(table: Table, rows: Labels, most: int, seed: int) -> Labels:
+def _sampled_rows(table: Table, rows: Labels, most: int, seed: int) -> Labels:
     """About ``most`` of the rows, drawn at random, every class among them."""
     if len(rows) <= most:
         return rows
@@ -211,23 +215,23 @@ def _some(table: Table, rows: Labels, most: int, seed: int) -> Labels:
     return np.union1d(first, np.random.default_rng([seed, 21]).choice(rows, most, replace=False))
 
 
-def _spread(model: Any, x: NDArray[Any], n_classes: int) -> Floats:
-    return _whole(model.predict_proba(x), model.classes_, n_classes)
+def _class_probabilities(model: Any, x: NDArray[Any], n_classes: int) -> Floats:
+    return _with_untrained_classes(model.predict_proba(x), model.classes_, n_classes)
 
 
-def _whole(probs: Any, classes: NDArray[Any], n_classes: int) -> Floats:
+def _with_untrained_classes(probs: Any, classes: NDArray[Any], n_classes: int) -> Floats:
     """Probabilities of all classes from those of the classes that were trained."""
     result = np.zeros((len(probs), n_classes))
     result[:, np.asarray(classes, dtype=np.int64)] = probs
     return result
 
 
-def _from_scores(model: Any, x: Floats, n_classes: int) -> Floats:
+def _ridge_probabilities(model: Any, x: Floats, n_classes: int) -> Floats:
     """Ridge scores as probabilities: a softmax at a temperature that keeps their order."""
     scores = model.decision_function(x)
     scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
     scores = np.exp(5 * (scores - scores.max(axis=1, keepdims=True)))
-    return _whole(scores / scores.sum(axis=1, keepdims=True), model.classes_, n_classes)
+    return _with_untrained_classes(scores / scores.sum(axis=1, keepdims=True), model.classes_, n_classes)
 
 
 def _log_loss(probs: Floats, labels: Labels) -> float:

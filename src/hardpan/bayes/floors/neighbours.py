@@ -42,16 +42,6 @@ class NeighbourBracket:
     k_lower: Estimate | None = None
     moving: Moving | None = None
 
-    @property
-    def low(self) -> float:
-        """The lowest Bayes error that this evidence leaves."""
-        return self.lower.low
-
-    @property
-    def high(self) -> float:
-        """The highest Bayes error that this evidence leaves."""
-        return self.upper.high
-
 
 def cover_hart(error: float, n_classes: int) -> float:
     """Give the smallest Bayes error that a limiting nearest-neighbour error allows.
@@ -136,7 +126,7 @@ def bracket(
         >>> y = rng.integers(0, 2, 2000)
         >>> x = rng.normal(2.0 * y, 1.0)[:, None]           # Bayes error 0.159
         >>> found = bracket(x[:1000], y[:1000], x[1000:], y[1000:], k=None)
-        >>> found.low < 0.159 < found.high, found.k
+        >>> found.lower.low < 0.159 < found.upper.high, found.k
         (True, 17)
     """
     y_train = arguments.labels("y_train", y_train, len(x_train))

@@ -39,7 +39,7 @@ class BhattacharyyaBounds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Model:
+class _ClassGaussians:
     """Gaussian classes: prior, mean, Cholesky factor, covariance, and the weight of the class's own covariance."""
 
     shared: SharedGaussian
@@ -94,7 +94,7 @@ def bhattacharyya(
     rows = arguments.features("x_train", x_train)
     labels = arguments.labels("y_train", y_train, len(rows))
     arguments.class_count(None, labels)
-    model = _fit(rows, labels)
+    model = _fit_classes(rows, labels)
     pairs = _overlaps(model)
     weights = _slopes(model, pairs)
     spreads = _standard_errors(model, pairs, weights, rows, labels)
@@ -107,16 +107,21 @@ def bhattacharyya(
     for name, log, spread in zip(names, logs, spreads, strict=True):
         value = float(np.exp(log))
         ends.append(
-            _end(f"{name}, one Gaussian per class", log, min(spread / value, 1.0) if value else 1.0, n, confidence)
+            _bound_from_log(
+                f"{name}, one Gaussian per class", log, min(spread / value, 1.0) if value else 1.0, n, confidence
+            )
         )
     classifier = None
     if x_test is not None and y_test is not None:
         test = arguments.features("x_test", x_test)
-        classifier = _judged(model, test, arguments.labels("y_test", y_test, len(test)), n, confidence)
+        truth = arguments.labels("y_test", y_test, len(test))
+        method = f"decisions of one Gaussian per class, {n:,} training examples"
+        wrong = int((_decide(model, test) != truth).sum())
+        classifier = held_out_error(wrong, len(truth), method=method, confidence=confidence)
     return BhattacharyyaBounds(ends[0], ends[1], classifier)
 
 
-def _end(method: str, log: float, relative: float, n: int, confidence: float) -> Estimate:
+def _bound_from_log(method: str, log: float, relative: float, n: int, confidence: float) -> Estimate:
     """A bound from its logarithm and relative standard error; its interval is normal in the logarithm."""
     value = float(np.exp(log))
     reach = float(ndtri(0.5 + confidence / 2)) * relative
@@ -124,7 +129,7 @@ def _end(method: str, log: float, relative: float, n: int, confidence: float) ->
     return Estimate(value, relative * value, low, high, confidence, method, n, log10=log / float(np.log(10)))
 
 
-def _fit(rows: NDArray[Any], labels: Labels) -> _Model:
+def _fit_classes(rows: NDArray[Any], labels: Labels) -> _ClassGaussians:
     classes = len(np.unique(labels))
     d = min(rows.shape[1], len(rows))
     pairs = classes * (classes - 1) / 2
@@ -148,7 +153,7 @@ def _fit(rows: NDArray[Any], labels: Labels) -> _Model:
         own = centred.T @ centred / len(z)
         covs.append(weights[number] * own + (1 - weights[number]) * shared.cov)
         factors.append(linalg.cholesky(covs[-1], lower=True))
-    return _Model(shared, covs, factors, weights)
+    return _ClassGaussians(shared, covs, factors, weights)
 
 
 def _by_class(shared: SharedGaussian, rows: NDArray[Any], labels: Labels) -> Iterator[tuple[int, Floats]]:
@@ -156,7 +161,7 @@ def _by_class(shared: SharedGaussian, rows: NDArray[Any], labels: Labels) -> Ite
         yield number, shared.coordinates(rows[labels == value])
 
 
-def _overlaps(model: _Model) -> _Pairs:
+def _overlaps(model: _ClassGaussians) -> _Pairs:
     k = len(model.covs)
     i, j = np.triu_indices(k, 1)
     half_dets = np.array([np.log(np.diag(factor)).sum() for factor in model.factors])
@@ -173,7 +178,7 @@ def _overlaps(model: _Model) -> _Pairs:
     return _Pairs(i, j, log, lower, np.log(product) / 2 + log)
 
 
-def _slopes(model: _Model, pairs: _Pairs) -> tuple[Floats, Floats]:
+def _slopes(model: _ClassGaussians, pairs: _Pairs) -> tuple[Floats, Floats]:
     """Derivatives of the lower and the upper bound in each pair's distance −log ρ."""
     priors, k = model.shared.priors, len(model.covs)
     both, product = priors[pairs.i] + priors[pairs.j], priors[pairs.i] * priors[pairs.j]
@@ -188,7 +193,7 @@ def _slopes(model: _Model, pairs: _Pairs) -> tuple[Floats, Floats]:
 
 
 def _standard_errors(
-    model: _Model, pairs: _Pairs, weights: tuple[Floats, Floats], rows: NDArray[Any], labels: Labels
+    model: _ClassGaussians, pairs: _Pairs, weights: tuple[Floats, Floats], rows: NDArray[Any], labels: Labels
 ) -> tuple[float, float]:
     """Standard errors of both bounds from the influence of every example on its class's mean and covariance."""
     means, (k, d) = model.shared.means, model.shared.means.shape
@@ -227,11 +232,11 @@ def decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> Labe
     """
     rows = arguments.features("x_train", x_train)
     return _decide(
-        _fit(rows, arguments.labels("y_train", y_train, len(rows))), arguments.features("x_test", x_test)
+        _fit_classes(rows, arguments.labels("y_train", y_train, len(rows))), arguments.features("x_test", x_test)
     )
 
 
-def _decide(model: _Model, test: NDArray[Any]) -> Labels:
+def _decide(model: _ClassGaussians, test: NDArray[Any]) -> Labels:
     decided = np.empty(len(test), dtype=np.int64)
     constants = [
         np.log(prior) - np.log(np.diag(factor)).sum()
@@ -245,12 +250,3 @@ def _decide(model: _Model, test: NDArray[Any]) -> Labels:
             scores[:, number] = constants[number] - 0.5 * np.einsum("ij,ij->j", white, white)
         decided[start : start + _ROWS_AT_ONCE] = model.shared.classes[np.argmax(scores, axis=1)]
     return decided
-
-
-def _judged(model: _Model, test: NDArray[Any], labels: Labels, n: int, confidence: float) -> Estimate:
-    return held_out_error(
-        int((_decide(model, test) != labels).sum()),
-        len(labels),
-        method=f"decisions of one Gaussian per class, {n:,} training examples",
-        confidence=confidence,
-    )

@@ -11,12 +11,12 @@ from hardpan import arguments
 from hardpan.bayes.gaussians.shared import (
     Float,
     check_cov,
+    check_covs,
     check_means,
     check_priors,
     cholesky,
     positive,
 )
-from hardpan.bayes.gaussians.unequal import check_covs
 from hardpan.errors import InputError
 
 

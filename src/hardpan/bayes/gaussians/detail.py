@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ from hardpan.bayes.gaussians.methods import check_options
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Replicates, ScaledError, interval_factor, replicate
 from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses, shared_classes
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
+from hardpan.estimates import Estimate, unit
 from hardpan.files import record
 from hardpan.report.base import Report
 
@@ -32,6 +33,8 @@ class GaussianDetail(Report):
         slope: dE/dτ at the temperature of the classes.
     """
 
+    HEADLINE = "The Bayes error is {error}."
+
     error: Estimate
     class_error: NDArray[np.float64]
     class_error_stderr: NDArray[np.float64]
@@ -40,7 +43,7 @@ class GaussianDetail(Report):
     pairwise: NDArray[np.float64]
     top_k: NDArray[np.float64]
     top_k_stderr: NDArray[np.float64]
-    slope: Estimate
+    slope: Estimate = field(metadata=unit(""))
     n: int
     seed: int
 

@@ -81,12 +81,19 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
 
 def check_cov(cov: ArrayLike | None, d: int) -> Float:
     """Give one covariance for all classes as (), (d,) or (d, d) finite numbers, 1 by default."""
-    array = np.ones(()) if cov is None else arguments.real_numbers("cov", cov)
-    if array.shape not in ((), (d,), (d, d)):
-        raise InputError(
-            f"must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {array.shape}",
-            argument="cov",
-        )
+    return _of_shape("cov", 1.0 if cov is None else cov, (), (d,), (d, d))
+
+
+def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
+    """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
+    return _of_shape("covs", covs, (n_classes,), (n_classes, d), (n_classes, d, d))
+
+
+def _of_shape(name: str, values: ArrayLike, *shapes: tuple[int, ...]) -> Float:
+    array = arguments.real_numbers(name, values)
+    if array.shape not in shapes:
+        listed = ", ".join(map(str, shapes))
+        raise InputError(f"must have one of the shapes {listed} for these means; got {array.shape}", argument=name)
     return array
 
 

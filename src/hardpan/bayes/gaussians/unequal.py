@@ -23,13 +23,13 @@ from hardpan import arguments
 from hardpan.bayes.gaussians.shared import (
     Float,
     Index,
+    check_covs,
     check_means,
     check_priors,
     cholesky,
     positive,
     span_coordinates,
 )
-from hardpan.errors import InputError
 
 # Squares may be multiplied out, which is much quicker, while the parts that cancel stay below this: the log joints
 # near a class then keep eight digits after the point.
@@ -186,18 +186,6 @@ def _groups(k: Index, j: Index, s: Float) -> Iterator[tuple[Index, int, int, flo
     starts = np.flatnonzero(np.append(True, np.any(code[:, 1:] != code[:, :-1], axis=0)))
     for rows in np.split(order, starts[1:]):
         yield rows, int(k[rows[0]]), int(j[rows[0]]), float(s[rows[0]])
-
-
-def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
-    """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
-    array = arguments.real_numbers("covs", covs)
-    if array.shape not in ((n_classes,), (n_classes, d), (n_classes, d, d)):
-        raise InputError(
-            f"must have shape ({n_classes},), ({n_classes}, {d}) or ({n_classes}, {d}, {d}) "
-            f"for means of shape ({n_classes}, {d}); got shape {array.shape}",
-            argument="covs",
-        )
-    return array
 
 
 def unequal_classes(
