@@ -476,3 +476,14 @@ def test_torch_modules_and_loaders():
 def test_scores_take_what_opens():
     expected = confusion.scores(PROBS).values
     assert np.allclose(confusion.scores(Predictions.open(FRAME)).values, expected)
+
+
+def test_two_columns_for_a_role_are_refused_until_one_is_named(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("id,target,y_true,p0,p1\na,0,1,0.5,0.5\nb,1,1,0.2,0.8\n")
+    with pytest.raises(InputError) as caught:
+        Predictions.open(path)
+    assert caught.value.argument == "columns"
+    with pytest.raises(InputError) as caught:
+        Predictions.open(np.full((2, 2), 0.5), columns={"label": "y_true"})
+    assert caught.value.argument == "columns"

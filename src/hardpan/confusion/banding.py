@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
+from hardpan.confusion.reading import Floats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -21,7 +22,6 @@ from hardpan.stats.correlation import DRAWS, correlation_of_means, fisher_interv
 if TYPE_CHECKING:
     from hardpan.confusion.scoring import Scores
 
-Floats = NDArray[np.float64]
 MOST_BANDS = 20
 WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
 HARDEST = 0.1
@@ -106,12 +106,13 @@ def bands(
         error = mean_error(int(cells[i] @ np.arange(models + 1)), models, inside, confidence) if inside else None
         centre = float(sums[i] / inside) if inside else math.nan
         rows.append(Band(float(limits[i]), float(limits[i + 1]), inside, centre, error))
+    hardest_tenth = errors_in_hardest(values, wrong, models, confidence)
     return Bands(
         bands=tuple(rows),
         rho=_band_correlation(cells, sums, confidence, seed),
         by_example=pearson(values, wrong / models, confidence=confidence, seed=seed),
         error=mean_error(int(wrong.sum()), models, n, confidence),
-        hardest_tenth=errors_in_hardest(values, wrong, models, confidence),
+        hardest_tenth=hardest_tenth,
         models=models,
         examples=n,
     )

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import stats
 from hardpan.confusion.banding import correct_answers, mean_error, score_values
 from hardpan.confusion.difficulty import DIFFICULTIES, NEED_LABELS, Signals
+from hardpan.confusion.reading import Floats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.correlation import correlation_of_means, fisher_interval, resamples_for
 from hardpan.stats.resampling import bootstrap_draws, percentile_interval, resample_counts
 
-Floats = NDArray[np.float64]
 BANDS = 20
 RESAMPLES = 1000
 _CELLS = 20_000_000

@@ -57,10 +57,6 @@ class LabelIssues(Report):
     def __repr__(self) -> str:
         return f"LabelIssues({len(self):,} of {self.examples:,} labels look wrong)"
 
-    def class_name(self, label: int) -> str:
-        """The name of a class, or its number."""
-        return self.class_names[label] if label < len(self.class_names) else str(label)
-
 
 def label_issues(
     predictions: Predictions | Signals | Any,

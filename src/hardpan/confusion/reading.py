@@ -226,16 +226,16 @@ def map_rows(
 
     ``copies`` is how many times what a task reads is in memory at once while the function works on it.
     """
-    setting = execution.current()
-    cores = setting.workers or os.cpu_count() or 1
     array = _plain_array(predictions)
     itemsize = (predictions.dtype if array is None else array.dtype).itemsize
     seeds, epochs, n = predictions.seeds, predictions.epochs, len(predictions)
     width = predictions.n_classes * itemsize * len(seeds)
+    source, call = None if array is not None else _reader(predictions), uuid.uuid4().hex
+    setting = execution.current()
+    cores = setting.workers or os.cpu_count() or 1
     rows = max(1, min(ROWS if array is not None else predictions.block, TASK_BYTES // width))
     if array is not None:  # rows of an array may be cut anywhere, those of a store not
         rows = max(min(_FEWEST_ROWS, ROWS), min(rows, ALL_BYTES // (copies * width * cores)))
-    source, call = None if array is not None else _reader(predictions), uuid.uuid4().hex
     tasks = [
         RowTask(array, source, seeds, epochs, start, min(start + rows, n), start, call)
         for start in range(0, n, rows)

@@ -318,9 +318,9 @@ def stability(scores: Scores) -> Stability:
     if scores.stderr is None:
         raise InputError("scores have no standard errors; compute them with stderr=True from two seeds or epochs")
     without = () if scores.left_out is None else scores.left_out
-    taus = [kendall_tau(scores.values, row, resample=True) for row in without]
     hard = _hardest(scores.values)
     shared = [len(hard & _hardest(row)) / len(hard) for row in without]
+    taus = [kendall_tau(scores.values, row, resample=True) for row in without]
     variance = float(np.var(scores.values))
     noise = float(np.mean(scores.stderr**2))
     return Stability(
@@ -360,14 +360,12 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
         if not isinstance(result, Scores):
             raise InputError(f"{file}: is a {type(result).__name__}, not Scores; give what `confusion score` wrote")
         return result
-    return _accumulated(text)
-
-
-def _accumulated(path: str) -> Scores | None:
+    if "://" not in text and not file.is_dir():
+        return None
     from hardpan.predictions.scores import open_scores
 
     try:
-        stored = open_scores(path)
+        stored = open_scores(text)
     except InputError:  # predictions, or no store at all: refused where they are opened
         return None
     return Scores(
@@ -379,7 +377,7 @@ def _accumulated(path: str) -> Scores | None:
         n_classes=stored.n_classes,
         seeds=tuple(range(stored.seeds)),
         epochs=stored.epochs,
-        source=path,
+        source=text,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.arguments import one_of
+from hardpan.arguments import one_of, real_number
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
 from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors
 from hardpan.confusion.difficulty import UNLABELLED, Signals, one_pass, signals_of
@@ -34,7 +34,6 @@ from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
 from hardpan.safe_files import read_npz
-from hardpan.stats.intervals import check_confidence
 
 HARDEST = 20
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -92,7 +91,7 @@ class ConfusionConfig:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_confidence(self.confidence)
+        real_number("confidence", self.confidence, "(0, 1)")
         one_of("of", self.of, ("seeds", "ensemble"))
         for name in self.only:
             one_of("only", name, SECTIONS)
@@ -223,7 +222,8 @@ def score_report(
     if scores is not None:
         return summarize(scores, None, dataset, config=config, correct=_saved_answers(scores, config))
     source = open_joined(predictions, dataset, config)
-    _check_labels(source, config)
+    if source.labels is None and {"bands", "issues", "comparison"} & set(config.only) and not config.correct:
+        raise InputError(UNLABELLED, argument="labels")
     target = open_joined(config.target, dataset, config).align(source.ids, check=False) if config.target else None
     ablated = "ablation" in config.only
     plan = ablation_plan(source, config.fractions, config.seed_counts or None) if ablated else None
@@ -257,19 +257,14 @@ def open_joined(predictions: Any, dataset: Dataset | None, config: ConfusionConf
     if config.seeds:
         opened = opened.select(seeds=config.seeds)
     opened.last_epoch()
-    opened = select_epochs(opened, config.epochs)
+    if config.epochs != "all":
+        opened = select_epochs(opened, config.epochs)
     return opened.select(load_subset(config.subset)) if config.subset else opened
 
 
 def _saved_scores(path: Any, config: ConfusionConfig) -> Scores | None:
     saved = load_scores(path) if isinstance(path, (str, os.PathLike)) else None
     return saved.select(load_subset(config.subset)) if saved is not None and config.subset else saved
-
-
-def _check_labels(source: Predictions, config: ConfusionConfig) -> None:
-    """Refuse sections that need labels, before anything is computed, where there are none."""
-    if source.labels is None and {"bands", "issues", "comparison"} & set(config.only) and not config.correct:
-        raise InputError(UNLABELLED, argument="labels")
 
 
 def _right_answers(
@@ -347,7 +342,7 @@ def summarize(
     rows, bits = split_rows(scores, config.split), scores.in_bits()
     own = scores.select(rows)
     order = np.argsort(-own.values, kind="stable")[:HARDEST]
-    sections = config.only or CHEAP
+    sections, sha256 = config.only or CHEAP, scores.sha256
     by_split, missed, issues = {}, None, None
     if signals is not None and signals.labels is not None:
         correct = signals.correct(config.of)
@@ -371,7 +366,7 @@ def summarize(
                 confidence=config.confidence,
                 seed=config.seed,
             )
-    overall = by_split.pop(config.split, None)
+    overall, mean = by_split.pop(config.split, None), stats.mean(own.values, config.confidence, least=0.0)
     return ScoreReport(
         source=scores.source,
         split=config.split,
@@ -381,14 +376,14 @@ def summarize(
         epochs=scores.epochs,
         base=scores.base,
         largest=scores.largest,
-        mean=stats.mean(own.values, config.confidence, least=0.0),
+        mean=mean,
         quantiles={f"{level:g}": float(np.quantile(own.values, level)) for level in QUANTILES},
         hardest=tuple((str(own.ids[row]), float(own.values[row])) for row in order),
         stability=None if own.stderr is None else stability(own.in_bits()),
         bands=overall,
         no_seed_right=missed,
         label_issues=None if issues is None else issues.count,
-        sha256=scores.sha256,
+        sha256=sha256,
         config=config,
         by_split=BandsReport(scores.source, by_split, config.of, config) if by_split else None,
         scores=scores,

@@ -76,10 +76,10 @@ def _section_view(
 def _(result: ScoreReport) -> View:
     section, name = score_section(result), Path(result.source).name
     bands = tuple(chart for chart in section.charts if chart.drawing == "error_by_band")
-    others = tuple(chart for chart in section.charts if chart not in bands)
+    others = tuple(chart for chart in section.charts if chart.drawing != "error_by_band")
     rest = section.sentences[1:]
     more: list[Section] = []
-    if result.issues is not None and len(result.issues):
+    if result.issues is not None and result.label_issues is not None and result.label_issues.value:
         more.append(issues_section(dataclasses.replace(result.issues, dataset=result.dataset)))
     more += [ablation_section(result.ablation)] if result.ablation is not None else []
     more += [comparison_section(result.comparison)] if result.comparison is not None else []
@@ -301,15 +301,16 @@ def _(result: LabelIssues) -> View:
 
 def issues_section(issues: LabelIssues, most: int = MOST_ISSUES) -> Section:
     """Labels that look wrong, most suspicious first: table and pictures."""
-    verb = "looks" if len(issues) == 1 else "look"
-    sentence = f"{len(issues):,} of {issues.examples:,} labels {verb} wrong; check before relabelling."
+    count = len(issues.row)
+    verb = "looks" if count == 1 else "look"
+    sentence = f"{count:,} of {issues.examples:,} labels {verb} wrong; check before relabelling."
     table = table_of(
         "Labels that look wrong, most suspicious first",
-        range(min(most, len(issues))),
+        range(min(most, count)),
         {
             "row": lambda i: int(issues.row[i]),
-            "label": lambda i: issues.class_name(int(issues.label[i])),
-            "suggested": lambda i: issues.class_name(int(issues.suggested[i])),
+            "label": lambda i: class_name(issues, int(issues.label[i])),
+            "suggested": lambda i: class_name(issues, int(issues.suggested[i])),
             "mean p(label)": lambda i: round(float(issues.probability[i]), 3),
             "mean p(suggested)": lambda i: round(float(issues.suggested_probability[i]), 3),
             "id": lambda i: str(issues.id[i]),
@@ -317,9 +318,9 @@ def issues_section(issues: LabelIssues, most: int = MOST_ISSUES) -> Section:
     )
     return Section(
         "Labels that look wrong",
-        (sentence if len(issues) else f"None of {issues.examples:,} labels looks wrong.",),
+        (sentence if count else f"None of {issues.examples:,} labels looks wrong.",),
         charts=charts.suspects(issues, issues.dataset, min(most, 2 * MOST_ISSUES)),
-        tables=(table,) if len(issues) else (),
+        tables=(table,) if count else (),
     )
 
 

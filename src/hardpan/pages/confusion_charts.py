@@ -212,7 +212,6 @@ def gallery(
     if not rows:
         return None
     positions = rows_of(dataset.ids, scores.ids[[row for _, row in rows]])
-    images = thumbnails(dataset.x[positions], float(dataset.x.min()), float(dataset.x.max()))
     tiles = []
     for (group, row), position in zip(rows, positions.tolist(), strict=True):
         story = {"id": str(scores.ids[row])}
@@ -230,6 +229,7 @@ def gallery(
         # The slider compares the number; a person reads the text, which has the standard error.
         tiles.append({"group": group, **story, "shown": text, "score": round(float(scores.values[row]), 4)})
     words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."
+    images = thumbnails(dataset.x[positions], float(dataset.x.min()), float(dataset.x.max()))
     return gallery_chart(title, images, tiles, words)
 
 
@@ -275,21 +275,21 @@ def captioned(
 
 def suspects(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:
     """Pictures of the labels that look wrong, most suspicious first; none without images."""
-    if dataset is None or dataset.x.ndim not in (3, 4) or not len(issues):
+    if dataset is None or dataset.x.ndim not in (3, 4) or not len(issues.row):
         return ()
     rows = rows_of(dataset.ids, issues.id[:most])
     return (
         captioned(
-            "Labels that look wrong" + (f": the first {most}" if len(issues) > most else ""),
+            "Labels that look wrong" + (f": the first {most}" if len(issues.row) > most else ""),
             dataset,
             rows,
-            [issues.class_name(int(label)) for label in issues.label[:most]],
+            [class_name(issues, int(label)) for label in issues.label[:most]],
             [f"{100 * p:.0f} %" for p in issues.suggested_probability[:most]],
-            [issues.class_name(int(other)) for other in issues.suggested[:most]],
+            [class_name(issues, int(other)) for other in issues.suggested[:most]],
         ),
     )
 
 
-def class_name(scores: Scores, label: int) -> str:
+def class_name(result: Scores | LabelIssues, label: int) -> str:
     """The name of a class, or its number."""
-    return scores.class_names[label] if label < len(scores.class_names) else str(label)
+    return result.class_names[label] if label < len(result.class_names) else str(label)

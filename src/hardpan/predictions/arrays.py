@@ -47,6 +47,7 @@ COLUMNS = {
 EXPECTED = (
     "expected an array 'probabilities' (probs), 'logits' or 'predictions', or one array of probabilities per model"
 )
+_LISTED = ("class_names", "seeds", "epochs", "models")
 _SAMPLE = 4096
 
 
@@ -133,9 +134,12 @@ def array_predictions(
     epochs: Sequence[int] | None = None,
     config: Mapping[str, Any] | None = None,
     pairs: frozenset[tuple[int, int]] | None = None,
+    roles: Mapping[str, str] | None = None,
     **columns: Any,
 ) -> ArrayPredictions:
     """Predictions of an array; see :meth:`hardpan.Predictions.from_arrays`."""
+    if roles:
+        raise InputError(f"are names of columns of a table; {where} has none", argument="columns")
     array = _plain(where, probs)
     if outputs in ("auto", "probabilities") and _is_one_hot(array):
         array = array.astype(np.float32)
@@ -257,7 +261,10 @@ def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, 
         array = read_npy(path, mmap=True)
         return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **columns)
     shapes = {name: shape for name, (shape, _) in npz_header(path).items()}
-    known = _stored_columns(path, list(shapes)) | columns
+    keys = {column: next((name for name in names if name in shapes), "") for column, names in COLUMNS.items()}
+    stored = read_npz(path, [name for name in keys.values() if name])
+    known: dict[str, Any] = {column: stored[name] for column, name in keys.items() if name}
+    known |= {name: tuple(np.atleast_1d(known[name]).tolist()) for name in _LISTED if name in known} | columns
     key = next((name for name in (*PROBABILITIES, *LOGITS, *LABELS) if name in shapes), None)
     if key is None:
         array, models = _unnamed_arrays(path, shapes, normalize)
@@ -300,17 +307,6 @@ def _clearly_probabilities(array: NDArray[Any], normalize: bool) -> bool:
     if normalize:
         return bool((rows >= 0).all())
     return bool(2 * np.count_nonzero(are_probabilities(rows)) >= len(rows))
-
-
-def _stored_columns(path: Path, names: list[str]) -> dict[str, Any]:
-    keys = {column: next((name for name in known if name in names), "") for column, known in COLUMNS.items()}
-    stored = read_npz(path, [key for key in keys.values() if key])
-    listed = ("class_names", "seeds", "epochs", "models")
-    return {
-        column: tuple(np.atleast_1d(stored[key]).tolist()) if column in listed else stored[key]
-        for column, key in keys.items()
-        if key
-    }
 
 
 def _mapped_member(path: Path, key: str) -> NDArray[Any] | None:

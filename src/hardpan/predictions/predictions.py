@@ -63,6 +63,7 @@ class Predictions(ABC):
         class_names: Sequence[str] = (),
         outputs: str = "auto",
         normalize: bool = False,
+        columns: Mapping[str, str] | None = None,
     ) -> Predictions:
         """Open predictions: a store, a file, an array, a data frame, or predictions that are open already.
 
@@ -75,6 +76,8 @@ class Predictions(ABC):
             class_names: the C names, likewise.
             outputs: "probabilities", "logits", "labels" (hard predictions), or "auto", which looks at the numbers.
             normalize: divide every row by its sum, for rounded rows or percentages.
+            columns: names of the columns of a table by role ("id", "label", "split", "model", "seed", "epoch"),
+                where they are not found by their names.
 
         An npz file contains ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two
         axes, and may contain ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``;
@@ -82,9 +85,9 @@ class Predictions(ABC):
         """
         from hardpan.predictions import opening
 
-        columns = {"labels": labels, "ids": ids, "class_names": tuple(class_names) or None}
+        stated = {"labels": labels, "ids": ids, "class_names": tuple(class_names) or None, "roles": columns}
         return opening.open_any(
-            source, outputs, normalize, {name: value for name, value in columns.items() if value is not None}
+            source, outputs, normalize, {name: value for name, value in stated.items() if value is not None}
         )
 
     @classmethod
@@ -497,14 +500,15 @@ class Predictions(ABC):
         ids = np.asarray(to.ids if isinstance(to, Dataset) else to, dtype=np.str_)
         if ids.ndim != 1:
             raise InputError(f"must be a hardpan.Dataset or ids; got {type(to).__name__}", argument="to")
-        name = "the given ids" if dataset is None else dataset.name
-        if dataset is not None and dataset.n_classes and dataset.n_classes != self.n_classes:
+        name, classes = ("the given ids", 0) if dataset is None else (dataset.name, dataset.n_classes)
+        test = None if dataset is None or not by_order else np.asarray((split or dataset.splits()).test)
+        if classes and classes != self.n_classes:
             raise InputError(
-                f"{self.where}: predicts {self.n_classes} classes, but {name} has {dataset.n_classes}; give "
-                "predictions of this dataset, with its classes numbered from 0"
+                f"{self.where}: predicts {self.n_classes} classes, but {name} has {classes}; give predictions of "
+                "this dataset, with its classes numbered from 0"
             )
         order = None if dataset is None else self._class_order(dataset)
-        mine, theirs = self._by_order(ids, dataset, split) if by_order else self._by_id(ids, name)
+        mine, theirs = self._by_order(ids, test) if by_order else self._by_id(ids, name)
         identical = len(mine) == len(self) and bool((mine == np.arange(len(mine))).all())
         labels, mixed = self.labels, self.split
         if not identical:
@@ -520,7 +524,7 @@ class Predictions(ABC):
             labels, relabelled = self._joined_labels(dataset, labels, theirs, by_order)
             if mixed is None and dataset.split is not None:
                 mixed = dataset.split[theirs]
-            if not class_names and dataset.n_classes == self.n_classes:
+            if not class_names and classes == self.n_classes:
                 class_names = dataset.class_names
         from hardpan.predictions.views import View
 
@@ -558,23 +562,24 @@ class Predictions(ABC):
         Args:
             answers: (seeds, N) the predicted classes, where they are known; otherwise they are read.
         """
-        from hardpan.outcomes.classes import check_predictions
-
         labels = self.labels
         if labels is None or not self.epochs:
             return
         rows = np.arange(len(self))
         if len(self) > _CLASS_CHECK_ROWS:
             rows = np.sort(np.random.default_rng([0, len(self)]).permutation(len(self))[:_CLASS_CHECK_ROWS])
-        sample = self.select(rows)
-        for number, model in enumerate(self.models if self.named else self.models[:1]):
-            if answers is None:
-                guesses = sample.read(self.seeds[number], self.epochs[-1]).argmax(axis=1)
-            else:
-                guesses = answers[number, rows]
+        models = self.models if self.named else self.models[:1]
+        if answers is None:
+            sample, epoch = self.select(rows), self.epochs[-1]
+            guesses = [sample.read(seed, epoch).argmax(axis=1) for seed in self.seeds[: len(models)]]
+        else:
+            guesses = list(answers[: len(models), rows])
+        from hardpan.outcomes.classes import check_predictions
+
+        for model, guess in zip(models, guesses, strict=True):
             try:
                 check_predictions(
-                    [model], guesses[None, :, None], labels[rows], np.arange(self.n_classes), where="predicted"
+                    [model], guess[None, :, None], labels[rows], np.arange(self.n_classes), where="predicted"
                 )
             except InputError as error:
                 raise InputError(f"{self.where}: {error} (check=False, --set class_check=false)") from error
@@ -648,14 +653,13 @@ class Predictions(ABC):
         return rows[known].astype(np.int64), np.flatnonzero(known)
 
     def _by_order(
-        self, ids: NDArray[np.str_], dataset: Dataset | None, split: Split | None
+        self, ids: NDArray[np.str_], test: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         n = len(self)
-        test = None if dataset is None else (split or dataset.splits()).test
         if n == len(ids):
             theirs = np.arange(n)
         elif test is not None and n == len(test):
-            theirs = np.asarray(test)
+            theirs = test
         else:
             expected = f"{len(ids):,}" if test is None else f"{len(ids):,} (all examples) or {len(test):,} (test)"
             raise InputError(f"{self.where}: has {n:,} rows; by_order (--set by_order=true) needs {expected}")

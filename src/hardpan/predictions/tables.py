@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,12 @@ from hardpan.files import scratch_array
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
 from hardpan.safe_files import existing_file, few
-from hardpan.tables import is_number, open_parquet, read_table, stored_cell, suffix_of
+from hardpan.tables import find_columns, is_number, open_parquet, read_table, role_names, stored_cell, suffix_of
 
 _ROWS_AT_ONCE = 16384
 _IN_MEMORY = 2**30  # bytes; larger tables are unpacked on the temporary disk
-_MEANINGS = {
-    "id": ("id", "ids", "example", "image", "filename"),
-    "label": ("label", "labels", "target", "y", "y_true"),
-    "split": ("split",),
-    "model": ("model", "model_name"),
-    "seed": ("seed", "run"),
-    "epoch": ("epoch",),
-}
-_KNOWN = {name for known in _MEANINGS.values() for name in known}
+_ROLES = ("id", "label", "split", "model", "seed", "epoch")
+_KNOWN = {name for role in _ROLES for names in role_names(role) for name in names}
 _HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")
 _LISTS = ("probabilities", "probs", "logits", "p")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
@@ -57,11 +50,17 @@ class _Form:
 
 
 def open_table(
-    source: Any, *, outputs: str = "auto", normalize: bool = False, class_names: Sequence[str] = (), **columns: Any
+    source: Any,
+    *,
+    outputs: str = "auto",
+    normalize: bool = False,
+    class_names: Sequence[str] = (),
+    roles: Mapping[str, str] | None = None,
+    **columns: Any,
 ) -> ArrayPredictions:
-    """Read predictions from the file of a table or a data frame; ``columns`` reposition those of the table."""
+    """Read predictions from the file of a table or a data frame; ``columns`` replace those of the table."""
     table = _Table(source)
-    form = _form_of(table.where, table.names, tuple(str(name) for name in class_names))
+    form = _form_of(table.where, table.names, tuple(str(name) for name in class_names), roles)
     names = tuple(class_names) or form.class_names
     kind = form.outputs if outputs == "auto" else outputs
     examples = _Examples(table, form, names)
@@ -138,7 +137,9 @@ def _hard(
     return array_predictions(array, where=table.where, outputs="labels", **columns)
 
 
-def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _Form:
+def _form_of(
+    where: str, names: Sequence[str], classes: tuple[str, ...], roles: Mapping[str, str] | None = None
+) -> _Form:
     """Which columns mean what, from their names.
 
     Example:
@@ -147,11 +148,7 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
         >>> _form_of("t.csv", ["id", "cat", "dog"], ()).class_names
         ('cat', 'dog')
     """
-    meaning = {}
-    for what, known in _MEANINGS.items():
-        column = next((name for name in names if name.lower() in known and name not in classes), None)
-        if column is not None:
-            meaning[what] = column
+    meaning = find_columns([name for name in names if name not in classes], _ROLES, roles, where=where)
     rest = [name for name in names if name not in meaning.values()]
     index = next((name for name in rest if name in _INDEX and name not in classes), None)
     if index is not None:
@@ -170,8 +167,7 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
         others = [name for name in rest if name not in numbered.values() and name != hard]
         if others:
             raise InputError(
-                f"{where}: columns {few(others)} are neither classes nor known; known are {few(_MEANINGS)}: "
-                "drop them"
+                f"{where}: columns {few(others)} are neither classes nor known; known are {few(_ROLES)}: drop them"
             )
         if sorted(numbered) != list(range(len(numbered))):
             raise InputError(
@@ -300,7 +296,7 @@ class _Examples:
             what: table.column(form.meaning[what], text=what in ("id", "split", "model"))
             if what in form.meaning
             else None
-            for what in _MEANINGS
+            for what in _ROLES
         }
         n = len(table)
         if n == 0:
