@@ -483,7 +483,7 @@ def test_two_columns_for_a_role_are_refused_until_one_is_named(tmp_path):
     path.write_text("id,target,y_true,p0,p1\na,0,1,0.5,0.5\nb,1,1,0.2,0.8\n")
     with pytest.raises(InputError) as caught:
         Predictions.open(path)
-    assert caught.value.argument == "columns"
+    assert caught.value.argument == "label"
     with pytest.raises(InputError) as caught:
         Predictions.open(np.full((2, 2), 0.5), columns={"label": "y_true"})
     assert caught.value.argument == "columns"
