@@ -14,7 +14,7 @@ from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import set_columns, stored_images
-from hardpan.replicate.documents import _plain, sample_limits
+from hardpan.replicate.documents import _markdown_text, sample_limits
 from hardpan.replicate.pool import find_subclasses
 
 
@@ -41,7 +41,7 @@ def test_class_names_make_harmless_folders(name):
 
 
 def test_text_of_others_stays_text_in_the_datasheet():
-    assert _plain("<script>x</script>\n# big | cell") == r"\<script\>x\</script\> \# big \| cell"
+    assert _markdown_text("<script>x</script>\n# big | cell") == r"\<script\>x\</script\> \# big \| cell"
 
 
 def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
@@ -64,7 +64,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
         rows = list(csv.DictReader(stream))
     assert {(row["id"], row["other"]) for row in rows} == {(item.image_id, item.other_id) for item in waiting}
     sheet = (project.root / "set" / "DATASHEET.md").read_text()
-    assert all(item.image_id in sheet and _plain(item.other_id) in sheet for item in waiting[:20])
+    assert all(item.image_id in sheet and _markdown_text(item.other_id) in sheet for item in waiting[:20])
     assert f"{len(waiting)} of these pairs were not reviewed" in sheet
     assert project.verify().ok
 

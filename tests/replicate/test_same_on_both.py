@@ -13,7 +13,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import TargetClass
 from hardpan.replicate.database import decisions, leases, people
-from hardpan.replicate.database.decisions import add_pairs, begin_sample, chosen_rows
+from hardpan.replicate.database.decisions import add_pairs, begin_sample, sample_rows
 from hardpan.replicate.database.images import contents, set_quotas, stored_images
 from hardpan.replicate.database.models import Invitation
 from hardpan.replicate.database.votes import start_experiment, store_votes
@@ -161,7 +161,7 @@ def test_the_same_step_four_times_at_once_is_done_once(make):
     assert sorted(at_once(add_pairs, project, [pair])) == [0, 0, 0, 1]
     drawn = [SampledImage(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
     at_once(begin_sample, project, drawn)
-    assert len(chosen_rows(project)) == 5
+    assert len(sample_rows(project)) == 5
     assert at_once(start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
 
 

@@ -199,7 +199,7 @@ def open(folder: str | os.PathLike[str], key: Key = None) -> Ledger:
     path = as_path("folder", folder)
     chain.read_header(path)
     return Ledger(
-        path, _checked(key) if key is None or isinstance(key, bytes) else sealing.read_key(as_path("key", key))
+        path, _checked_key(key) if key is None or isinstance(key, bytes) else sealing.read_key(as_path("key", key))
     )
 
 
@@ -311,7 +311,7 @@ class Ledger:
         secret = unlock(self.folder, header, key)
         with locked(self.folder / ".lock"):
             entries = self._entries(header, header_hash, key)
-            scored = _named([e for e in entries if e["kind"] == "submission"], names)
+            scored = _submissions_by_name([e for e in entries if e["kind"] == "submission"], names)
             before = sum(e["kind"] == "opening" for e in entries)
             errors = {e["submission"]: holdout_errors(self.folder, secret, e["submission"]) for e in scored}
             payload = {"kind": "opening", "time": chain.now(), "reason": reason, "errors": errors}
@@ -361,7 +361,7 @@ def holdout_errors(folder: Path, secret: Secret, submission: str) -> int:
     return int((codes[secret.held_out] != secret.labels[secret.held_out]).sum())
 
 
-def _checked(key: Any) -> Any:
+def _checked_key(key: Any) -> Any:
     if isinstance(key, bytes) and len(key) != sealing.KEY_BYTES:
         raise InputError(
             f"must be {sealing.KEY_BYTES} bytes, or the path of a key file; got {len(key)} bytes", argument="key"
@@ -372,7 +372,7 @@ def _checked(key: Any) -> Any:
 def _new_owner(key: Key) -> tuple[bytes, Path | None]:
     """The owner's key and, where a fresh one was written, its file."""
     if isinstance(key, bytes):
-        return _checked(key), None
+        return _checked_key(key), None
     if key is None:
         raise InputError("key is missing; give a path for the owner's new key")
     owner, path = sealing.new_key(), as_path("key", key)
@@ -425,7 +425,7 @@ def _current_rung(entries: Sequence[chain.Entry]) -> int | None:
     return next((int(e["rung"]) for e in reversed(entries) if e["kind"] == "submission"), None)
 
 
-def _named(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
+def _submissions_by_name(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
     if not counted:
         raise InputError("there are no submissions to score; submit first")
     if not names:

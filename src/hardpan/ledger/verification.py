@@ -65,13 +65,23 @@ def verify(
             for e in entries
             if not chain.entry_signed(e, header)
         ]
-        problems += _files(folder, header)
-        problems += _rules(folder, header, entries)
-        problems += _orphans(entries, stored)
-        problems += _published(entries, heads)
+        problems += _file_problems(folder, header)
+        problems += _rule_problems(folder, header, entries)
+        # Stored predictions were counted once: without their entry, an older log was put back.
+        lost = sorted(stored - {e["submission"] for e in entries if e["kind"] == "submission"})
+        if lost:
+            problems.append(
+                f"{len(lost)} stored submissions have no entry in the log (first {lost[0][:12]}); log and head "
+                "were replaced by older ones"
+            )
+        problems += [
+            f"published head {head} is not in this log; history was rewritten or cut"
+            for head in heads
+            if head not in {entry["hash"] for entry in entries}
+        ]
         if key is not None or revealed is not None:
             secret = unlock(folder, header, key) if key is not None else read_revealed(Path(str(revealed)), header)
-            problems += _replay(folder, header, entries, secret)
+            problems += _replay_problems(folder, header, entries, secret)
             replayed = True
     except InputError as error:
         problems.append(str(error))
@@ -88,18 +98,7 @@ def verify(
     )
 
 
-def _orphans(entries: Sequence[chain.Entry], stored: set[str]) -> list[str]:
-    """Stored predictions were counted once: without their entry, an older log was put back."""
-    lost = sorted(stored - {e["submission"] for e in entries if e["kind"] == "submission"})
-    if not lost:
-        return []
-    return [
-        f"{len(lost)} stored submissions have no entry in the log (first {lost[0][:12]}); log and head were "
-        "replaced by older ones"
-    ]
-
-
-def _files(folder: Path, header: dict[str, Any]) -> list[str]:
+def _file_problems(folder: Path, header: dict[str, Any]) -> list[str]:
     problems = []
     for name, field in ((chain.SEALED, "sealed_sha256"), (IDS, "ids_sha256")):
         if header[field] is None:
@@ -113,7 +112,7 @@ def _files(folder: Path, header: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _rules(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry]) -> list[str]:
+def _rule_problems(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry]) -> list[str]:
     """The log must read as the Ladder writes: the first answer is released, later ones fall, none counts twice."""
     problems: list[str] = []
     best: int | None = None
@@ -147,16 +146,9 @@ def _rules(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry])
     return problems
 
 
-def _published(entries: Sequence[chain.Entry], heads: Sequence[str]) -> list[str]:
-    known = {entry["hash"] for entry in entries}
-    return [
-        f"published head {head} is not in this log; history was rewritten or cut"
-        for head in heads
-        if head not in known
-    ]
-
-
-def _replay(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry], secret: Secret) -> list[str]:
+def _replay_problems(
+    folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry], secret: Secret
+) -> list[str]:
     problems = []
     used, step = ~secret.held_out, Fraction(header["step"])
     best: int | None = None

@@ -61,7 +61,7 @@ def facts_of(
         dict(sorted(Counter(image.class_name for image in sample.images).items())),
         dict(Counter(sources[name] for name in sample.ids).most_common()),
         annotation_quality(project),
-        sum(row.removed_round is not None for row in database.chosen_rows(project)),
+        sum(row.removed_round is not None for row in database.sample_rows(project)),
         len(database.all_pairs(project)),
         len(database.verdicts(project, "duplicate")),
         unseen,
@@ -81,7 +81,7 @@ def datasheet(facts: Facts) -> str:
         "| controls | average selection frequency | images |",
         "| --- | --- | --- |",
         *(
-            f"| {role} | {_formatted(e)} | {e.n} |"
+            f"| {role} | {_estimate_text(e)} | {e.n} |"
             for role, e in facts.quality.average.items()
             if role != "candidate"
         ),
@@ -90,27 +90,30 @@ def datasheet(facts: Facts) -> str:
         "",
         "| class | images |",
         "| --- | --- |",
-        *(f"| {_plain(name)} | {count} |" for name, count in facts.per_class.items()),
+        *(f"| {_markdown_text(name)} | {count} |" for name, count in facts.per_class.items()),
         "",
-        *_bins(sample),
+        *_bin_table(sample),
         "## Sources",
         "",
-        *(f"- {_plain(source) or 'not named'}: {count} images" for source, count in facts.sources.items()),
+        *(f"- {_markdown_text(source) or 'not named'}: {count} images" for source, count in facts.sources.items()),
         "",
         "## Near-duplicates",
         "",
         f"{facts.pairs:,} pairs with originals or among the new images were queued for review, "
         f"{facts.pairs_decided:,} were decided; {facts.removed} images were removed and replaced.",
         "",
-        *_unreviewed(facts.waiting),
+        *_unreviewed_table(facts.waiting),
         "## Images from another bin or sub-class",
         "",
-        *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in sample.fills] or ["None."]),
+        *(
+            [f"- {i.id} ({_markdown_text(i.class_name)}): {_markdown_text(i.fill)}" for i in sample.fills]
+            or ["None."]
+        ),
         "",
         "## Limits",
         "",
         *(
-            [f"- {_plain(item)}" for item in sample_limits(sample, len(facts.waiting), facts.unseen)]
+            [f"- {_markdown_text(item)}" for item in sample_limits(sample, len(facts.waiting), facts.unseen)]
             or ["None known."]
         ),
         "",
@@ -160,29 +163,29 @@ def _opening(facts: Facts) -> list[str]:
     sample, quality = facts.sample, facts.quality
     votes = sum(worker.votes for worker in quality.workers)
     size = "×".join(str(n) for n in facts.config.shape)
-    author = f", by {_plain(facts.author)}" if facts.author else ""
-    licence = f". Licence: {_plain(facts.license)}" if facts.license else ""
+    author = f", by {_markdown_text(facts.author)}" if facts.author else ""
+    licence = f". Licence: {_markdown_text(facts.license)}" if facts.license else ""
     threshold = f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""
     return [
-        f"# {_plain(facts.config.name)}",
+        f"# {_markdown_text(facts.config.name)}",
         "",
         f"A new test set of {len(sample.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
-        f"collected in the same way as the test set of {_plain(facts.config.original)}, on {facts.date}"
+        f"collected in the same way as the test set of {_markdown_text(facts.config.original)}, on {facts.date}"
         f"{author}{licence}.",
         "",
         "## How the images were chosen",
         "",
         f"- Strategy: {sample.strategy}{threshold}",
-        f"- Average selection frequency: {_formatted(sample.average_frequency)}",
+        f"- Average selection frequency: {_estimate_text(sample.average_frequency)}",
         f"- Votes: {votes:,} by {len(quality.workers)} workers, {len(quality.flagged)} of whom fail the hidden "
         "controls",
         f"- Seed: {sample.seed}; at least {sample.min_votes} votes per image",
-        f"- Agreement of workers on candidates (Krippendorff's α): {_formatted(quality.alpha)}",
+        f"- Agreement of workers on candidates (Krippendorff's α): {_estimate_text(quality.alpha)}",
         "",
     ]
 
 
-def _unreviewed(waiting: Sequence[database.PairItem]) -> list[str]:
+def _unreviewed_table(waiting: Sequence[database.PairItem]) -> list[str]:
     """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
     if not waiting:
         return []
@@ -192,27 +195,33 @@ def _unreviewed(waiting: Sequence[database.PairItem]) -> list[str]:
         "",
         "| image | other | where | SSIM | l2 |",
         "| --- | --- | --- | --- | --- |",
-        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.other_split} | {i.ssim:.3f} | {i.l2:.1f} |" for i in listed),
+        *(
+            f"| {i.image_id} | {_markdown_text(i.other_id)} | {i.other_split} | {i.ssim:.3f} | {i.l2:.1f} |"
+            for i in listed
+        ),
         "",
     ]
 
 
-def _bins(sample: Sample) -> list[str]:
+def _bin_table(sample: Sample) -> list[str]:
     if not sample.quotas:
         return []
-    rows = [f"| {_plain(name)} | {' | '.join(str(n) for n in counts)} |" for name, counts in sample.quotas.items()]
+    rows = [
+        f"| {_markdown_text(name)} | {' | '.join(str(n) for n in counts)} |"
+        for name, counts in sample.quotas.items()
+    ]
     head = [f"| class | {' | '.join(BINS)} |", "| --- " * (1 + len(BINS)) + "|"]
     return ["## Images needed by bin of selection frequency", "", *head, *rows, ""]
 
 
-def _formatted(item: Estimate | None) -> str:
+def _estimate_text(item: Estimate | None) -> str:
     if item is None or item.value != item.value:
         return "not known"
     text = formatting.plain(item)
     return f"{text}, {100 * item.confidence:g} % interval" if item.low < item.high else text
 
 
-def _plain(text: str) -> str:
+def _markdown_text(text: str) -> str:
     """Text of others inside Markdown: no markup, no new lines, no table cells."""
     return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
 

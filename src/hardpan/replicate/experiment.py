@@ -112,7 +112,7 @@ def begin_experiment(
         for side in ("original", "new")
     )
     questions = {"original": original, "new": new}
-    short = {side: _short(ids, classes[side], per_class) for side, ids in questions.items()}
+    short = {side: _short_classes(ids, classes[side], per_class) for side, ids in questions.items()}
     experiment = HumanExperiment(
         original,
         new,
@@ -247,7 +247,7 @@ def _by_votes(project: ProjectFolder) -> _Easy:
     )
 
 
-def _short(ids: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> tuple[str, ...]:
+def _short_classes(ids: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> tuple[str, ...]:
     if per_class is None:
         return ()
     counts = Counter(classes[name] for name in ids)

@@ -221,7 +221,7 @@ def _add_pictures(
             elif name in known:
                 counts["repeated"] += 1
             else:
-                row = _row(project, item, class_name, keyword, name, pixels.shape)
+                row = _image_record(project, item, class_name, keyword, name, pixels.shape)
                 if isinstance(row, str):
                     broken.append(row)
                     continue
@@ -252,14 +252,14 @@ def _add_pictures(
 def read_source(path: Path) -> Iterator[SourcePicture]:
     """What a folder or table offers, in the order of names or rows."""
     if path.is_dir():
-        yield from _from_folder(path)
+        yield from _folder_pictures(path)
     elif path.suffix.lower() in (".csv", ".tsv", ".json", ".parquet", ".pq"):
-        yield from _from_table(path)
+        yield from _table_pictures(path)
     else:
         raise InputError(f"{path}: candidates come from a folder, a CSV or a Parquet file")
 
 
-def _from_folder(root: Path) -> Iterator[SourcePicture]:
+def _folder_pictures(root: Path) -> Iterator[SourcePicture]:
     limit = root.resolve()
     for file in sorted(p for p in root.rglob("*") if not p.name.startswith(".") and not p.is_dir()):
         parts = file.relative_to(root).parts
@@ -277,7 +277,7 @@ def _from_folder(root: Path) -> Iterator[SourcePicture]:
         )
 
 
-def _from_table(path: Path) -> Iterator[SourcePicture]:
+def _table_pictures(path: Path) -> Iterator[SourcePicture]:
     columns = tables.read_columns(path, text=tables.suffix_of(path) in (".csv", ".tsv"))
     size = len(next(iter(columns.values())))
     column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
@@ -336,7 +336,7 @@ def decoded(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | 
         return f"{item.name}: cannot be read ({error.strerror})"
 
 
-def _row(
+def _image_record(
     project: ProjectFolder, item: SourcePicture, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
     label, key = item.class_name or class_name, item.keyword or keyword
@@ -398,7 +398,7 @@ def find_subclasses(
     window = _window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
-        words, inputs = _matches(project, Path(source), database.contents(project, "original"), progress)
+        words, inputs = _keywords_by_match(project, Path(source), database.contents(project, "original"), progress)
         database.set_columns(
             project, [{"id": name, "keyword": word} for name, word in sorted(words.items())], "keywords"
         )
@@ -407,7 +407,7 @@ def find_subclasses(
     database.set_aside(project, outside)
     counts = keyword_counts(project)
     quotas = [keyword_quotas(count, per_class, top) for count in counts]
-    _classify(project, quotas)
+    _classify_by_keyword(project, quotas)
     database.set_quotas(
         project,
         [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
@@ -438,7 +438,7 @@ def keyword_counts(project: ProjectFolder) -> list[Counter[str]]:
     return counts
 
 
-def _matches(
+def _keywords_by_match(
     project: ProjectFolder, source: Path, originals: Mapping[str, str], progress: Progress
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Original id to keyword, of pictures with the same pixels (distance 0)."""
@@ -462,7 +462,7 @@ def _matches(
     return results, inputs
 
 
-def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
+def _classify_by_keyword(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
     """A candidate that came with a keyword but without a class gets the class of the keyword."""
     owners: dict[str, list[int]] = {}
     for c, words in enumerate(quotas):

@@ -80,7 +80,7 @@ def draw_sample(
         "votes_counted": len(database.all_votes(project)),
         "excluded_workers": sorted(database.excluded_workers(project)),
         "exclude": sorted(removed_so_far(project)),
-        "selected": sorted(_selected(project)) if source == "selection" else [],
+        "selected": sorted(_selected_images(project)) if source == "selection" else [],
     }
     try:
         result = replay_sample(project, settings, seed)
@@ -98,7 +98,7 @@ def draw_sample(
 def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
     """The sample that the settings of a step give, from the votes that were there."""
     candidates, originals = sample_tables(project, settings)
-    quotas = _quotas(project)
+    quotas = _quotas_by_name(project)
     if settings["strategy"] == "matched" and not len(originals):
         raise InputError("no original has votes yet; annotate first, or use the strategy 'threshold' or 'top'")
     if not len(candidates):
@@ -224,12 +224,12 @@ def removed_so_far(project: ProjectFolder) -> set[str]:
     }
 
 
-def _selected(project: ProjectFolder) -> set[str]:
+def _selected_images(project: ProjectFolder) -> set[str]:
     first, second = database.verdicts(project, "first-selection"), database.verdicts(project, "second-review")
     return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
 
 
-def _quotas(project: ProjectFolder) -> dict[tuple[str, str], int]:
+def _quotas_by_name(project: ProjectFolder) -> dict[tuple[str, str], int]:
     return {(project.classes[c].name, word): count for (c, word), count in database.stored_quotas(project).items()}
 
 
@@ -399,7 +399,7 @@ def _search(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progre
         for row in range(len(ids)):
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
-    round_number = max([0, *(row.round for row in database.chosen_rows(project))])
+    round_number = max([0, *(row.round for row in database.sample_rows(project))])
     new = database.add_pairs(project, _measured_pairs(x, y, sorted(pairs), ids, names, splits, round_number))
     project.record_step(
         "duplicates",

@@ -290,14 +290,14 @@ def sample(
             )
         reference = annotated(originals, "originals", need_ids=False)
         originals_below = int((reference.votes < min_votes).sum())
-        shares = _histograms(reference, min_votes, names)
+        shares = _bin_counts(reference, min_votes, names)
         few_originals = {name: sum(share) for name, share in shares.items() if sum(share) < MIN_ORIGINALS}
     images: list[SampledImage] = []
     missing: list[Shortfall] = []
     bin_quotas: dict[str, tuple[int, ...]] = {}
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
-        for subclass, size in _groups(name, per_class, quotas):
+        for subclass, size in _subclass_quotas(name, per_class, quotas):
             rows = free & (table.classes == name)
             if quotas is not None:
                 rows &= table.subclasses == subclass
@@ -362,7 +362,7 @@ def sample_again(
             for mask, other in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
                 rows = np.flatnonzero(free & (table.classes == name) & mask)
                 new_images, _ = _draw(table, rows, current.strategy, {slot: count}, current.threshold, rng)
-                images += [_instead(item, other) for item in new_images]
+                images += [_as_replacement(item, other) for item in new_images]
                 free &= ~np.isin(table.ids, np.array([item.id for item in new_images], dtype=np.str_))
                 count -= len(new_images)
             if count:
@@ -393,7 +393,7 @@ def _draw(
     else:
         order = order[np.argsort(-table.frequencies[order], kind="stable")]
     size = need[-1]
-    images = [_image(table, int(row), -1, "") for row in order[:size]]
+    images = [_sampled_image(table, int(row), -1, "") for row in order[:size]]
     return images, [(-1, size - len(images))] if len(images) < size else []
 
 
@@ -405,20 +405,20 @@ def _draw_bins(
     images, short = [], []
     for slot in sorted(need):  # every bin draws its own quota first
         taken, stock[slot] = stock[slot][: need[slot]], stock[slot][need[slot] :]
-        images += [_image(table, row, slot, "") for row in taken]
+        images += [_sampled_image(table, row, slot, "") for row in taken]
     for slot in sorted(need, reverse=True):
         left = need[slot] - sum(image.slot == slot for image in images)
         for higher in range(slot + 1, len(BINS)):
             taken, stock[higher] = stock[higher][:left], stock[higher][left:]
             reason = f"from {BINS[higher]} for {BINS[slot]}"
-            images += [_image(table, row, slot, reason) for row in taken]
+            images += [_sampled_image(table, row, slot, reason) for row in taken]
             left -= len(taken)
         if left:
             short.append((slot, left))
     return images, short
 
 
-def _histograms(originals: Annotated, min_votes: int, names: list[str]) -> dict[str, tuple[int, ...]]:
+def _bin_counts(originals: Annotated, min_votes: int, names: list[str]) -> dict[str, tuple[int, ...]]:
     enough = originals.select(originals.votes >= min_votes)
     shares = {}
     for name in names:
@@ -432,13 +432,15 @@ def _histograms(originals: Annotated, min_votes: int, names: list[str]) -> dict[
     return shares
 
 
-def _groups(name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | None) -> list[tuple[str, int]]:
+def _subclass_quotas(
+    name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | None
+) -> list[tuple[str, int]]:
     if quotas is None:
         return [("", per_class)]
     return sorted((subclass, count) for (owner, subclass), count in quotas.items() if owner == name and count > 0)
 
 
-def _image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
+def _sampled_image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
     votes = int(table.votes[row])
     return SampledImage(
         str(table.ids[row]),
@@ -451,7 +453,7 @@ def _image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
     )
 
 
-def _instead(item: SampledImage, subclass: str) -> SampledImage:
+def _as_replacement(item: SampledImage, subclass: str) -> SampledImage:
     if not subclass:
         return item
     reason = "; ".join(text for text in (item.fill, f"in place of sub-class {subclass}") if text)

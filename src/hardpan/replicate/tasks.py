@@ -84,15 +84,15 @@ def plan_tasks(
     uses = Counter(used or {})
     nearest = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
     for (c, grid), count in zip(grids, n_positives, strict=True):
-        _hide(grid, "positive", orders.get(c, []), count, uses)
+        _hide_controls(grid, "positive", orders.get(c, []), count, uses)
     for c, grid in grids:
-        _hide(grid, "negative", nearest[c], config.negatives, uses)
+        _hide_controls(grid, "negative", nearest[c], config.negatives, uses)
     for c, grid in grids:
         for kind in ("positive", "negative") * config.grid:
             if len(grid) >= config.grid:
                 break
             source = orders.get(c, []) if kind == "positive" else nearest[c]
-            _hide(grid, kind, [name for name in source if not uses[name]], 1, uses)
+            _hide_controls(grid, kind, [name for name in source if not uses[name]], 1, uses)
     return [PlannedTask(c, tuple(sorted(grid.items()))) for c, grid in grids]
 
 
@@ -219,7 +219,7 @@ def nearby_classes(project: ProjectFolder) -> dict[int, list[int]]:
     return results
 
 
-def _hide(grid: dict[str, str], kind: str, source: Sequence[str], count: int, used: Counter[str]) -> None:
+def _hide_controls(grid: dict[str, str], kind: str, source: Sequence[str], count: int, used: Counter[str]) -> None:
     """Put ``count`` originals into a grid, least used first, equal ones in their order."""
     for name in sorted((name for name in source if name not in grid), key=lambda name: used[name])[:count]:
         grid[name] = kind

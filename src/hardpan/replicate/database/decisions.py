@@ -168,7 +168,7 @@ def second_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewI
     with project.database.read() as connection:
         selected = {i for i, v in _verdicts(connection, "first-selection").items() if v == "select"}
         waiting = sorted(selected - _verdicts(connection, "second-review").keys())[:most]
-        return _items(connection, waiting)
+        return _review_items(connection, waiting)
 
 
 def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewItem]:
@@ -180,7 +180,7 @@ def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewIt
             .order_by(SampleRow.class_index, in_plain_order(SampleRow.image_id))
         )
         seen = _verdicts(connection, "final-review")
-        return _items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
+        return _review_items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
 
 
 def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = False) -> list[PairItem]:
@@ -260,7 +260,7 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
     return states
 
 
-def _items(connection: Connection, ids: list[str]) -> list[ReviewItem]:
+def _review_items(connection: Connection, ids: list[str]) -> list[ReviewItem]:
     rows = connection.execute(select(Image.id, Image.class_index, Image.keyword).where(Image.id.in_(ids)))
     results = {row.id: ReviewItem(row.id, row.class_index or 0, row.keyword or "") for row in rows}
     return [results[image] for image in ids if image in results]
@@ -281,7 +281,7 @@ def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None
     with project.database.write(alone=True) as connection:
         connection.execute(delete(SampleRow))
         if images:
-            connection.execute(insert(SampleRow), [_row(project, image, 0) for image in images])
+            connection.execute(insert(SampleRow), [_sample_record(project, image, 0) for image in images])
         log(connection, project.clock(), "owner", "sampled", images=len(images))
 
 
@@ -303,11 +303,11 @@ def change_sample(
                 .values(removed_round=round_number, removed_why=why)
             )
         if added:
-            connection.execute(insert(SampleRow), [_row(project, image, round_number) for image in added])
+            connection.execute(insert(SampleRow), [_sample_record(project, image, round_number) for image in added])
         log(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
 
 
-def chosen_rows(project: ProjectFolder) -> list[Any]:
+def sample_rows(project: ProjectFolder) -> list[Any]:
     """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
     with project.database.read() as connection:
         order = (SampleRow.class_index, in_plain_order(SampleRow.image_id))
@@ -335,7 +335,7 @@ def all_pairs(project: ProjectFolder) -> list[Any]:
         return list(connection.execute(select(Pair.__table__).order_by(Pair.id)).all())
 
 
-def _row(project: ProjectFolder, image: SampledImage, round_number: int) -> dict[str, Any]:
+def _sample_record(project: ProjectFolder, image: SampledImage, round_number: int) -> dict[str, Any]:
     return {
         "image_id": image.id,
         "class_index": project.config.class_index(image.class_name),

@@ -90,7 +90,7 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
             if key in present:
                 continue
             present.add(key)
-            votes.append(_vote(images[row["image_id"]], worker, row, now))
+            votes.append(_vote_record(images[row["image_id"]], worker, row, now))
         if votes:
             connection.execute(insert(Vote), votes)
             log(connection, now, "owner", "imported", votes=len(votes), platform=platform)
@@ -173,7 +173,7 @@ def coverage(project: ProjectFolder) -> list[ClassCoverage]:
     return [ClassCoverage(c, *results[c]) for c in sorted(results)]
 
 
-def _vote(image: Any, worker: str, row: Mapping[str, Any], now: float) -> dict[str, Any]:
+def _vote_record(image: Any, worker: str, row: Mapping[str, Any], now: float) -> dict[str, Any]:
     same = image.class_index == row["class_index"]
     role = "candidate" if image.kind == "candidate" else "positive" if same else "negative"
     return {

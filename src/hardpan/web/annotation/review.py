@@ -172,7 +172,7 @@ def pairs_page(site: Site, session: Session, request: Request) -> Response:
 def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The most similar pairs that nobody has decided on."""
     waiting = decisions.duplicate_queue(site.project, most=LOOK_AHEAD)
-    shown = [
+    items = [
         {
             "subject": item.subject,
             "image": item.image_id,
@@ -183,7 +183,7 @@ def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
         }
         for item in waiting[:PAIRS_AT_ONCE]
     ]
-    return {"left": len(waiting), "pairs": shown}
+    return {"left": len(waiting), "pairs": items}
 
 
 def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
