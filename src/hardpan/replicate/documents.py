@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,60 +71,81 @@ def facts_of(
 
 def datasheet(facts: Facts) -> str:
     """The datasheet as Markdown."""
-    sample = facts.sample
-    lines = [
-        *_opening(facts),
-        "## The annotators on control images",
-        "",
-        "Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.",
-        "",
-        "| controls | average selection frequency | images |",
-        "| --- | --- | --- |",
-        *(
-            f"| {role} | {_estimate_text(e)} | {e.n} |"
-            for role, e in facts.quality.average.items()
-            if role != "candidate"
-        ),
-        "",
-        "## Classes",
-        "",
-        "| class | images |",
-        "| --- | --- |",
-        *(f"| {_markdown_text(name)} | {count} |" for name, count in facts.per_class.items()),
-        "",
-        *_bin_table(sample),
-        "## Sources",
-        "",
-        *(f"- {_markdown_text(source) or 'not named'}: {count} images" for source, count in facts.sources.items()),
-        "",
-        "## Near-duplicates",
-        "",
-        f"{facts.pairs:,} pairs with originals or among the new images were queued for review, "
-        f"{facts.pairs_decided:,} were decided; {facts.removed} images were removed and replaced.",
-        "",
-        *_unreviewed_table(facts.waiting),
-        "## Images from another bin or sub-class",
-        "",
-        *(
-            [f"- {i.id} ({_markdown_text(i.class_name)}): {_markdown_text(i.fill)}" for i in sample.fills]
-            or ["None."]
-        ),
-        "",
-        "## Limits",
-        "",
-        *(
-            [f"- {_markdown_text(item)}" for item in sample_limits(sample, len(facts.waiting), facts.unseen)]
-            or ["None known."]
-        ),
-        "",
-        "## Hashes",
-        "",
-        f"- original data: {facts.config.original_hash}",
-        "- files of this set: see `lineage.json`; check with `hardpan replicate verify`",
-        "",
-        f"Made with hardpan {hardpan.__version__}.",
-        "",
-    ]
+    sample, quality, waiting, text = facts.sample, facts.quality, facts.waiting, _markdown_text
+    controls = [(role, _estimate_text(e), e.n) for role, e in quality.average.items() if role != "candidate"]
+    fills = [f"- {i.id} ({text(i.class_name)}): {text(i.fill)}" for i in sample.fills]
+    limits = [f"- {text(item)}" for item in sample_limits(sample, len(waiting), facts.unseen)]
+    sources = [f"- {text(source) or 'not named'}: {count} images" for source, count in facts.sources.items()]
+    bins = unreviewed = ""
+    if sample.quotas:
+        rows = [(text(name), *counts) for name, counts in sample.quotas.items()]
+        bins = f"## Images needed by bin of selection frequency\n\n{_table(('class', *BINS), rows)}\n\n"
+    if waiting:
+        pairs = [
+            (i.image_id, text(i.other_id), i.other_split, f"{i.ssim:.3f}", f"{i.l2:.1f}")
+            for i in waiting[:UNREVIEWED_SHOWN]
+        ]
+        unreviewed = (
+            f"{len(waiting):,} of these pairs were not reviewed (`{UNREVIEWED}`); the most similar are:\n\n"
+            f"{_table(('image', 'other', 'where', 'SSIM', 'l2'), pairs)}\n\n"
+        )
+    return f"""# {text(facts.config.name)}
+
+A new test set of {len(sample.images):,} images ({"×".join(map(str, facts.config.shape))}, 8 bits) \
+in {len(facts.per_class)} classes, collected in the same way as the test set of {text(facts.config.original)}, \
+on {facts.date}{f", by {text(facts.author)}" if facts.author else ""}\
+{f". Licence: {text(facts.license)}" if facts.license else ""}.
+
+## How the images were chosen
+
+- Strategy: {sample.strategy}{f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""}
+- Average selection frequency: {_estimate_text(sample.average_frequency)}
+- Votes: {sum(worker.votes for worker in quality.workers):,} by {len(quality.workers)} workers, \
+{len(quality.flagged)} of whom fail the hidden controls
+- Seed: {sample.seed}; at least {sample.min_votes} votes per image
+- Agreement of workers on candidates (Krippendorff's α): {_estimate_text(quality.alpha)}
+
+## The annotators on control images
+
+Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.
+
+{_table(("controls", "average selection frequency", "images"), controls)}
+
+## Classes
+
+{_table(("class", "images"), [(text(name), count) for name, count in facts.per_class.items()])}
+
+{bins}## Sources
+
+{_lines(sources)}
+
+## Near-duplicates
+
+{facts.pairs:,} pairs with originals or among the new images were queued for review, \
+{facts.pairs_decided:,} were decided; {facts.removed} images were removed and replaced.
+
+{unreviewed}## Images from another bin or sub-class
+
+{_lines(fills or ["None."])}
+
+## Limits
+
+{_lines(limits or ["None known."])}
+
+## Hashes
+
+- original data: {facts.config.original_hash}
+- files of this set: see `lineage.json`; check with `hardpan replicate verify`
+
+Made with hardpan {hardpan.__version__}.
+"""
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return _lines(f"| {' | '.join(map(str, row))} |" for row in (names, ["---"] * len(names), *rows))
+
+
+def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
@@ -156,62 +177,6 @@ def sample_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_revie
     if without_final_review:
         lines.append(f"{without_final_review} images had no final review")
     return tuple(lines)
-
-
-def _opening(facts: Facts) -> list[str]:
-    """What the set is, and how its images were chosen."""
-    sample, quality = facts.sample, facts.quality
-    votes = sum(worker.votes for worker in quality.workers)
-    size = "×".join(str(n) for n in facts.config.shape)
-    author = f", by {_markdown_text(facts.author)}" if facts.author else ""
-    licence = f". Licence: {_markdown_text(facts.license)}" if facts.license else ""
-    threshold = f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""
-    return [
-        f"# {_markdown_text(facts.config.name)}",
-        "",
-        f"A new test set of {len(sample.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
-        f"collected in the same way as the test set of {_markdown_text(facts.config.original)}, on {facts.date}"
-        f"{author}{licence}.",
-        "",
-        "## How the images were chosen",
-        "",
-        f"- Strategy: {sample.strategy}{threshold}",
-        f"- Average selection frequency: {_estimate_text(sample.average_frequency)}",
-        f"- Votes: {votes:,} by {len(quality.workers)} workers, {len(quality.flagged)} of whom fail the hidden "
-        "controls",
-        f"- Seed: {sample.seed}; at least {sample.min_votes} votes per image",
-        f"- Agreement of workers on candidates (Krippendorff's α): {_estimate_text(quality.alpha)}",
-        "",
-    ]
-
-
-def _unreviewed_table(waiting: Sequence[database.PairItem]) -> list[str]:
-    """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
-    if not waiting:
-        return []
-    listed = waiting[:UNREVIEWED_SHOWN]
-    return [
-        f"{len(waiting):,} of these pairs were not reviewed (`{UNREVIEWED}`); the most similar are:",
-        "",
-        "| image | other | where | SSIM | l2 |",
-        "| --- | --- | --- | --- | --- |",
-        *(
-            f"| {i.image_id} | {_markdown_text(i.other_id)} | {i.other_split} | {i.ssim:.3f} | {i.l2:.1f} |"
-            for i in listed
-        ),
-        "",
-    ]
-
-
-def _bin_table(sample: Sample) -> list[str]:
-    if not sample.quotas:
-        return []
-    rows = [
-        f"| {_markdown_text(name)} | {' | '.join(str(n) for n in counts)} |"
-        for name, counts in sample.quotas.items()
-    ]
-    head = [f"| class | {' | '.join(BINS)} |", "| --- " * (1 + len(BINS)) + "|"]
-    return ["## Images needed by bin of selection frequency", "", *head, *rows, ""]
 
 
 def _estimate_text(item: Estimate | None) -> str:
