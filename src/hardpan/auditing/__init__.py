@@ -8,12 +8,14 @@
     networks.py    the small networks
     problems.py    copies, labels, classes, size, features, predictions
     labels.py      labels that look wrong, and whether the models can be trusted to say so
+    near_copies.py test examples that are closer to a training example than chance explains
     hardness.py    which examples are hard
     fresh.py       will the score hold
     improvement.py what more data, better labels or better models could bring
     examples.py    every example in one table
     comparison.py  audits side by side
-    report/        what people read: problems, sections, the overview, comparisons
+
+What people read is made in :mod:`hardpan.pages.auditing`.
 """
 
 from hardpan.auditing.comparison import compare, read_audit

@@ -80,7 +80,7 @@ def join_columns(
         results["label"] = _category(names[dataset.labels])
     for name, values in columns.items():
         if len(values) != n:
-            raise InputError(f"column {name!r} must have one value an example, {n:,}; got {len(values):,}")
+            raise InputError(f"column {name!r} must have one value per example, {n:,}; got {len(values):,}")
         results[name] = _column(np.asarray(values))
     return pa.table(results)
 
