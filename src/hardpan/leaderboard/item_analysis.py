@@ -133,14 +133,6 @@ class ItemFit(Report):
         s = expit(where[:, None] * self.slope + self.intercept)
         return np.asarray(self.guessing + (1 - self.guessing) * s)
 
-    def __repr__(self) -> str:
-        flags = {name: int((self.flag == name).sum()) for name in ("broken", "dead")}
-        return (
-            f"ItemFit({self.model}, {len(self.models):,} models, {len(self.items):,} items: {flags['broken']} "
-            f"broken, {flags['dead']} dead; {'converged' if self.converged else 'not converged'} in "
-            f"{self.steps} steps)"
-        )
-
 
 def items(
     outcomes: object,

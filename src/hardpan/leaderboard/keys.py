@@ -67,9 +67,6 @@ class SuspectKeys(Report):
         """How many items have more models on another answer than on the key, of those that 4 or more answered."""
         return int(((self.margin > 0) & (self.models >= FEWEST_MODELS)).sum())
 
-    def __repr__(self) -> str:
-        return f"SuspectKeys({self.answered:,} items, {self.suspicious:,} with more models on another answer)"
-
 
 @record(eq=False)
 class CorrectedKeys(Report):
@@ -100,10 +97,6 @@ class CorrectedKeys(Report):
     tier_before: NDArray[np.int64]
     tier_after: NDArray[np.int64]
     n_items: int
-
-    def __repr__(self) -> str:
-        moved = int((self.rank_before != self.rank_after).sum())
-        return f"CorrectedKeys({len(self.items)} keys changed, {moved} of {len(self.models)} models change rank)"
 
 
 def suspect_keys(outcomes: object) -> SuspectKeys:

@@ -85,9 +85,6 @@ class PairedComparison(Report):
     scores: Floats
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"PairedComparison({self.first} − {self.second}: {self.difference})"
-
 
 def compare(
     outcomes: object,

@@ -99,9 +99,6 @@ class Inflation(Report):
     confidence: float
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"Inflation({len(self.models)} models, {int(self.inflated.sum())} inflated)"
-
 
 def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) -> Inflation:
     """Compare each model's score with what a reference set predicts, such as a private or newer test set.
@@ -262,10 +259,6 @@ class AgreementLine(Report):
     confidence: float
     resamples: int
     seed: int
-
-    def __repr__(self) -> str:
-        drop = float((self.accuracy - self.estimate).mean())
-        return f"AgreementLine({len(self.models)} models, estimated mean drop {drop:.3f}, r² {self.r2:.3f})"
 
 
 def agreement(

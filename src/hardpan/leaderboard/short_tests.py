@@ -120,12 +120,6 @@ class ShortTest(Report):
     def _plan(self) -> _Plan:
         return _Plan(self.method, self.ease, self.slope, self.intercept, self.misfit, self.strata, self.binary)
 
-    def __repr__(self) -> str:
-        return (
-            f"ShortTest({len(self.items):,} of {self.n_items:,} items, {self.method}: ±{self.half_width:.3f}, "
-            f"coverage {self.coverage:.2f} on held-out models)"
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class _Plan:

@@ -62,9 +62,6 @@ class LeaderboardSummary(Report):
     source: str = ""
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"LeaderboardSummary({self.ranking!r})"
-
 
 def summarize(
     outcomes: object,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -68,18 +67,17 @@ def _(result: Comparison) -> View:
         provenance=provenance(result),
         columns=columns_of(
             rows,
-            "model",
-            "original.value",
-            "new.value",
-            "gap.value",
-            "gap.low",
-            "gap.high",
-            "original_rank",
-            "new_rank",
-            "new_rank_low",
-            "new_rank_high",
-            "residual.value",
-            "in_fit",
+            *(
+                "model",
+                "original.value",
+                "new.value",
+                "gap.value",
+                "gap.low",
+                "gap.high",
+                "original_rank",
+                "new_rank",
+            ),
+            *("new_rank_low", "new_rank_high", "residual.value", "in_fit"),
         ),
         terminal=(terminal, *tested),
     )
@@ -131,26 +129,13 @@ def _(result: Strategies) -> View:
     models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
     headline = f"The mean changes of the {len(result.rows)} test sets span {spans}; they are over {models}."
     sentences = [f"{metric}: {_kind(result.confidence, result.evidence[metric])}." for metric in result.metrics]
-    changes = {
-        "with the sampling of both test sets": lambda row, metric: row.change[metric],
-        "over models, the test sets as they are": lambda row, metric: row.over_models[metric],
+    columns = {"test_set": [row.name for row in result.rows]} | {
+        f"{metric}_{name}": [getattr(row.change[metric], end) for row in result.rows]
+        for metric in result.metrics
+        for name, end in (("change", "value"), ("low", "low"), ("high", "high"))
     }
-    tables = tuple(
-        table_of(
-            f"Mean change of accuracy in points; {_level(result.confidence)} intervals {words}",
-            result.rows,
-            {"test set": "name", "selected": "selection_frequency"}
-            | {f"{metric} change": differences(functools.partial(of, metric=metric)) for metric in result.metrics},
-        )
-        for words, of in changes.items()
-    )
-    columns: dict[str, Any] = {"test_set": [row.name for row in result.rows]}
-    for metric in result.metrics:
-        for end in ("value", "low", "high"):
-            name = f"{metric}_change" if end == "value" else f"{metric}_{end}"
-            columns[name] = [getattr(row.change[metric], end) for row in result.rows]
-    sets = Section("Test sets", tuple(sentences), tables=tables, warnings=result.notes)
-    return View("Several new test sets", headline, (sets,), columns=columns)
+    made = generic_view(result, headline, title="Several new test sets", sentences=sentences, warnings=result.notes)
+    return dataclasses.replace(made, columns=columns)
 
 
 @view.register
@@ -229,7 +214,9 @@ def _(result: Humans) -> View:
     points = ((row.name, row.original, row.new) for row in result.rows)
     options = {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"}
     chart = Chart("scatter", "Accuracy of each person on both sets", _crosses(points), words, options)
-    return _with_chart(result, headline, chart, "People on both test sets", f"Interval: {result.mean_gap.method}.")
+    made = generic_view(result, headline, title="People on both test sets", warnings=result.notes)
+    first, *rest = made.sections
+    return dataclasses.replace(made, sections=(dataclasses.replace(first, charts=(chart,)), *rest))
 
 
 @view.register
@@ -355,12 +342,6 @@ def _crosses(points: Iterable[tuple[str, Estimate, Estimate]]) -> tuple[dict[str
         {"name": name, "role": "in the fit"} | fields_of(x, *_XY["x"]) | fields_of(y, *_XY["y"])
         for name, x, y in points
     )
-
-
-def _with_chart(result: Any, headline: str, chart: Chart, title: str, *sentences: str) -> View:
-    made = generic_view(result, headline, title=title, sentences=sentences, warnings=result.notes)
-    first, *rest = made.sections
-    return dataclasses.replace(made, sections=(dataclasses.replace(first, charts=(chart,)), *rest))
 
 
 def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:

@@ -85,9 +85,14 @@ class Inputs:
     examples: Mapping[str, list[Any]] | None = None
     original_data: Dataset | None = None
     new_data: Dataset | None = None
-    new_sets: Mapping[str, Any] | None = None
+    new_sets: Any = None
     responses: Any = None
     splits: Any = None
+
+    @property
+    def level_and_seed(self) -> dict[str, Any]:
+        """The settings that most explanations share."""
+        return {"confidence": self.config.confidence, "seed": self.config.seed}
 
     @cached_property
     def scores(self) -> Any:
@@ -169,16 +174,6 @@ NEEDS = {
 }
 
 
-def _decompose(inputs: Inputs) -> Report:
-    config = inputs.config
-    return gaps.decompose(inputs.sets, confidence=config.confidence, bootstrap=config.bootstrap, seed=config.seed)
-
-
-def _scale(inputs: Inputs) -> Report:
-    sets = inputs.scores
-    return one_scale(sets.original.scores, sets.new.scores, models=sets.models, seed=inputs.config.seed)
-
-
 def _discriminate(inputs: Inputs) -> Report:
     config = inputs.config
     original, new = inputs.datasets
@@ -191,52 +186,51 @@ def _discriminate(inputs: Inputs) -> Report:
         classifier=config.classifier,  # type: ignore[arg-type]  # checked there
         test=config.test,  # type: ignore[arg-type]
         permutations=config.permutations,
-        confidence=config.confidence,
-        seed=config.seed,
-    )
-
-
-def _duplicates(inputs: Inputs) -> Report:
-    original, new = inputs.scores.outcomes("original"), inputs.scores.new.accuracy
-    return followups.without_duplicates(original, inputs.duplicate, new, inputs.config.confidence)
-
-
-def _breakdown(inputs: Inputs) -> Report:
-    config = inputs.config
-    return followups.breakdown(
-        inputs.outcomes, inputs.groups, config.by, bins=config.bins, confidence=config.confidence
+        **inputs.level_and_seed,
     )
 
 
 def _humans(inputs: Inputs) -> Report:
-    config = inputs.config
-    only = followups.hardest_of(inputs.scores, fraction=config.fraction) if config.hardest_only else None
-    return followups.human_table(inputs.responses, only=only, confidence=config.confidence, seed=config.seed)
-
-
-def _strategies(inputs: Inputs) -> Report:
-    config = inputs.config
-    assert inputs.new_sets is not None
-    return gaps.strategies(
-        inputs.new_sets, frequencies=config.frequencies, confidence=config.confidence, seed=config.seed
-    )
+    fraction = inputs.config.fraction
+    only = followups.hardest_of(inputs.scores, fraction=fraction) if inputs.config.hardest_only else None
+    return followups.human_table(inputs.responses, only=only, **inputs.level_and_seed)
 
 
 EXPLANATIONS: dict[str, Explanation] = {
-    "decompose": Explanation(("sets",), _decompose),
-    "scale": Explanation(("scores",), _scale),
+    "decompose": Explanation(
+        ("sets",), lambda it: gaps.decompose(it.sets, bootstrap=it.config.bootstrap, **it.level_and_seed)
+    ),
+    "scale": Explanation(
+        ("scores",),
+        lambda it: one_scale(
+            it.scores.original.scores, it.scores.new.scores, models=it.scores.models, seed=it.config.seed
+        ),
+    ),
     "discriminate": Explanation(("datasets",), _discriminate),
-    "duplicates": Explanation(("scores", "duplicate"), _duplicates),
+    "duplicates": Explanation(
+        ("scores", "duplicate"),
+        lambda it: followups.without_duplicates(
+            it.scores.outcomes("original"), it.duplicate, it.scores.new.accuracy, it.config.confidence
+        ),
+    ),
     "balanced": Explanation(
         ("scores", "label"), lambda it: followups.class_balanced(it.outcomes, it.label, it.config.confidence)
     ),
-    "breakdown": Explanation(("scores", "groups"), _breakdown),
+    "breakdown": Explanation(
+        ("scores", "groups"),
+        lambda it: followups.breakdown(
+            it.outcomes, it.groups, it.config.by, bins=it.config.bins, confidence=it.config.confidence
+        ),
+    ),
     "shared-errors": Explanation(
         ("scores",), lambda it: followups.shared_errors(it.outcomes, it.config.confidence)
     ),
     "hardest": Explanation(("scores",), lambda it: followups.hardest_of(it.scores, fraction=it.config.fraction)),
     "humans": Explanation(("responses",), _humans),
-    "strategies": Explanation(("new_sets",), _strategies),
+    "strategies": Explanation(
+        ("new_sets",),
+        lambda it: gaps.strategies(it.new_sets, frequencies=it.config.frequencies, **it.level_and_seed),
+    ),
     "crossval": Explanation(("splits",), lambda it: gaps.cross_validation(it.splits, it.config.confidence)),
 }
 

@@ -274,8 +274,8 @@ class Strategy:
 
     name: str
     selection_frequency: float | None
-    change: Mapping[str, Estimate]
-    over_models: Mapping[str, Estimate]
+    change: Mapping[str, Estimate] = field(metadata=unit("points"))
+    over_models: Mapping[str, Estimate] = field(metadata=unit("points"))
     models: Mapping[str, int]
 
 

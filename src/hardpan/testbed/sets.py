@@ -378,7 +378,9 @@ def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
 
 
 def _set_names(outcomes: Outcomes) -> tuple[str, list[str]]:
-    """The group column that names test sets, and the sets in order."""
+    """The group column that names test sets, and the sets in order; of counts every item is a set."""
+    if outcomes.totals is not None:
+        return "", outcomes.items.tolist()
     for column in SET_COLUMNS:
         if column in outcomes.groups:
             return column, list(dict.fromkeys(outcomes.groups[column].tolist()))
@@ -386,37 +388,39 @@ def _set_names(outcomes: Outcomes) -> tuple[str, list[str]]:
 
 
 def _sets_of_file(opened: _Opened, original: str | None, new: str | None) -> list[Side]:
-    outcomes, where = opened.outcomes, opened.where
-    column, known = ("", outcomes.items.tolist()) if outcomes.totals is not None else _set_names(outcomes)
+    """Both sets of a source that has several."""
+    _, known = _set_names(opened.outcomes)
     if len(known) < 2:
-        raise InputError(f"{where}: has one test set; give the other set, too")
+        raise InputError(f"{opened.where}: has one test set; give the other set, too")
     first = original or ("original" if "original" in known else None)
     rest = [name for name in known if name != first]
     second = new or ("new" if "new" in known else rest[0] if len(rest) == 1 else None)
     if first is None and len(known) == 2 and second is not None:
         first = next(name for name in known if name != second)
-    sides = []
     for side, name in (("original", first), ("new", second)):
         if name is None:
-            raise InputError(
-                f"{where}: state which of the sets {few(sorted(known))} is the {side} one ({side}=NAME)"
-            )
-        if name not in known:
-            raise InputError(f"{where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
-        counts = outcomes.totals is not None
-        sides.append(_counted(outcomes, known.index(name)) if counts else _scored(outcomes, name, column))
-    return sides
+            listed = few(sorted(known))
+            raise InputError(f"{opened.where}: state which of the sets {listed} is the {side} one ({side}=NAME)")
+    return [_named_set(opened, str(name), side) for name, side in ((first, "original"), (second, "new"))]
 
 
 def _set_of_file(opened: _Opened, name: str | None, side: str) -> Side:
+    """The original or the new set of a source of its own."""
+    _, known = _set_names(opened.outcomes)
+    one = len(known) == 1 or opened.outcomes.totals is not None
+    return _named_set(opened, name or (known[0] if one else side), side)
+
+
+def _named_set(opened: _Opened, name: str, side: str) -> Side:
     outcomes = opened.outcomes
-    if outcomes.totals is not None:
-        return _counted(outcomes, 0)
     column, known = _set_names(outcomes)
-    test_set = name or (known[0] if len(known) == 1 else side)
-    if test_set not in known:
-        raise InputError(f"{opened.where}: {side} must be one of the sets {few(sorted(known))}; got {test_set!r}")
-    return _scored(outcomes, test_set or side, column)
+    if name not in known:
+        raise InputError(f"{opened.where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
+    return (
+        _counted(outcomes, known.index(name))
+        if outcomes.totals is not None
+        else _scored(outcomes, name, column, side)
+    )
 
 
 def _counted(outcomes: Outcomes, item: int) -> Side:
@@ -428,7 +432,7 @@ def _counted(outcomes: Outcomes, item: int) -> Side:
         return Side(str(outcomes.items[item]), right / total, total)
 
 
-def _scored(outcomes: Outcomes, name: str, column: str) -> Side:
+def _scored(outcomes: Outcomes, name: str, column: str, side: str) -> Side:
     """One set of the outcomes: a view of its scores, not a copy, where its items are adjacent."""
     positions = np.flatnonzero(outcomes.groups[column] == name) if column else np.arange(outcomes.n_items)
     adjacent = len(positions) > 0 and positions[-1] - positions[0] + 1 == len(positions)
@@ -438,7 +442,8 @@ def _scored(outcomes: Outcomes, name: str, column: str) -> Side:
     key = None if outcomes.key is None else outcomes.key[index]
     answers = outcomes.answers
     answers = None if answers is None or answers.ndim != 2 else answers[:, index]
-    return Side(name, accuracy, total, scores, outcomes.items[index], np.arange(len(positions)), key, answers)
+    rows = np.arange(len(positions))
+    return Side(name or side, accuracy, total, scores, outcomes.items[index], rows, key, answers)
 
 
 def _item_means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:

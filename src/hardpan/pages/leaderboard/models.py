@@ -97,18 +97,8 @@ def _(result: Ranking) -> View:
 
 def ranking_columns(result: Ranking) -> dict[str, Any]:
     """The columns of ``to_frame`` of a ranking."""
-    return {
-        "model": result.models,
-        "score": result.score,
-        "stderr": result.stderr,
-        "stderr_clustered": result.stderr_clustered,
-        "low": result.low,
-        "high": result.high,
-        "rank_low": result.rank_low,
-        "rank_high": result.rank_high,
-        "tier": result.tier,
-        "items": result.items,
-    }
+    names = ("score", "stderr", "stderr_clustered", "low", "high", "rank_low", "rank_high", "tier", "items")
+    return {"model": result.models, **{name: getattr(result, name) for name in names}}
 
 
 def first_tier(result: Ranking) -> int:
@@ -258,11 +248,16 @@ def ranking_warnings(result: Ranking) -> tuple[str, ...]:
         )
     if result.unconnected:
         warnings.append("Some models share no items with the others, even indirectly; their order means nothing.")
+    return (*warnings, *_group_warnings(result))
+
+
+def _group_warnings(result: Ranking | PairedComparison) -> list[str]:
+    warnings = []
     if result.cluster and result.few_groups:
         warnings.append(f"Only {result.groups} groups: clustered intervals are approximate below 20 groups.")
     if result.cluster and result.large_group:
         warnings.append("One group has more than a tenth of the items: clustered intervals are approximate.")
-    return tuple(warnings)
+    return warnings
 
 
 def pairs_section(result: Ranking) -> Section:
@@ -349,10 +344,7 @@ def _pair_section(result: PairedComparison) -> Section:
     warnings = []
     if result.missing:
         warnings.append(f"{formatting.counted(result.missing, 'item')} that one of the models lacks are not used.")
-    if result.cluster and result.few_groups:
-        warnings.append(f"Only {result.groups} groups: the clustered interval is approximate below 20 groups.")
-    if result.cluster and result.large_group:
-        warnings.append("One group has more than a tenth of the items: the clustered interval is approximate.")
+    warnings += _group_warnings(result)
     columns = {"item": result.differing, result.first: result.scores[:, 0], result.second: result.scores[:, 1]}
     table = model_table(columns, "Items on which they differ")
     return Section(
