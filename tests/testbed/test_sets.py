@@ -102,7 +102,7 @@ def test_result_tables_need_totals_and_notice_wrong_ones(tmp_path: Path) -> None
     pair = result_tables(tmp_path)
     with pytest.raises(InputError, match="original_total"):
         testbed.two_sets(*pair, new_total=10_000)
-    with pytest.raises(InputError, match="test set"):
+    with pytest.raises(InputError, match=pair[0].name):
         testbed.two_sets(pair[0], original_total=50_000)
     wrong = testbed.two_sets(*pair, original_total=1234, new_total=10_000)
     assert any("size of the set" in note for note in wrong.notes)

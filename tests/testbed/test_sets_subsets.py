@@ -163,7 +163,7 @@ def test_the_hardest_of_a_subset_keep_their_numbers_in_the_whole_set(tmp_path: P
 def test_what_a_manifest_cannot_choose_from_is_refused(tmp_path: Path) -> None:
     both = npz_both(tmp_path)
     one_side = manifest(tmp_path / "one.json", ["original-001"])
-    with pytest.raises(InputError, match="new set"):
+    with pytest.raises(InputError, match=one_side.name):
         testbed.two_sets(f"{both}@{one_side}")
     stranger = manifest(tmp_path / "stranger.json", ["original-001", "elsewhere"])
     with pytest.raises(InputError, match="elsewhere"):
