@@ -252,7 +252,7 @@ def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:
 
 def npz_header(path: Any) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """Shape and dtype of every array of an npz file, from the headers alone."""
-    with _npz(path) as (file, archive, members):
+    with _open_npz(path) as (file, archive, members):
         return {key: _member_header(file, key, archive, item)[:2] for key, item in members.items()}
 
 
@@ -263,7 +263,7 @@ def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArra
         path: the file.
         keys: read only these, those of them that are there; None reads all.
     """
-    with _npz(path) as (file, archive, members):
+    with _open_npz(path) as (file, archive, members):
         selected = {key: item for key, item in members.items() if keys is None or key in keys}
         check_memory(file, sum(_member_header(file, key, archive, item)[2] for key, item in selected.items()))
         arrays = {}
@@ -295,39 +295,30 @@ def read_named_array(name: str) -> NDArray[Any]:
 
 
 @contextmanager
-def _npz(path: Any) -> Iterator[tuple[Path, zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
-    with open_zip(path, "npz file", "write it with numpy.savez") as (file, archive):
-        members: dict[str, zipfile.ZipInfo] = {}
-        for item in archive.infolist():
-            key = item.filename.removesuffix(".npy")
-            if key in members:
-                raise InputError(f"{file}: has {key[:60]!r} twice; write it again with numpy.savez")
-            members[key] = item
-        yield file, archive, members
-
-
-@contextmanager
-def open_zip(
-    path: Any, kind: str = "zip archive", remedy: str = "fetch it again"
-) -> Iterator[tuple[Path, zipfile.ZipFile]]:
-    """Open a zip archive whose members are plain, stored or deflated, and no larger than they can be."""
+def _open_npz(path: Any) -> Iterator[tuple[Path, zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    """A zip archive with its members by key: plain, stored or deflated, and no larger than they can be."""
     file = existing_file(path)
-    with reading(file, f"is not a readable {kind}", remedy), zipfile.ZipFile(file) as archive:
+    remedy = "write it with numpy.savez"
+    with reading(file, "is not a readable npz file", remedy), zipfile.ZipFile(file) as archive:
         listed = archive.infolist()
         if len(listed) > MOST_MEMBERS:
             raise InputError(f"{file}: has more than {MOST_MEMBERS:,} members; {remedy}")
         size = file.stat().st_size
+        members: dict[str, zipfile.ZipInfo] = {}
         for item in listed:
-            name = item.filename[:60]
+            key = item.filename.removesuffix(".npy")
+            if key in members:
+                raise InputError(f"{file}: has {key[:60]!r} twice; {remedy}")
             if item.flag_bits & 0x1:
-                raise InputError(f"{file}: {name!r} is encrypted; give a {kind} without a password")
+                raise InputError(f"{file}: {key[:60]!r} is encrypted; {remedy}")
             if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(f"{file}: {name!r} has an unsupported compression; use deflate: {remedy}")
+                raise InputError(f"{file}: {key[:60]!r} has an unsupported compression; {remedy}")
             if item.compress_size > size or item.file_size > GZIP_GROWTH * (item.compress_size + 1):
                 raise InputError(
-                    f"{file}: {name!r} claims {item.file_size:,} bytes, more than it can have; {remedy}"
+                    f"{file}: {key[:60]!r} claims {item.file_size:,} bytes, more than it can have; {remedy}"
                 )
-        yield file, archive
+            members[key] = item
+        yield file, archive, members
 
 
 _Header = tuple[tuple[int, ...], np.dtype[Any], int]

@@ -4,7 +4,6 @@ import gzip
 import io
 import struct
 import tarfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.parquet
-import scipy.io
 from PIL import Image
-
-from hardpan.data.downloads import SOURCES
 
 IDX_FILES = (
     "train-images-idx3-ubyte",
@@ -141,56 +137,6 @@ def write_cifar_tar(folder: Path) -> tuple[Path, Truth]:
     path = folder / "cifar-100-binary.tar"
     path.write_bytes(tar_bytes(cifar_files(100), "cifar-100-binary"))
     return path, cifar_truth(100)
-
-
-def emnist_truth(part: str) -> Truth:
-    """Upright images, and labels that use every class; the archive holds them transposed, letters from 1."""
-    names = SOURCES[f"emnist-{part}"].class_names
-    n = len(names) + 4
-    x = np.random.default_rng(6).integers(0, 256, (n, 6, 5), dtype=np.uint8)
-    return Truth(x, np.arange(n) % len(names), names, n - 3)
-
-
-def emnist_files(part: str) -> dict[str, bytes]:
-    truth = emnist_truth(part)
-    n, first = truth.n_train, int(part == "letters")
-    files = {}
-    for rows, keep in (("train", slice(None, n)), ("test", slice(n, None))):
-        images = np.ascontiguousarray(truth.x[keep].transpose(0, 2, 1))
-        labels = (truth.labels[keep] + first).astype(np.uint8)
-        for what, array in (("images", images), ("labels", labels)):
-            packed = gzip.compress(idx_bytes(array), mtime=0)
-            files[f"gzip/emnist-{part}-{rows}-{what}-idx{array.ndim}-ubyte.gz"] = packed
-    return files
-
-
-def zip_bytes(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
-    return buffer.getvalue()
-
-
-def svhn_truth() -> Truth:
-    x = np.random.default_rng(7).integers(0, 256, (15, 32, 32, 3), dtype=np.uint8)
-    return Truth(x, np.arange(15) % 10, tuple("0123456789"), 11)
-
-
-def svhn_bytes(x: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> bytes:
-    buffer = io.BytesIO()
-    digits = np.where(labels == 0, 10, labels).astype(np.uint8)
-    scipy.io.savemat(buffer, {"X": x.transpose(1, 2, 3, 0), "y": digits[:, None]}, do_compression=True)
-    return buffer.getvalue()
-
-
-def svhn_files() -> dict[str, bytes]:
-    truth = svhn_truth()
-    n = truth.n_train
-    return {
-        "train_32x32.mat": svhn_bytes(truth.x[:n], truth.labels[:n]),
-        "test_32x32.mat": svhn_bytes(truth.x[n:], truth.labels[n:]),
-    }
 
 
 def write_folder(folder: Path) -> tuple[Path, Truth]:

@@ -3,14 +3,11 @@
 import gzip
 import hashlib
 import http.server
-import io
 import threading
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
-import scipy.io
 from tests.data import samples
 
 from hardpan.data import downloads
@@ -53,20 +50,13 @@ def summed(file, content):
 def publish(monkeypatch, root, name):
     """Serve a small sample as the named dataset, with the sums of the sample instead of the published ones."""
     source = downloads.SOURCES[name]
-    folder = root / (source.folder or name)
+    folder = root / name
     folder.mkdir(exist_ok=True)
     first = source.files[0].name
     if source.layout == "cifar":
         classes = int(name.removeprefix("cifar"))
         files = {first: gzip.compress(samples.tar_bytes(samples.cifar_files(classes)), mtime=0)}
         truth = samples.cifar_truth(classes)
-    elif source.layout == "emnist":
-        files, truth = (
-            {first: samples.zip_bytes(samples.emnist_files(source.member))},
-            samples.emnist_truth(source.member),
-        )
-    elif source.layout == "svhn":
-        files, truth = samples.svhn_files(), samples.svhn_truth()
     else:
         truth = samples.grey_truth()
         files = {f"{file}.gz": gzip.compress(content) for file, content in samples.idx_files(truth).items()}
@@ -77,7 +67,7 @@ def publish(monkeypatch, root, name):
     return truth
 
 
-@pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100", "emnist-letters", "svhn"])
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100"])
 def test_a_name_is_fetched_once_and_kept(server, monkeypatch, tmp_path, name, capsys):
     root, address, asked = server
     truth = publish(monkeypatch, root, name)
@@ -95,7 +85,7 @@ def test_a_name_is_fetched_once_and_kept(server, monkeypatch, tmp_path, name, ca
     again = Dataset.open(name, mirror=address, cache=cache)
     assert again.ids.tolist() == dataset.ids.tolist()
     assert len(asked) == n
-    kept = {file.name for file in (cache / (downloads.SOURCES[name].folder or name)).iterdir()}
+    kept = {file.name for file in (cache / name).iterdir()}
     assert kept == {file.name for file in downloads.SOURCES[name].files}
 
 
@@ -195,25 +185,25 @@ def test_names_and_sources_are_the_same_and_sums_are_sums():
             assert len(bytes.fromhex(file.md5)) in (0, 16)
             assert file.size > 1000
     cited = [name for name, source in downloads.SOURCES.items() if all(file.md5 for file in source.files)]
-    assert {"kmnist", "emnist-letters", "svhn", "cifar10"} <= set(cited)
+    assert cited == ["cifar10", "cifar100"]
 
 
-@pytest.mark.parametrize("name", ["kmnist", "emnist-letters", "svhn"])
-def test_a_packed_file_with_another_content_is_refused_and_not_kept(server, monkeypatch, tmp_path, name):
+def test_a_packed_file_with_another_content_is_refused_and_not_kept(server, monkeypatch, tmp_path):
+    name = "cifar10"
     root, address, _ = server
     publish(monkeypatch, root, name)
     source = downloads.SOURCES[name]
-    served = root / (source.folder or name) / source.files[0].name
+    served = root / name / source.files[0].name
     content = bytearray(served.read_bytes())
     content[len(content) // 2] ^= 1
     served.write_bytes(bytes(content))
     with pytest.raises(InputError, match="sha256"):
         Dataset.open(name, mirror=address, cache=tmp_path / "cache")
-    assert list((tmp_path / "cache" / (source.folder or name)).iterdir()) == []
+    assert list((tmp_path / "cache" / name).iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["kmnist", "emnist-digits", "svhn"])
-def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path, name):
+def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path):
+    name = "cifar10"
     root, address, _ = server
     publish(monkeypatch, root, name)
     source = downloads.SOURCES[name]
@@ -221,35 +211,6 @@ def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path, name):
     monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, name: replace(source, files=files)})
     with pytest.raises(InputError, match="0" * 32):
         Dataset.open(name, mirror=address, cache=tmp_path / "cache")
-
-
-def test_the_sets_of_emnist_share_one_archive(server, monkeypatch, tmp_path):
-    root, address, asked = server
-    files = {}
-    for part in ("digits", "letters"):
-        files |= samples.emnist_files(part)
-    content = samples.zip_bytes(files)
-    (root / "emnist").mkdir()
-    (root / "emnist" / "gzip.zip").write_bytes(content)
-    known = {name: downloads.SOURCES[name] for name in ("emnist-digits", "emnist-letters")}
-    changed = {name: replace(item, files=(summed(item.files[0], content),)) for name, item in known.items()}
-    monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, **changed})
-    for name in known:
-        dataset = Dataset.open(name, mirror=address, cache=tmp_path / "cache")
-        truth = samples.emnist_truth(name.removeprefix("emnist-"))
-        assert dataset.x.tobytes() == truth.x.tobytes()
-        assert dataset.class_names == truth.class_names
-    assert len(asked) == 1
-
-
-@pytest.mark.parametrize("name", ["kmnist", "emnist-balanced", "svhn"])
-def test_offline_the_new_names_say_which_files_to_put_where(monkeypatch, tmp_path, name):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with pytest.raises(InputError, match=name) as caught:
-        Dataset.open(name, mirror="http://127.0.0.1:9", cache=tmp_path)
-    source = downloads.SOURCES[name]
-    assert all(file.name in str(caught.value) for file in source.files)
-    assert str(tmp_path / (source.folder or name)) in str(caught.value)
 
 
 def test_a_person_sees_how_far_it_is(monkeypatch, capsys):
@@ -263,35 +224,3 @@ def test_a_person_sees_how_far_it_is(monkeypatch, capsys):
     progress.update(1000)
     progress.close()
     assert capsys.readouterr().err == "".join(f"\rsome.gz {share:3d} %" for share in (25, 50, 75, 100)) + "\n"
-
-
-def pair(folder, files):
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return folder / "train_32x32.mat", folder / "test_32x32.mat"
-
-
-def test_in_svhn_ten_is_the_digit_zero(tmp_path):
-    truth = samples.svhn_truth()
-    dataset = downloads.read_svhn(*pair(tmp_path, samples.svhn_files()))
-    np.testing.assert_array_equal(dataset.x, truth.x)
-    np.testing.assert_array_equal(dataset.labels, truth.labels)
-    assert dataset.split.tolist() == truth.split
-
-
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        ({"X": np.zeros((32, 32, 3, 4), np.uint8)}, "y must"),
-        ({"X": np.zeros((32, 32, 3, 4)), "y": np.ones((4, 1))}, "X must"),
-        ({"X": np.zeros((28, 28, 1, 4), np.uint8), "y": np.ones((4, 1), np.uint8)}, "X must"),
-        ({"X": np.zeros((32, 32, 3, 4), np.uint8), "y": np.zeros((4, 1), np.uint8)}, "y must"),
-        ({"X": np.zeros((32, 32, 3, 4), np.uint8), "y": np.full((4, 1), 11, np.uint8)}, "y must"),
-        ({"z": np.zeros(3)}, "X must"),
-    ],
-)
-def test_another_file_than_svhn_is_refused(tmp_path, content, named):
-    buffer = io.BytesIO()
-    scipy.io.savemat(buffer, content)
-    with pytest.raises(InputError, match=named):
-        downloads.read_svhn(*pair(tmp_path, samples.svhn_files() | {"test_32x32.mat": buffer.getvalue()}))

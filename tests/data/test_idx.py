@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 from tests.data import samples
 
-from hardpan.data import idx
 from hardpan.data.dataset import Dataset
-from hardpan.data.downloads import SOURCES
 from hardpan.errors import InputError
 
 
@@ -115,49 +113,3 @@ def test_class_names_allow_classes_without_examples(tmp_path):
     dataset = Dataset.open(tmp_path, class_names=list("abcdefghij"))
     assert dataset.labels[-1] == 9
     assert dataset.n_classes == 10
-
-
-PARTS = [source.member for source in SOURCES.values() if source.layout == "emnist"]
-
-
-def archive(folder, files):
-    path = folder / "gzip.zip"
-    path.write_bytes(samples.zip_bytes(files))
-    return path
-
-
-@pytest.mark.parametrize("part", ["digits", "letters", "byclass"])
-def test_emnist_images_are_upright_and_letters_count_from_zero(tmp_path, part):
-    truth = samples.emnist_truth(part)
-    dataset = idx.read_emnist(archive(tmp_path, samples.emnist_files(part)), part, truth.class_names)
-    np.testing.assert_array_equal(dataset.x, truth.x)
-    np.testing.assert_array_equal(dataset.labels, truth.labels)
-    assert dataset.split.tolist() == truth.split
-    assert dataset.x.flags.c_contiguous
-
-
-def test_the_classes_of_emnist_are_those_of_the_paper():
-    counts = {part: len(set(SOURCES[f"emnist-{part}"].class_names)) for part in PARTS}
-    assert counts == {"balanced": 47, "byclass": 62, "bymerge": 47, "digits": 10, "letters": 26, "mnist": 10}
-
-
-def test_another_archive_than_emnist_is_refused(tmp_path):
-    files, names = samples.emnist_files("digits"), SOURCES["emnist-digits"].class_names
-    images = "gzip/emnist-digits-train-images-idx3-ubyte.gz"
-    labels = "gzip/emnist-digits-train-labels-idx1-ubyte.gz"
-    changes = {
-        "twice": {f"other/{images}": files[images]},
-        "absurd": {images: gzip.compress(bytes([0, 0, 8, 3]) + b"\xff" * 12)},
-        "cut": {images: gzip.compress(gzip.decompress(files[images])[:-1])},
-        "many": {f"{number}": b"" for number in range(10_001)},
-        "label": {labels: gzip.compress(samples.idx_bytes(np.full(11, 10, dtype=np.uint8)))},
-    }
-    for change in changes.values():
-        with pytest.raises(InputError, match=r"gzip\.zip"):
-            idx.read_emnist(archive(tmp_path, files | change), "digits", names)
-    plain = archive(tmp_path, files)
-    with pytest.raises(InputError, match="emnist-letters"):
-        idx.read_emnist(plain, "letters", names)
-    plain.write_bytes(plain.read_bytes()[:-30])
-    with pytest.raises(InputError, match=r"gzip\.zip"):
-        idx.read_emnist(plain, "digits", names)

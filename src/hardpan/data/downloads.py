@@ -5,20 +5,12 @@
 | mnist | LeCun, Cortes and Burges (1998) | http://yann.lecun.com/exdb/mnist/ | of the unpacked content |
 | fashion-mnist | Xiao, Rasul and Vollgraf (2017) | https://github.com/zalandoresearch/fashion-mnist | the same |
 | cifar10, cifar100 | Krizhevsky (2009) | https://www.cs.toronto.edu/~kriz/cifar.html | with the md5 of that page |
-| kmnist | Clanuwat et al. (2018) | http://codh.rois.ac.jp/kmnist/ | those of kmnist.txt |
-| emnist-* | Cohen et al. (2017) | https://www.nist.gov/itl/products-and-services/emnist-dataset | of emnist.txt |
-| svhn | Netzer et al. (2011) | http://ufldl.stanford.edu/housenumbers/ | those of svhn_cropped.txt |
 
-CIFAR is read in its binary version, SVHN as cropped digits, train and test. Sums of unpacked content also fit a
-copy that someone else gzipped. The last three have sha256 and length from tensorflow/datasets
-(tensorflow_datasets/url_checksums) and md5 from pytorch/vision (torchvision/datasets); both have to be right, so
-two independent projects confirm them. These archives were not run here: the readers were tried on small files of
-the same layout. To add a dataset, add its entry to ``SOURCES`` with a sum that can be cited, and say where it is
-stated.
+CIFAR is read in its binary version. Sums of unpacked content also fit a copy that someone else gzipped. To add a
+dataset, add its entry to ``SOURCES`` with a sum that can be cited, and say where it is stated.
 
 Settings: ``HARDPAN_MIRROR`` replaces the publishers' addresses (``MIRROR/NAME/FILE``), ``HARDPAN_CACHE`` the folder
-where files are kept (``CACHE/NAME/FILE``; NAME is ``emnist`` for all sets of EMNIST, which share one archive).
-Files put there by hand are used without any network.
+where files are kept (``CACHE/NAME/FILE``). Files put there by hand are used without any network.
 """
 
 from __future__ import annotations
@@ -27,7 +19,6 @@ import gzip
 import hashlib
 import logging
 import os
-import string
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -37,22 +28,13 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hardpan import arguments
 from hardpan.data import cifar, idx
-from hardpan.data.arrays import from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, reason
 
 MIRROR_VARIABLE = "HARDPAN_MIRROR"
 CACHE_VARIABLE = "HARDPAN_CACHE"
 _BLOCK = 1 << 20
-
-
-Layout = Literal["idx", "cifar", "emnist", "svhn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +54,13 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A published dataset: the address of its files, the files, how they are laid out, what its classes are called.
-
-    ``member`` is the dataset within a larger archive; ``folder`` the folder in cache and mirror if several names
-    use the same files, by default the name.
-    """
+    """A published dataset: the address of its files, the files, what its classes are called, and its format."""
 
     address: str
     files: tuple[File, ...]
     citation: str
     class_names: tuple[str, ...] = ()
-    layout: Layout = "idx"
-    folder: str = ""
-    member: str = ""
+    layout: Literal["idx", "cifar"] = "idx"
 
 
 def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
@@ -94,38 +70,6 @@ def _idx_files(train_images: str, train_labels: str, test_images: str, test_labe
         File("train-labels-idx1-ubyte.gz", train_labels, 8 + 60_000, unpacked=True),
         File("t10k-images-idx3-ubyte.gz", test_images, 16 + 10_000 * 784, unpacked=True),
         File("t10k-labels-idx1-ubyte.gz", test_labels, 8 + 10_000, unpacked=True),
-    )
-
-
-# Lower-case letters that look like their capitals are one class with them, where classes are merged.
-_MERGED = (*string.digits, *string.ascii_uppercase, *"abdefghnqrt")
-_EMNIST_CLASSES: Mapping[str, tuple[str, ...]] = {
-    "balanced": _MERGED,
-    "byclass": (*string.digits, *string.ascii_uppercase, *string.ascii_lowercase),
-    "bymerge": _MERGED,
-    "digits": tuple(string.digits),
-    "letters": tuple(string.ascii_uppercase),
-    "mnist": tuple(string.digits),
-}
-
-
-def _emnist(member: str, class_names: tuple[str, ...]) -> Source:
-    """One of the six sets that EMNIST's one archive holds."""
-    return Source(
-        "https://biometrics.nist.gov/cs_links/EMNIST",
-        (
-            File(
-                "gzip.zip",
-                "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e",
-                561_753_746,
-                md5="58c8d27c78d21e728a6bc7b3cc06412e",
-            ),
-        ),
-        "EMNIST: Cohen, Afshar, Tapson and van Schaik 2017",
-        class_names,
-        layout="emnist",
-        folder="emnist",
-        member=member,
     )
 
 
@@ -177,58 +121,6 @@ SOURCES: Mapping[str, Source] = {
         "CIFAR-100: Krizhevsky 2009",
         layout="cifar",
     ),
-    "kmnist": Source(
-        "http://codh.rois.ac.jp/kmnist/dataset/kmnist",
-        (
-            File(
-                "train-images-idx3-ubyte.gz",
-                "51467d22d8cc72929e2a028a0428f2086b092bb31cfb79c69cc0a90ce135fde4",
-                18_165_135,
-                md5="bdb82020997e1d708af4cf47b453dcf7",
-            ),
-            File(
-                "train-labels-idx1-ubyte.gz",
-                "e38f9ebcd0f3ebcdec7fc8eabdcdaef93bb0df8ea12bee65224341c8183d8e17",
-                29_497,
-                md5="e144d726b3acfaa3e44228e80efcd344",
-            ),
-            File(
-                "t10k-images-idx3-ubyte.gz",
-                "edd7a857845ad6bb1d0ba43fe7e794d164fe2dce499a1694695a792adfac43c5",
-                3_041_136,
-                md5="5c965bf0a639b31b8f53240b1b52f4d7",
-            ),
-            File(
-                "t10k-labels-idx1-ubyte.gz",
-                "20bb9a0ef54c7db3efc55a92eef5582c109615df22683c380526788f98e42a1c",
-                5_120,
-                md5="7320c461ea6c1c855c0b718fb2a4b134",
-            ),
-        ),
-        "KMNIST: Clanuwat, Bober-Irizar, Kitamoto, Lamb, Yamamoto and Ha 2018",
-        ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
-    ),
-    **{f"emnist-{member}": _emnist(member, names) for member, names in _EMNIST_CLASSES.items()},
-    "svhn": Source(
-        "http://ufldl.stanford.edu/housenumbers",
-        (
-            File(
-                "train_32x32.mat",
-                "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
-                182_040_794,
-                md5="e26dedcc434d2e4c54c9b2d4a06d8373",
-            ),
-            File(
-                "test_32x32.mat",
-                "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
-                64_275_384,
-                md5="eb5a983be6a315427106f1b164d9cef3",
-            ),
-        ),
-        "SVHN, cropped digits: Netzer, Wang, Coates, Bissacco, Wu and Ng 2011",
-        tuple(string.digits),
-        layout="svhn",
-    ),
 }
 
 
@@ -241,24 +133,17 @@ def read_published(name: str, mirror: str | None = None, cache: str | os.PathLik
         cache: the folder that keeps ``NAME/FILE``; else ``HARDPAN_CACHE``, else the user's cache folder.
     """
     source = SOURCES[name]
-    folder = cache_folder(cache) / (source.folder or name)
+    folder = cache_folder(cache) / name
     address = _address(name, mirror)
     absent = [file for file in source.files if not _is_kept(folder / file.name, file)]
     for file in absent:
         _fetch(name, f"{address}/{file.name}", folder, file)
-    return replace(_read_kept(folder, source), name=name, source=source.citation)
-
-
-def _read_kept(folder: Path, source: Source) -> Dataset:
-    """Read the files whose sums were compared, and no others beside them."""
-    names = [file.name for file in source.files]
+    names = [file.name for file in source.files]  # those whose sums were compared, and no others beside them
     if source.layout == "cifar":
-        return cifar.read_cifar(folder / names[0])
-    if source.layout == "emnist":
-        return idx.read_emnist(folder / names[0], source.member, source.class_names)
-    if source.layout == "svhn":
-        return read_svhn(folder / names[0], folder / names[1])
-    return idx.read_idx_files(folder, names, source.class_names or None)
+        dataset = cifar.read_cifar(folder / names[0])
+    else:
+        dataset = idx.read_idx_files(folder, names, source.class_names or None)
+    return replace(dataset, name=name, source=source.citation)
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
@@ -275,12 +160,11 @@ def _address(name: str, mirror: str | None) -> str:
     address = mirror if mirror is not None else os.environ.get(MIRROR_VARIABLE, "")
     if not address:
         return SOURCES[name].address
-    folder = SOURCES[name].folder or name
     if urlsplit(address).scheme not in ("http", "https"):
         raise InputError(
-            f"must be an http or https address with {folder}/ under it; got {address!r}", argument="mirror"
+            f"must be an http or https address with {name}/ under it; got {address!r}", argument="mirror"
         )
-    return f"{address.rstrip('/')}/{folder}"
+    return f"{address.rstrip('/')}/{name}"
 
 
 def _is_kept(path: Path, file: File) -> bool:
@@ -396,64 +280,3 @@ class _Progress:
             print(file=sys.stderr)
         else:
             print(f"fetched {self._file.name}, {self._got:,} bytes", file=sys.stderr)
-
-
-# SVHN: two MATLAB files with X (32, 32, 3, N) and y (N, 1), where 10 is the digit 0. They are read only after their
-# sums were compared: scipy's reader was not made for files of unknown origin.
-SIDE, COLOURS, CLASSES = 32, 3, 10
-
-
-def read_svhn(train: Path, test: Path) -> Dataset:
-    """Read both files into images (N, 32, 32, 3) of uint8 and digits 0 to 9.
-
-    Shapes and types are read first, and compared with what SVHN has and with the memory that is free.
-    """
-    check_memory(train, sum(map(_svhn_bytes, (train, test))))
-    (x, y), (x_test, y_test) = _read_mat(train), _read_mat(test)
-    return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=tuple(string.digits), name="svhn")
-
-
-def _svhn_bytes(path: Path) -> int:
-    """Bytes of the images that a file claims to have; refuses one that does not look like SVHN's."""
-    from scipy import io
-
-    try:
-        listed = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
-    except Exception as error:  # scipy raises many kinds for a damaged file
-        raise _damaged_mat(path, error) from error
-    (x_shape, x_kind), (y_shape, _) = listed.get("X", ((), "")), listed.get("y", ((), ""))
-    if len(x_shape) != 4 or tuple(x_shape[:3]) != (SIDE, SIDE, COLOURS) or x_kind != "uint8":
-        raise InputError(
-            f"{path}: X must be uint8 of shape ({SIDE}, {SIDE}, {COLOURS}, N); got {x_kind or 'nothing'} of shape "
-            f"{tuple(x_shape)}: fetch it again"
-        )
-    n = int(x_shape[3])
-    if tuple(y_shape) != (n, 1):
-        raise InputError(
-            f"{path}: y must have shape ({n}, 1), one label for each image; got {tuple(y_shape)}: fetch it again"
-        )
-    return SIDE * SIDE * COLOURS * n
-
-
-def _read_mat(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    from scipy import io
-
-    try:
-        content = io.loadmat(path, variable_names=["X", "y"], verify_compressed_data_integrity=True)
-        images, digits = np.asarray(content["X"]), np.asarray(content["y"])
-    except Exception as error:  # scipy raises many kinds for a damaged file
-        raise _damaged_mat(path, error) from error
-    if images.dtype != np.uint8 or images.shape[:3] != (SIDE, SIDE, COLOURS):
-        raise InputError(f"{path}: X claims to be bytes of colour images and is not; fetch it again")
-    x = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
-    labels = arguments.labels(f"{path}: y", digits.reshape(-1), len(x))
-    if int(labels.min()) < 1 or int(labels.max()) > CLASSES:
-        raise InputError(
-            f"{path}: y must be 1..{CLASSES}, with {CLASSES} for the digit 0; got {int(labels.min())} to "
-            f"{int(labels.max())}: fetch it again"
-        )
-    return x, labels % CLASSES
-
-
-def _damaged_mat(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: is not a readable MATLAB file ({reason(error)}); fetch it again")
