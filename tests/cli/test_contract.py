@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.soak.invocations import NEVER, VALID, commands, fixtures
 
-from hardpan import cli
+from hardpan import cli, files
 
 COMMANDS = {" ".join(filter(None, key)): item for key, item in commands().items()}
 SETTINGS = {words: item.callback.settings for words, item in COMMANDS.items() if hasattr(item.callback, "settings")}
@@ -43,6 +43,17 @@ def test_every_field_of_a_config_can_be_set_and_has_help(words):
         if dataclasses.is_dataclass(make):
             assert {item.name for item in dataclasses.fields(make)} - names <= own | table.fixed
         assert all(item.help for item in settings), settings
+
+
+@pytest.mark.parametrize("words", SETTINGS)
+def test_a_saved_config_sets_every_field(words, tmp_path):
+    for make, settings in SETTINGS[words].groups.values():
+        if files.KINDS.get(make.__name__) is make:
+            config = make(**{item.name: item.default for item in settings})
+            files.save(config, tmp_path / "config.json")
+            needed = {item.name: "1" for item in SETTINGS[words].own}
+            values = SETTINGS[words].arguments(needed | {"config_": tmp_path / "config.json"})
+            assert config in [value for value in values.values() if type(value) is make]
 
 
 @pytest.mark.parametrize("words", SET)

@@ -38,7 +38,7 @@ COMMANDS = {
     "confusion": "Which examples are hard, which labels look wrong? Scores, error by band, subsets.",
     "leaderboard": "Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.",
     "ledger": "A sealed test set: score submissions without revealing labels (the Ladder).",
-    "predictions": "Stores of predictions: import, inspect, verify, merge, export.",
+    "predictions": "Stores of predictions: import, check, merge, export.",
     "replicate": "Build a new test set: candidates, annotation, sampling, duplicates, assembly.",
     "testbed": "Will the score hold on fresh data? Many models on two test sets.",
     "train": "Train classifiers and record their predictions after every epoch (needs torch).",

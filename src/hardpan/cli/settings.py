@@ -235,11 +235,13 @@ class Settings:
         others = self.fixed.union(_OUTPUT, (item.name for item in self.own))
         for name in sorted(saved.keys() - settings.keys() - others):
             raise InputError(f"{path}: has {name!r}, which is no setting of this command", argument="--config")
-        return {
-            name: settings[name].parse(value, "--config") if isinstance(value, str) else value
-            for name, value in saved.items()
-            if name in settings
-        }
+        values = {}
+        for name in saved.keys() & settings.keys():
+            setting, value = settings[name], saved[name]
+            if setting.hint is str and isinstance(value, tuple):  # an option of the command, as people write it
+                value = ",".join(map(str, value))
+            values[name] = setting.parse(value, "--config") if isinstance(value, str) else value
+        return values
 
 
 def saved_settings(path: Path) -> dict[str, Any]:
@@ -251,7 +253,9 @@ def saved_settings(path: Path) -> dict[str, Any]:
             raise ValueError("it has no kind")
     except (OSError, ValueError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: is no settings that hardpan saved ({reason})", argument="--config") from error
+        raise InputError(
+            f"{path}: is not a config.json that hardpan saved ({reason})", argument="--config"
+        ) from error
     config = files.from_json(inner, path.parent)
     if isinstance(config, CommandOptions):
         return dict(config.options)
