@@ -27,6 +27,7 @@ DOCUMENTS = [
     "README.md",
     "docs/bring-your-data.md",
     "docs/datasets.md",
+    "docs/guide.md",
     "docs/recording.md",
     "docs/parallel.md",
     *(f"docs/tutorials/{name}.md" for name in ("your-model", "leaderboard", "new-test-set", "synthetic")),
