@@ -21,10 +21,12 @@ def test_ablation_of_everything_is_everything():
     assert one.epochs == (0, 5, 10, 15)
     assert one.mean == pytest.approx(direct.mean())
     assert all(item.counts.sum() == 60 for item in found.variants)
-    with pytest.raises(InputError, match="fractions"):
+    with pytest.raises(InputError) as caught:
         confusion.ablate(probs, fractions=[0.0])
-    with pytest.raises(InputError, match="seeds must"):
+    assert caught.value.argument == "fractions"
+    with pytest.raises(InputError) as caught:
         confusion.ablate(probs, seeds=[4])
+    assert caught.value.argument == "seeds"
 
 
 def test_few_epochs_peak_at_the_first_epochs_entropy_over_their_number():

@@ -125,8 +125,9 @@ def test_round_edges_reach_the_top_in_equal_steps_and_no_more_than_allowed(top, 
 
 @pytest.mark.parametrize("edges", [[0, 0], [0.2, 1], [0, np.nan, 1], [1]])
 def test_bad_edges(edges):
-    with pytest.raises(InputError, match="edges must"):
+    with pytest.raises(InputError) as caught:
         confusion.bands([0.1, 0.5], [True, False], edges)
+    assert caught.value.argument == "edges"
 
 
 @given(_ANYTHING)
@@ -151,8 +152,9 @@ def test_edges_are_taken_or_refused_by_name_with_their_value(edges):
 
 
 def test_bad_answers():
-    with pytest.raises(InputError, match="correct must"):
+    with pytest.raises(InputError) as caught:
         confusion.bands([0.1, 0.5], [True])
+    assert caught.value.argument == "correct"
     with pytest.raises(InputError, match="correct"):
         confusion.bands([0.1, 0.5], [1, 2])
 

@@ -122,10 +122,12 @@ def test_signals_are_their_definitions():
     assert np.array_equal(found.correct(), mean.argmax(-1) == labels)
     unlabelled = confusion.signals(probs)
     assert not set(NEED_LABELS) & set(unlabelled.difficulties)
-    with pytest.raises(InputError, match="labels"):
+    with pytest.raises(InputError) as caught:
         unlabelled.correct()
-    with pytest.raises(InputError, match="nobody"):
+    assert caught.value.argument == "labels"
+    with pytest.raises(InputError) as caught:
         found.correct("nobody")
+    assert caught.value.argument == "of"
 
 
 def test_planted_wrong_labels_are_suspected_first():
@@ -147,8 +149,9 @@ def test_planted_wrong_labels_are_suspected_first():
     assert [row["row"] for row in gallery.rows] == issues.row[: len(gallery.rows)].tolist()
     assert [int(row["suggested"]) for row in gallery.rows] == issues.suggested[: len(gallery.rows)].tolist()
     assert issues.sections()[0].charts == ()
-    with pytest.raises(InputError, match="labels"):
+    with pytest.raises(InputError) as caught:
         confusion.label_issues(confusion.signals(probs))
+    assert caught.value.argument == "labels"
 
 
 def test_on_real_data_confusing_examples_are_the_ones_that_go_wrong():
@@ -178,5 +181,6 @@ def test_confused_models_correlate_as_planted():
         assert accuracy.low < accuracy.value < accuracy.high
     assert found.rho.value < -0.95
     assert found.rho.low <= found.rho.value <= found.rho.high < 0
-    with pytest.raises(InputError, match="scores and correct"):
+    with pytest.raises(InputError) as caught:
         confused_models({"a": [0.1]}, {"b": [True]})
+    assert caught.value.argument == ("scores", "correct")

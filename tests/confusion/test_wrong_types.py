@@ -10,22 +10,23 @@ PROBS = np.random.default_rng(0).dirichlet(np.ones(4), size=(2, 3, 30))
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    "options",
     [
-        ({"epochs": None}, "epochs must be"),
-        ({"epochs": 1.5}, "epochs must be"),
-        ({"epochs": [0.5]}, "epochs must be"),
-        ({"epochs": ["0"]}, "epochs must be"),
-        ({"epochs": True}, "epochs must be"),
-        ({"epochs": [True]}, "epochs must be"),
-        ({"seeds": "0"}, "seeds must be"),
-        ({"seeds": [0.5]}, "seeds must be"),
-        ({"seeds": [True, False]}, "seeds must be"),
+        {"epochs": None},
+        {"epochs": 1.5},
+        {"epochs": [0.5]},
+        {"epochs": ["0"]},
+        {"epochs": True},
+        {"epochs": [True]},
+        {"seeds": "0"},
+        {"seeds": [0.5]},
+        {"seeds": [True, False]},
     ],
 )
-def test_choices_that_are_no_whole_numbers_are_refused_not_rounded(given, words):
-    with pytest.raises(InputError, match=words):
-        confusion.scores(PROBS, **given)
+def test_choices_that_are_no_whole_numbers_are_refused_not_rounded(options):
+    with pytest.raises(InputError) as caught:
+        confusion.scores(PROBS, **options)
+    assert caught.value.argument == next(iter(options))
 
 
 def test_numbers_of_numpy_choose_like_those_of_python():
@@ -55,17 +56,20 @@ def test_a_tensor_that_gradients_flow_through_is_scored():
 @pytest.mark.parametrize("rule", ["threshold", "quantile", "fraction", "count"])
 @pytest.mark.parametrize("value", ["a", True, [1]])
 def test_a_rule_that_is_no_number_is_refused(rule, value):
-    with pytest.raises(InputError, match=rf"\b{rule}\b"):
+    with pytest.raises(InputError) as caught:
         confusion.subset(confusion.scores(PROBS), **{rule: value})
+    assert caught.value.argument == rule
 
 
 @pytest.mark.parametrize("given", [None, np.ones(3), "scores.json"])
 def test_a_subset_is_cut_from_scores_alone(given):
-    with pytest.raises(InputError, match=r"\bscores\b"):
+    with pytest.raises(InputError) as caught:
         confusion.subset(given, count=3)
+    assert caught.value.argument == "scores"
 
 
 @pytest.mark.parametrize("ids", [None, "row-0000001", 3])
 def test_rows_of_a_subset_need_a_row_of_ids(ids):
-    with pytest.raises(InputError, match=r"\bids\b"):
+    with pytest.raises(InputError) as caught:
         confusion.subset(confusion.scores(PROBS), count=3).rows(ids)
+    assert caught.value.argument == "ids"

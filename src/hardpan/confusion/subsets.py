@@ -163,7 +163,7 @@ def subset(
         )
     rule, value = next(iter(stated.items()))
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputError(f"{rule} must be a number; got {value!r}")
+        raise InputError(f"must be a number; got {value!r}", argument=rule)
     if rule == "fraction":
         rule, value = "quantile", 1.0 - real_number("fraction", value, "(0, 1]")
     classes = scores.labels if labels is None else arguments.labels("labels", labels, len(scores), scores.n_classes)

@@ -211,26 +211,46 @@ def gallery(
     rows = [(name, int(row)) for name, group in groups.items() for row in np.asarray(group, dtype=np.int64)]
     if not rows:
         return None
-    positions = rows_of(dataset.ids, scores.ids[[row for _, row in rows]])
     tiles = []
-    for (group, row), position in zip(rows, positions.tolist(), strict=True):
-        story = {"id": str(scores.ids[row])}
-        story |= {
-            name: str(dataset.metadata[name][position]) for name in ("row", "path") if name in dataset.metadata
-        }
+    for group, row in rows:
         error = "" if scores.stderr is None else f" ± {scores.stderr[row]:.3f}"
-        text = f"{scores.values[row]:.3f}{error} bits"
-        if scores.labels is not None:
-            story["label"] = class_name(scores, int(scores.labels[row]))
-        if predicted is not None:
-            story["predicted"] = class_name(scores, int(predicted[row]))
-        if scores.split is not None:
-            story["split"] = str(scores.split[row])
         # The slider compares the number; a person reads the text, which has the standard error.
-        tiles.append({"group": group, **story, "shown": text, "score": round(float(scores.values[row]), 4)})
+        tile: dict[str, Any] = {"group": group, "shown": f"{scores.values[row]:.3f}{error} bits"}
+        tile["score"] = round(float(scores.values[row]), 4)
+        if scores.labels is not None:
+            tile["label"] = class_name(scores, int(scores.labels[row]))
+        if predicted is not None:
+            tile["predicted"] = class_name(scores, int(predicted[row]))
+        if scores.split is not None:
+            tile["split"] = str(scores.split[row])
+        tiles.append(tile)
+    positions = rows_of(dataset.ids, scores.ids[[row for _, row in rows]])
     words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."
-    images = thumbnails(dataset.x[positions], float(dataset.x.min()), float(dataset.x.max()))
-    return gallery_chart(title, images, tiles, words)
+    return _picture_chart(title, dataset, positions, tiles, words)
+
+
+def _picture_chart(
+    title: str,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    tiles: Sequence[Mapping[str, Any]],
+    words: str,
+    **options: Any,
+) -> Chart:
+    """A gallery of rows of a dataset; every tile also has the id, the row or the file of its example."""
+    positions = dataset.metadata.get("row", np.arange(len(dataset)))
+    paths = dataset.metadata.get("path")
+    complete = [
+        {
+            "id": str(dataset.ids[row]),
+            "row": int(positions[row]),
+            **({} if paths is None else {"path": str(paths[row])}),
+            **tile,
+        }
+        for row, tile in zip(rows.tolist(), tiles, strict=True)
+    ]
+    pictures = thumbnails(dataset.x[rows], float(dataset.x.min()), float(dataset.x.max()))
+    return gallery_chart(title, pictures, complete, words, **options)
 
 
 def captioned(
@@ -253,24 +273,14 @@ def captioned(
         suggested: (n,) names of other classes, for labels that look wrong.
         **options: of the gallery.
     """
-    positions = dataset.metadata.get("row", np.arange(len(dataset)))
     tiles = [
-        {
-            "group": "",
-            "shown": captions[number],
-            "label": labels[number],
-            "id": str(dataset.ids[row]),
-            "row": int(positions[row]),
-            **({"suggested": suggested[number]} if suggested else {}),
-            **({"path": str(dataset.metadata["path"][row])} if "path" in dataset.metadata else {}),
-        }
-        for number, row in enumerate(rows.tolist())
+        {"group": "", "shown": caption, "label": label} | ({"suggested": suggested[i]} if suggested else {})
+        for i, (caption, label) in enumerate(zip(captions, labels, strict=True))
     ]
     words = "Under each picture: its label"
     words += ", in orange the suggested class, its probability" if suggested else ""
     where = "file" if "path" in dataset.metadata else "row"
-    pictures = thumbnails(dataset.x[rows], float(dataset.x.min()), float(dataset.x.max()))
-    return gallery_chart(title, pictures, tiles, f"{words}, and its {where}.", **options)
+    return _picture_chart(title, dataset, rows, tiles, f"{words}, and its {where}.", **options)
 
 
 def suspects(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,53 +42,31 @@ _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
 _ONE, _HALF, _SMALLEST_NORMAL = 127 << 23, 126 << 23, 113 << 23  # bits of float32: 1, 0.5, 2⁻¹⁴
 
 
-class Pending(Protocol):
-    """An array that may still be copied from a device."""
+class Pending:
+    """An array that may still be copied from a device to pinned memory, while the device continues."""
+
+    def __init__(self, source: Tensor | NDArray[Any]) -> None:
+        self._source: Tensor | NDArray[Any] = source  # a tensor is kept until it has been copied
+        self._event: Any = None
+        if is_tensor(source):
+            import torch
+
+            self._host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+            self._host.copy_(source, non_blocking=True)
+            cuda: Any = torch.cuda
+            self._event = cuda.Event()
+            self._event.record(cuda.current_stream(source.device))
 
     def arrived(self) -> bool:
         """Whether :meth:`wait` would return at once."""
+        return self._event is None or bool(self._event.query())
 
     def wait(self) -> NDArray[Any]:
         """The array, when it is here."""
-
-
-class Ready:
-    """An array in host memory."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self._array = array
-
-    def arrived(self) -> bool:
-        """It is."""
-        return True
-
-    def wait(self) -> NDArray[Any]:
-        """The array."""
-        return self._array
-
-
-class FromDevice:
-    """A copy to pinned memory: the device continues with the next batch meanwhile."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        import torch
-
-        self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        self._host.copy_(tensor, non_blocking=True)
-        cuda: Any = torch.cuda
-        self._event = cuda.Event()
-        self._event.record(cuda.current_stream(tensor.device))
-        self._source: Tensor | None = tensor  # kept until it has been copied
-
-    def arrived(self) -> bool:
-        """Whether the copy is complete."""
-        return bool(self._event.query())
-
-    def wait(self) -> NDArray[Any]:
-        """The array, when it is here."""
-        self._event.synchronize()
-        self._source = None
-        return np.asarray(self._host.numpy())
+        if self._event is not None:
+            self._event.synchronize()
+            self._source, self._event = np.asarray(self._host.numpy()), None
+        return np.asarray(self._source)
 
 
 class Converter:
@@ -109,9 +87,9 @@ class Converter:
             sample = outputs.reshape(-1, outputs.shape[-1])[:_SAMPLE]
             self._outputs = detect("outputs", as_array(sample), "auto")
         if not is_tensor(outputs):
-            return Ready(self._of_array(as_array(outputs), all_seeds))
+            return Pending(self._of_array(as_array(outputs), all_seeds))
         made = self._of_tensor(outputs, all_seeds)
-        return FromDevice(made) if made.device.type == "cuda" else Ready(made.cpu().numpy())
+        return Pending(made) if made.device.type == "cuda" else Pending(made.cpu().numpy())
 
     def _of_array(self, outputs: NDArray[Any], all_seeds: bool) -> NDArray[Any]:
         probs = softmax(outputs) if self._outputs == "logits" else outputs
@@ -180,8 +158,8 @@ def send_index(index: Tensor | ArrayLike, n: int) -> Pending:
             f"must be {n} integers, one per row of outputs; got {index.dtype} {shape}", argument="index"
         )
     if is_tensor(index) and index.device.type == "cuda":
-        return FromDevice(index.detach().long())
-    return Ready(as_array(index).astype(np.int64))
+        return Pending(index.detach().long())
+    return Pending(as_array(index).astype(np.int64))
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
@@ -447,10 +425,10 @@ class Recorder:
         if index is not None and ids is not None:
             raise InputError("pass index or ids for a batch, not both")
         if ids is not None:
-            return Ready(self._rows_of(as_array(ids, "ids"), n))
+            return Pending(self._rows_of(as_array(ids, "ids"), n))
         if index is None:
             start = self._next_row.get((run, epoch), 0)
-            return Ready(np.arange(start, start + n))
+            return Pending(np.arange(start, start + n))
         return send_index(index, n)
 
     def _advance(self, run: int, epoch: int, n: int) -> None:

@@ -164,13 +164,6 @@ class Storage:
     async def _top(self) -> list[str]:
         return [name async for name in self.store.list_dir("")]
 
-    def bytes_under(self, prefix: str) -> int:
-        """Size of everything in a folder."""
-        with self.errors_named("it was listed"):
-            if self._root is not None:
-                return sum(entry.stat().st_size for _, entry in _walk(self._root, prefix, ""))
-            return int(sync(self.store.getsize_prefix(prefix)))
-
     async def _listed(self, prefix: str) -> list[str]:
         return [key async for key in self.store.list_prefix(prefix)]
 

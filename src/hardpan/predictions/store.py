@@ -224,10 +224,6 @@ class Store(Predictions):
             self._markers.get((seed, epoch), set()).discard(block)
             self._checked_shards.discard((seed, epoch, block))
 
-    def stored_bytes(self) -> int:
-        """Size on disk of the shards and of what describes them."""
-        return self.storage.bytes_under(layout.ROOT + "/")
-
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         rows = self.read_block(seed, epoch, start, stop)
         self._check_shards(seed, epoch, range(start // self.block, -(-stop // self.block) if start < stop else 0))
