@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hardpan import ledger
 from hardpan.errors import InputError
 from hardpan.ledger import labels
-from hardpan.ledger.labels import as_classes
+from hardpan.ledger.labels import as_class_labels
 
 
 @given(content=st.binary(max_size=200), suffix=st.sampled_from([".npy", ".npz", ".csv", ".json", ".txt", ""]))
@@ -20,8 +20,8 @@ def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str
     path = tmp_path / f"answers{suffix}"
     path.write_bytes(content)
     try:
-        answers = labels.read_answers(path, "answer", "label")
-        as_classes(answers.values, "labels")
+        answers = labels.read_label_file(path, "answer", "label")
+        as_class_labels(answers.values, "labels")
     except InputError:
         pass
 
@@ -39,7 +39,7 @@ def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str
 )
 def test_files_are_read_as_people_write_them(tmp_path: Path, name: str, text: str, values: list[object]) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert labels.read_answers(tmp_path / name, "label").values.tolist() == values
+    assert labels.read_label_file(tmp_path / name, "label").values.tolist() == values
 
 
 @pytest.mark.parametrize("text", ["[0.9, 1]", "[1e400, 0]", "[1e30, 0]", f"[{10**30}, 0]", "[[1], [0]]"])

@@ -23,13 +23,13 @@ from hardpan.ledger import chain, ladder
 def test_shown_error_is_within_one_step_of_the_least_empirical_error(errors: list[int], text: str) -> None:
     step, best = Fraction(text), None
     for i, wrong in enumerate(errors):
-        new = ladder.climb(best, wrong, 200, step)
+        new = ladder.climb_ladder(best, wrong, 200, step)
         assert best is None or new <= best
         if best is not None and Fraction(wrong, 200) >= best * step - step:
             assert new == best  # an improvement of no more than the step is not released
         best = new
         assert abs(best * step - Fraction(min(errors[: i + 1]), 200)) <= step
-        assert 0 <= best < ladder.rungs(step)
+        assert 0 <= best < ladder.ladder_rungs(step)
 
 
 @pytest.mark.parametrize(("rungs", "length"), [(2, 3), (3, 4), (4, 5)])
@@ -71,11 +71,11 @@ def test_leaderboard_survives_an_attack_that_fools_exact_answers() -> None:
     assert (vote != labels).mean() < 0.44  # exact answers are overfitted by six points and more
     best, shown = None, []
     for attempt in tries:
-        best = ladder.climb(best, int((attempt != labels).sum()), n, step)
+        best = ladder.climb_ladder(best, int((attempt != labels).sum()), n, step)
         shown.append(best)
     improved = [i for i in range(k) if i == 0 or shown[i] < shown[i - 1]]
     vote = (tries[improved].mean(axis=0) > 0.5).astype(int)
-    best = ladder.climb(best, int((vote != labels).sum()), n, step)
+    best = ladder.climb_ladder(best, int((vote != labels).sum()), n, step)
     bound = ledger.leaderboard_bound(n, k + 1, len(improved) + 1, step)
     assert abs(float(best * step) - 0.5) <= min(bound, 0.05)
 
@@ -83,7 +83,7 @@ def test_leaderboard_survives_an_attack_that_fools_exact_answers() -> None:
 @pytest.mark.parametrize("step", [0, -1, 1.5, "x", "1/0", float("nan")])
 def test_bad_step_is_refused(step: object) -> None:
     with pytest.raises(InputError, match=r"\bstep\b"):
-        ladder.parse_step(step)  # type: ignore[arg-type]
+        ladder.parse_ladder_step(step)  # type: ignore[arg-type]
 
 
 # Attacks through a whole ledger with its default settings. Labels are coins, so every classifier errs on half of
@@ -215,11 +215,11 @@ def learned(step: Fraction, size: int, seed: int, n: int = 100, tries: int = 100
     """By how much the best of a thousand submissions, each with ``size`` predictions changed, beats the first."""
     rng = np.random.default_rng(seed)
     coins, best = rng.integers(0, 2, (2, n))
-    first, shown = (best == coins).mean(), ladder.climb(None, int((best != coins).sum()), n, step)
+    first, shown = (best == coins).mean(), ladder.climb_ladder(None, int((best != coins).sum()), n, step)
     for _ in range(tries):
         trial = best.copy()
         trial[rng.choice(n, size, replace=False)] ^= 1
-        answer = ladder.climb(shown, int((trial != coins).sum()), n, step)
+        answer = ladder.climb_ladder(shown, int((trial != coins).sum()), n, step)
         if answer != shown:
             best, shown = trial, answer
     return float((best == coins).mean() - first)
@@ -240,7 +240,7 @@ def labels_that_answers_determine(submitted: np.ndarray, rungs: list[int], step:
     labelings = np.array(list(itertools.product((0, 1), repeat=n)), dtype=np.int8)
     possible, best = np.ones(len(labelings), dtype=bool), None
     for predictions, rung in zip(submitted, rungs, strict=True):
-        answers = np.array([ladder.climb(best, wrong, n, step) for wrong in range(n + 1)])
+        answers = np.array([ladder.climb_ladder(best, wrong, n, step) for wrong in range(n + 1)])
         possible &= answers[(labelings != predictions).sum(axis=1)] == rung
         best = rung
     return int((labelings[possible] == labelings[possible][0]).all(axis=0).sum())
@@ -260,10 +260,10 @@ def test_the_limit_keeps_the_labels_of_a_tiny_set(tmp_path: Path) -> None:
             for predictions in walk:
                 book.submit(predictions)
                 answered += 1
-        step, rungs = ladder.parse_step(chain.read_header(book.folder)[0]["step"]), []
+        step, rungs = ladder.parse_ladder_step(chain.read_ledger_header(book.folder)[0]["step"]), []
         for predictions in walk:
             best = rungs[-1] if rungs else None
-            rungs.append(ladder.climb(best, int((predictions != coins).sum()), n, step))
+            rungs.append(ladder.climb_ladder(best, int((predictions != coins).sum()), n, step))
         limited += labels_that_answers_determine(walk[:answered], rungs[:answered], step)
         unlimited += labels_that_answers_determine(walk, rungs, step)
     assert limited <= 5  # of 60 labels

@@ -28,13 +28,13 @@ def test_labels_are_not_readable_at_rest_and_match_the_commitment(book: Path) ->
     for path in book.rglob("*"):
         if path.is_file():
             assert packed[:64] not in path.read_bytes()
-    header, _ = chain.read_header(book)
-    secret = labels.unlock(book, header, KEY)
+    header, _ = chain.read_ledger_header(book)
+    secret = labels.unlock_labels(book, header, KEY)
     assert (secret.labels == LABELS).all()
     assert secret.held_out.sum() == 100
-    assert chain.digest(secret.content()) == header["commitment"]
+    assert chain.chain_hash(secret.content()) == header["commitment"]
     with pytest.raises(InputError, match="key"):
-        labels.unlock(book, header, bytes(32))
+        labels.unlock_labels(book, header, bytes(32))
 
 
 def test_same_labels_give_different_commitments(tmp_path: Path) -> None:
@@ -45,19 +45,19 @@ def test_same_labels_give_different_commitments(tmp_path: Path) -> None:
 
 def test_key_file_is_private_and_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "key"
-    sealing.write_key(path, KEY)
+    sealing.write_owner_key(path, KEY)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert sealing.read_key(path) == KEY
+    assert sealing.read_owner_key(path) == KEY
     with pytest.raises(InputError, match="key file"):
-        sealing.write_key(path, KEY)
+        sealing.write_owner_key(path, KEY)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
-        sealing.read_key(path)
+        sealing.read_owner_key(path)
     monkeypatch.setenv(sealing.KEY_VARIABLE, KEY.hex())
-    assert sealing.read_key(None) == KEY
+    assert sealing.read_owner_key(None) == KEY
     monkeypatch.setenv(sealing.KEY_VARIABLE, "beef")
     with pytest.raises(InputError, match="64"):
-        sealing.read_key(None)
+        sealing.read_owner_key(None)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
@@ -84,24 +84,32 @@ def test_a_key_that_could_not_be_written_is_not_in_the_way(tmp_path: Path, monke
     ledger.create(tmp_path / "book", LABELS, tmp_path / "key")
 
 
+@pytest.mark.parametrize("folder", ["book", "./book", "book/inner"])
+def test_the_key_is_not_at_the_path_of_the_folder(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ledger.create(f"{tmp_path}/{folder}", LABELS, tmp_path / "book")
+    assert caught.value.argument == "key"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cryptography", None)
     with pytest.raises(MissingExtra, match=r"pip install 'hardpan\[ledger\]'"):
-        sealing.seal(KEY, b"", b"")
+        sealing.seal_labels(KEY, b"", b"")
 
 
 # Submitting
 
 
 def test_answers_are_the_ladder_s_and_replay(book: Path) -> None:
-    header, _ = chain.read_header(book)
-    used = ~labels.unlock(book, header, KEY).held_out
+    header, _ = chain.read_ledger_header(book)
+    used = ~labels.unlock_labels(book, header, KEY).held_out
     best = None
     heads = []
     for i in range(6):
         predictions = guesses(i, 0.2 + 0.12 * i)
         answer = ledger.open(book, KEY).submit(predictions, name=f"m{i}")
-        best = ladder.climb(best, int((predictions != LABELS)[used].sum()), 300, Fraction(1, 50))
+        best = ladder.climb_ladder(best, int((predictions != LABELS)[used].sum()), 300, Fraction(1, 50))
         assert answer.error == float(best * Fraction(1, 50))
         assert answer.submissions == i + 1
         heads.append(answer.head)
@@ -260,8 +268,8 @@ def test_processes_are_serialised(book: Path) -> None:
 def test_holdout_is_scored_exactly_and_its_opening_recorded(book: Path) -> None:
     for i in range(3):
         ledger.open(book, KEY).submit(guesses(i, 0.5), name=f"m{i}")
-    header, _ = chain.read_header(book)
-    held = labels.unlock(book, header, KEY).held_out
+    header, _ = chain.read_ledger_header(book)
+    held = labels.unlock_labels(book, header, KEY).held_out
     found = ledger.open(book, KEY).open_holdout(names=["m1", "m2"], reason="end of the contest")
     scores = found.scores
     assert scores["m1"].value == (guesses(1, 0.5) != LABELS)[held].mean()
@@ -313,4 +321,7 @@ def test_command_line_from_init_to_verify(tmp_path: Path, capsys: pytest.Capture
     code, _, err = run(capsys, "ledger", "init", book, "--labels", tmp_path / "y.npy", "--key", tmp_path / "k2")
     assert code == 2
     assert not (tmp_path / "k2").exists()
+    new = tmp_path / "new"
+    code, out, err = run(capsys, "ledger", "init", new, "--labels", tmp_path / "y.npy", "--key", new)
+    assert (code, out, err.count("\n"), new.exists()) == (2, "", 1, False)
     assert run(capsys, "ledger", "status", tmp_path)[0] == 2

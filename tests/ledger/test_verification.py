@@ -102,12 +102,12 @@ def test_the_log_of_one_history_and_the_head_of_another_do_not_fit(book: Path) -
 
 def test_outsider_cannot_add_an_entry(book: Path) -> None:
     ledger.open(book, KEY).submit(guesses(0))
-    _, header_hash = chain.read_header(book)
+    _, header_hash = chain.read_ledger_header(book)
     last = chain.read_log(book, header_hash).entries[-1]
     payload = {"kind": "submission", "name": "x", "submission": "0" * 64, "rung": 0, "improved": True, "time": ""}
-    forged = chain.make_entry(last["number"] + 1, last["hash"], payload, bytes(32))
+    forged = chain.make_log_entry(last["number"] + 1, last["hash"], payload, bytes(32))
     with (book / chain.LOG).open("ab") as stream:
-        stream.write(chain.canonical(forged) + b"\n")
+        stream.write(chain.chain_json(forged) + b"\n")
     assert not ledger.Ledger(book, None).verify().ok
     with pytest.raises(InputError, match="log line"):
         ledger.open(book, KEY).submit(guesses(1))
@@ -130,7 +130,7 @@ def test_outsider_cannot_add_an_entry(book: Path) -> None:
 def test_owner_who_breaks_the_rules_is_caught_without_labels(book: Path, change: dict, allowed: bool) -> None:
     """Entries that are hashed and signed as they should be."""
     first = ledger.open(book, KEY).submit(guesses(0, 0.3))
-    header, header_hash = chain.read_header(book)
+    header, header_hash = chain.read_ledger_header(book)
     entries = chain.read_log(book, header_hash).entries
     predictions = guesses(1, 0.3).astype(np.int32)
     name = labels.submission_hash(header, predictions.astype("<i4").tobytes())
@@ -140,23 +140,27 @@ def test_owner_who_breaks_the_rules_is_caught_without_labels(book: Path, change:
     if "submission" in change:
         payload["submission"] = first.submission
     elif payload["kind"] == "submission":
-        labels.store_pending(book, name, predictions)
-        labels.finish_pending(book, {name})
-    chain.append(book, header_hash, chain.make_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY)
+        labels.store_pending_submission(book, name, predictions)
+        labels.finish_pending_submissions(book, {name})
+    chain.append_log_entry(
+        book, header_hash, chain.make_log_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY
+    )
     check = ledger.Ledger(book, None).verify()
     assert check.ok == allowed, check.problems
 
 
 def test_owner_who_answers_falsely_is_caught_once_labels_are_revealed(book: Path, tmp_path: Path) -> None:
     ledger.open(book, KEY).submit(guesses(0, 0.3))
-    header, header_hash = chain.read_header(book)
+    header, header_hash = chain.read_ledger_header(book)
     entries = chain.read_log(book, header_hash).entries
     predictions = guesses(1, 0.3).astype(np.int32)
     name = labels.submission_hash(header, predictions.astype("<i4").tobytes())
-    labels.store_pending(book, name, predictions)
-    labels.finish_pending(book, {name})
+    labels.store_pending_submission(book, name, predictions)
+    labels.finish_pending_submissions(book, {name})
     payload = {"kind": "submission", "name": "friend", "submission": name, "rung": 1, "improved": True, "time": ""}
-    chain.append(book, header_hash, chain.make_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY)
+    chain.append_log_entry(
+        book, header_hash, chain.make_log_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY
+    )
     assert ledger.Ledger(book, None).verify().ok
     out = ledger.open(book, KEY).reveal(tmp_path / "labels.npz")
     assert "the Ladder gives" in ledger.Ledger(book, None).verify(revealed=out).problems[0]

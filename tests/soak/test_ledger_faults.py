@@ -84,7 +84,7 @@ def test_killed_submitters_lose_nothing_and_count_nothing_twice(tmp_path: Path) 
     check = ledger.open(folder, KEY).verify(heads=[str(row[2]) for row in seen])
     assert check.problems == ()
     assert check.warnings == ()
-    _, header_hash = chain.read_header(folder)
+    _, header_hash = chain.read_ledger_header(folder)
     logged = [e["submission"] for e in chain.read_log(folder, header_hash).entries if e["kind"] == "submission"]
     assert len(logged) == len(set(logged))
     assert {row[1] for row in seen} <= set(logged)

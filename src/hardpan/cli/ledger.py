@@ -9,7 +9,7 @@ import typer
 
 from hardpan import ledger
 from hardpan.cli.options import Flags, printing
-from hardpan.ledger.sealing import read_key
+from hardpan.ledger.sealing import read_owner_key
 from hardpan.report.base import Report
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def submit(
 
     Example: [bold]hardpan ledger submit book predictions.csv --key owner.key --name resnet[/bold]
     """
-    return ledger.open(folder, read_key(key)).submit(predictions, **options)
+    return ledger.open(folder, read_owner_key(key)).submit(predictions, **options)
 
 
 @app.command()
@@ -82,7 +82,7 @@ def verify(
 
     Example: [bold]hardpan ledger verify book[/bold]
     """
-    owner = read_key(key) if key is not None else None
+    owner = read_owner_key(key) if key is not None else None
     return ledger.Ledger(folder, owner).verify(**options)
 
 
@@ -99,7 +99,7 @@ def open_(
 
     Example: [bold]hardpan ledger open book --key owner.key --reason "end of the contest"[/bold]
     """
-    return ledger.open(folder, read_key(key)).open_holdout(**options)
+    return ledger.open(folder, read_owner_key(key)).open_holdout(**options)
 
 
 @app.command()
@@ -115,6 +115,6 @@ def reveal(
 
     Example: [bold]hardpan ledger reveal book --key owner.key --out labels.npz[/bold]
     """
-    book = ledger.open(folder, read_key(key))
+    book = ledger.open(folder, read_owner_key(key))
     book.reveal(out)
     return book.status()

@@ -29,29 +29,29 @@ _FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LedgerLog:
     """What the log file holds: whole entries, and the bytes of an unfinished last line."""
 
     entries: tuple[Entry, ...]
     torn: int
 
 
-def canonical(value: Mapping[str, Any]) -> bytes:
+def chain_json(value: Mapping[str, Any]) -> bytes:
     """The one way to write a mapping: sorted keys, no spaces, ASCII.
 
     Example:
-        >>> canonical({"b": 1, "a": "é"})
+        >>> chain_json({"b": 1, "a": "é"})
         b'{"a":"\\\\u00e9","b":1}'
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def digest(content: bytes) -> str:
+def chain_hash(content: bytes) -> str:
     """Sha256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def read_header(folder: Path) -> tuple[dict[str, Any], str]:
+def read_ledger_header(folder: Path) -> tuple[dict[str, Any], str]:
     """Give the ledger's public description and its hash, with which the chain begins."""
     try:
         content = (folder / HEADER).read_bytes()
@@ -67,10 +67,10 @@ def read_header(folder: Path) -> tuple[dict[str, Any], str]:
         raise InputError(
             f"{folder / HEADER} is not the description of a ledger of schema 1; restore it from a copy"
         )
-    return header, digest(content)
+    return header, chain_hash(content)
 
 
-def read_log(folder: Path, header_hash: str) -> Log:
+def read_log(folder: Path, header_hash: str) -> LedgerLog:
     """Read the log and check every link; :class:`InputError` names the first line that is not as written."""
     try:
         content = (folder / LOG).read_bytes()
@@ -81,37 +81,37 @@ def read_log(folder: Path, header_hash: str) -> Log:
     entries: list[Entry] = []
     previous = header_hash
     for number, line in enumerate(lines):
-        entry = _parse(line, number, previous)
+        entry = _parse_log_entry(line, number, previous)
         entries.append(entry)
         previous = entry["hash"]
-    return Log(tuple(entries), len(torn))
+    return LedgerLog(tuple(entries), len(torn))
 
 
-def _parse(line: bytes, number: int, previous: str) -> Entry:
+def _parse_log_entry(line: bytes, number: int, previous: str) -> Entry:
     where = f"log line {number + 1}"
     try:
         entry = json.loads(line)
         if not isinstance(entry, dict):
             raise TypeError
         body = {name: entry[name] for name in entry if name not in ("hash", "signature")}
-        as_written = canonical(entry) == line
+        as_written = chain_json(entry) == line
         signature = entry["signature"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"{where} is not an entry; the log was changed") from error
-    if not as_written or entry["hash"] != digest(canonical(body)) or not isinstance(signature, str):
+    if not as_written or entry["hash"] != chain_hash(chain_json(body)) or not isinstance(signature, str):
         raise InputError(f"{where} does not match its hash; the log was changed")
     if entry.get("number") != number or entry.get("previous") != previous:
         raise InputError(f"{where} does not follow the line before it; entries were removed, added or moved")
     return dict(entry)
 
 
-def read_head(folder: Path) -> dict[str, Any]:
+def read_log_head(folder: Path) -> dict[str, Any]:
     """Give the head as last published: how many entries there are and the hash of the last."""
     try:
         content = (folder / HEAD).read_bytes()
         head = json.loads(content)
         if (
-            canonical(head) + b"\n" != content
+            chain_json(head) + b"\n" != content
             or not isinstance(head["entries"], int)
             or not isinstance(head["hash"], str)
         ):
@@ -123,16 +123,16 @@ def read_head(folder: Path) -> dict[str, Any]:
     return dict(head)
 
 
-def head_message(header_hash: str, entries: int, last: str) -> bytes:
+def log_head_message(header_hash: str, entries: int, last: str) -> bytes:
     """What the owner signs in a head."""
     return f"head {header_hash} {entries} {last}".encode()
 
 
-def check_head(head: Mapping[str, Any], log: Log, header: Mapping[str, Any], header_hash: str) -> bool:
+def check_log_head(head: Mapping[str, Any], log: LedgerLog, header: Mapping[str, Any], header_hash: str) -> bool:
     """Compare the head with the log; True when the log is one interrupted entry ahead of it."""
     count, last = head["entries"], head["hash"]
-    if not sealing.signed_by(
-        header["public_key"], head_message(header_hash, count, last), str(head.get("signature"))
+    if not sealing.is_signed_by(
+        header["public_key"], log_head_message(header_hash, count, last), str(head.get("signature"))
     ):
         raise InputError("head is not signed by this ledger's owner; the head was changed")
     if not 1 <= count <= len(log.entries):
@@ -146,21 +146,21 @@ def check_head(head: Mapping[str, Any], log: Log, header: Mapping[str, Any], hea
     return len(log.entries) == int(count) + 1
 
 
-def snapshot(folder: Path, header: Mapping[str, Any], header_hash: str) -> tuple[Log, bool]:
+def read_log_and_head(folder: Path, header: Mapping[str, Any], header_hash: str) -> tuple[LedgerLog, bool]:
     """Read log and head as they belong together, without the lock; also whether the last entry was interrupted."""
     while True:
-        head = read_head(folder)
+        head = read_log_head(folder)
         log = read_log(folder, header_hash)
-        if read_head(folder) == head:  # otherwise somebody submitted in between
-            return log, check_head(head, log, header, header_hash)
+        if read_log_head(folder) == head:  # otherwise somebody submitted in between
+            return log, check_log_head(head, log, header, header_hash)
 
 
-def mend(folder: Path, header: Mapping[str, Any], header_hash: str, key: bytes) -> tuple[Entry, ...]:
+def mend_log(folder: Path, header: Mapping[str, Any], header_hash: str, key: bytes) -> tuple[Entry, ...]:
     """Finish what a killed process left (only under the lock) and give the entries; refuse a changed log."""
     log = read_log(folder, header_hash)
-    behind = check_head(read_head(folder), log, header, header_hash)
+    behind = check_log_head(read_log_head(folder), log, header, header_hash)
     for entry in log.entries[-1:]:  # only the last can be one that no head vouches for yet
-        if not entry_signed(entry, header):
+        if not entry_is_signed(entry, header):
             raise InputError(
                 f"log line {entry['number'] + 1} is not signed by this ledger's owner; it was added from outside"
             )
@@ -170,38 +170,38 @@ def mend(folder: Path, header: Mapping[str, Any], header_hash: str, key: bytes) 
             stream.truncate(path.stat().st_size - log.torn)
             os.fsync(stream.fileno())
     if behind:
-        write_head(folder, header_hash, log.entries[-1], key)
+        write_log_head(folder, header_hash, log.entries[-1], key)
     return log.entries
 
 
-def entry_signed(entry: Entry, header: Mapping[str, Any]) -> bool:
+def entry_is_signed(entry: Entry, header: Mapping[str, Any]) -> bool:
     """Tell whether the owner signed the entry."""
-    return sealing.signed_by(header["public_key"], entry["hash"].encode(), entry["signature"])
+    return sealing.is_signed_by(header["public_key"], entry["hash"].encode(), entry["signature"])
 
 
-def make_entry(number: int, previous: str, payload: Mapping[str, Any], key: bytes) -> Entry:
+def make_log_entry(number: int, previous: str, payload: Mapping[str, Any], key: bytes) -> Entry:
     """Link and sign one entry."""
     body = {**payload, "number": number, "previous": previous}
-    own = digest(canonical(body))
-    return {**body, "hash": own, "signature": sealing.sign(key, own.encode())}
+    own = chain_hash(chain_json(body))
+    return {**body, "hash": own, "signature": sealing.sign_by_owner_key(key, own.encode())}
 
 
-def append(folder: Path, header_hash: str, entry: Entry, key: bytes) -> None:
+def append_log_entry(folder: Path, header_hash: str, entry: Entry, key: bytes) -> None:
     """Put one entry on disk, then the head; on return both survive a power cut."""
     with (folder / LOG).open("ab") as stream:
-        stream.write(canonical(entry) + b"\n")
+        stream.write(chain_json(entry) + b"\n")
         stream.flush()
         os.fsync(stream.fileno())
-    write_head(folder, header_hash, entry, key)
+    write_log_head(folder, header_hash, entry, key)
 
 
-def write_head(folder: Path, header_hash: str, last: Entry, key: bytes) -> None:
+def write_log_head(folder: Path, header_hash: str, last: Entry, key: bytes) -> None:
     """Write the signed head in one step."""
     count = last["number"] + 1
-    signature = sealing.sign(key, head_message(header_hash, count, last["hash"]))
-    write_bytes(folder / HEAD, canonical({"entries": count, "hash": last["hash"], "signature": signature}) + b"\n")
+    signature = sealing.sign_by_owner_key(key, log_head_message(header_hash, count, last["hash"]))
+    write_bytes(folder / HEAD, chain_json({"entries": count, "hash": last["hash"], "signature": signature}) + b"\n")
 
 
-def now() -> str:
+def log_entry_time() -> str:
     """The time that an entry carries."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -25,14 +25,14 @@ PENDING = "pending-"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class LabelFile:
     """One class for each example, and the examples' ids where the file names them."""
 
     values: NDArray[Any]
     ids: tuple[str, ...] | None = None
 
 
-def read_answers(path: Path, *roles: str) -> Answers:
+def read_label_file(path: Path, *roles: str) -> LabelFile:
     """Read one class per example from npy, npz, a table (perhaps with ids) or JSON (a list, or ids to classes).
 
     Args:
@@ -41,12 +41,12 @@ def read_answers(path: Path, *roles: str) -> Answers:
     """
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return Answers(read_npy(path))
+        return LabelFile(read_npy(path))
     data = read_json(path) if suffix == ".json" else None
     if isinstance(data, list) and not any(isinstance(item, dict) for item in data):
-        return Answers(_numbers_or_text(data))
+        return LabelFile(_labels_as_numbers_or_text(data))
     if isinstance(data, dict) and not any(isinstance(item, (list, dict)) for item in data.values()):
-        return Answers(_numbers_or_text(list(data.values())), tuple(data))
+        return LabelFile(_labels_as_numbers_or_text(list(data.values())), tuple(data))
     columns = read_npz(path) if suffix == ".npz" else read_columns(path, text=True)
     usual = {"label": "y_test"} if "label" in roles and "y_test" in columns else {}
     names = find_columns(list(columns), ("id", *roles), usual, where=str(path))
@@ -59,11 +59,11 @@ def read_answers(path: Path, *roles: str) -> Answers:
     if isinstance(values, list):
         if "" in values:
             raise InputError(f"{path}: column {name} has an empty cell; give every example a class")
-        values = _numbers_or_text(values)
-    return Answers(values, tuple(str(item) for item in columns[names["id"]]) if "id" in names else None)
+        values = _labels_as_numbers_or_text(values)
+    return LabelFile(values, tuple(str(item) for item in columns[names["id"]]) if "id" in names else None)
 
 
-def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
+def as_class_labels(values: NDArray[Any], what: str) -> NDArray[Any]:
     """Give one class per example as int64 or text; a table of scores per class becomes its largest column."""
     values = np.asarray(values)
     if values.ndim == 2 and values.dtype.kind == "f" and values.shape[1] > 1:
@@ -85,7 +85,7 @@ def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
     )
 
 
-def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
+def order_labels_by_ids(answers: LabelFile, ids: tuple[str, ...]) -> NDArray[Any]:
     """Put answers that name their examples into the ledger's order."""
     if answers.ids is None:
         raise InputError(
@@ -100,8 +100,8 @@ def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
     return answers.values[[row_of[name] for name in ids]]
 
 
-def _numbers_or_text(values: list[Any]) -> NDArray[Any]:
-    if all(isinstance(value, (int, float)) for value in values):  # JSON; as_classes refuses what is not whole
+def _labels_as_numbers_or_text(values: list[Any]) -> NDArray[Any]:
+    if all(isinstance(value, (int, float)) for value in values):  # JSON; as_class_labels refuses what is not whole
         return np.array(values)
     try:
         return np.array([int(value) for value in values], dtype=np.int64)
@@ -110,7 +110,7 @@ def _numbers_or_text(values: list[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Secret:
+class SecretLabels:
     """What the seal hides: labels as class numbers, which examples are held out, and the commitment's salt."""
 
     labels: NDArray[np.int32]
@@ -122,7 +122,7 @@ class Secret:
         return self.salt + self.labels.astype("<i4").tobytes() + self.held_out.astype(np.uint8).tobytes()
 
     @classmethod
-    def parse(cls, content: bytes, examples: int) -> Secret:
+    def parse(cls, content: bytes, examples: int) -> SecretLabels:
         """Undo :meth:`content`."""
         if len(content) != 32 + 5 * examples:
             raise InputError("sealed labels have the wrong length; the file belongs to another ledger")
@@ -132,7 +132,7 @@ class Secret:
 
 def encode_labels(labels: NDArray[Any], classes: int | None) -> tuple[NDArray[np.int32], list[Any]]:
     """Give labels as class numbers, and the classes in order."""
-    values = as_classes(labels, "labels")
+    values = as_class_labels(labels, "labels")
     if values.dtype.kind == "U":
         names, codes = np.unique(values, return_inverse=True)
         return codes.astype(np.int32), names.tolist()
@@ -146,7 +146,7 @@ def encode_labels(labels: NDArray[Any], classes: int | None) -> tuple[NDArray[np
     return values.astype(np.int32), list(range(count))
 
 
-def draw_secret(codes: NDArray[np.int32], size: int) -> Secret:
+def draw_secret_labels(codes: NDArray[np.int32], size: int) -> SecretLabels:
     """Choose the super hold-out and the salt."""
     if size >= len(codes):
         raise InputError(
@@ -156,26 +156,26 @@ def draw_secret(codes: NDArray[np.int32], size: int) -> Secret:
     rows = np.argsort(np.frombuffer(secrets.token_bytes(8 * len(codes)), np.uint64), kind="stable")[:size]
     held_out = np.zeros(len(codes), dtype=bool)
     held_out[rows] = True
-    return Secret(codes, held_out, secrets.token_bytes(32))
+    return SecretLabels(codes, held_out, secrets.token_bytes(32))
 
 
-def read_revealed(path: Path, header: dict[str, Any]) -> Secret:
+def read_revealed_labels(path: Path, header: dict[str, Any]) -> SecretLabels:
     """Read what :func:`reveal` wrote and check it against the published commitment."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            secret = Secret(
+            secret = SecretLabels(
                 stored["labels"].astype(np.int32), stored["held_out"].astype(bool), stored["salt"].tobytes()
             )
     except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({error}); give the file that ledger reveal wrote") from error
-    if chain.digest(secret.content()) != header["commitment"]:
+    if chain.chain_hash(secret.content()) != header["commitment"]:
         raise InputError(
             f"{path}: does not match the published commitment; these are not the labels that were sealed"
         )
     return secret
 
 
-def unlock(folder: Path, header: dict[str, Any], key: bytes) -> Secret:
+def unlock_labels(folder: Path, header: dict[str, Any], key: bytes) -> SecretLabels:
     """Open the seal, and check what is inside against the published commitment and the owner's key."""
     try:
         sealed = (folder / chain.SEALED).read_bytes()
@@ -183,15 +183,15 @@ def unlock(folder: Path, header: dict[str, Any], key: bytes) -> Secret:
         raise InputError(
             f"{folder / chain.SEALED} cannot be read ({error.strerror}); restore it from a copy"
         ) from error
-    content = sealing.unseal(key, sealed, header["id"].encode())
-    if chain.digest(content) != header["commitment"] or sealing.public_key(key) != header["public_key"]:
+    content = sealing.unseal_labels(key, sealed, header["id"].encode())
+    if chain.chain_hash(content) != header["commitment"] or sealing.public_owner_key(key) != header["public_key"]:
         raise InputError("sealed labels do not match the published commitment; the ledger was changed")
-    return Secret.parse(content, header["examples"])
+    return SecretLabels.parse(content, header["examples"])
 
 
-def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDArray[np.int32]:
+def encode_submitted_labels(predictions: NDArray[Any], header: dict[str, Any]) -> NDArray[np.int32]:
     """Give predictions as class numbers of this ledger, and refuse other shapes and classes."""
-    values, classes = as_classes(predictions, "predictions"), header["classes"]
+    values, classes = as_class_labels(predictions, "predictions"), header["classes"]
     if len(values) != header["examples"]:
         raise InputError(
             f"must be {header['examples']} classes; got {len(values)}; predict every example",
@@ -213,7 +213,7 @@ def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDA
     return codes.astype(np.int32)
 
 
-def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) -> NDArray[Any]:
+def align_submitted_labels(folder: Path, header: dict[str, Any], predictions: Any) -> NDArray[Any]:
     """Predictions in the ledger's order: an array as it is, others joined by id where the ledger has ids."""
     if isinstance(predictions, Predictions):
         if predictions.n_classes != len(header["classes"]):
@@ -222,9 +222,9 @@ def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) ->
                 "probabilities of the same classes"
             )
         best = np.array(header["classes"])[predictions.final_probs().argmax(axis=1)]
-        answers = Answers(best, tuple(predictions.ids.tolist()) if predictions.has_ids else None)
+        answers = LabelFile(best, tuple(predictions.ids.tolist()) if predictions.has_ids else None)
     elif isinstance(predictions, (str, os.PathLike)):
-        answers = read_answers(Path(predictions), "answer", "label")
+        answers = read_label_file(Path(predictions), "answer", "label")
     else:
         try:
             return np.asarray(predictions)
@@ -236,14 +236,14 @@ def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) ->
         content = (folder / IDS).read_bytes()
     except OSError as error:
         raise InputError(f"{folder / IDS} cannot be read ({error.strerror}); restore it from a copy") from error
-    if chain.digest(content) != header["ids_sha256"]:
+    if chain.chain_hash(content) != header["ids_sha256"]:
         raise InputError(f"{folder / IDS} does not match its hash; the ids were changed")
-    return order_by_ids(answers, tuple(json.loads(content)))
+    return order_labels_by_ids(answers, tuple(json.loads(content)))
 
 
 def submission_hash(header: dict[str, Any], content: bytes) -> str:
     """The name of a submission: sha256 over the ledger's id and the predictions."""
-    return chain.digest(f"submission {header['id']} ".encode() + content)
+    return chain.chain_hash(f"submission {header['id']} ".encode() + content)
 
 
 def read_submission(folder: Path, submission: str) -> NDArray[np.int32]:
@@ -260,14 +260,14 @@ def read_submission(folder: Path, submission: str) -> NDArray[np.int32]:
         ) from error
 
 
-def store_pending(folder: Path, submission: str, codes: NDArray[np.int32]) -> None:
-    """Put predictions on disk before their entry is written; :func:`finish_pending` gives them their name."""
+def store_pending_submission(folder: Path, submission: str, codes: NDArray[np.int32]) -> None:
+    """Put predictions on disk before their entry is written; :func:`finish_pending_submissions` names them."""
     buffer = io.BytesIO()
     np.save(buffer, codes, allow_pickle=False)
     write_bytes(folder / chain.SUBMISSIONS / f"{PENDING}{submission}.npy", buffer.getvalue())
 
 
-def finish_pending(folder: Path, logged: set[str]) -> None:
+def finish_pending_submissions(folder: Path, logged: set[str]) -> None:
     """Name the predictions whose entry is in the log, and remove those whose entry was never written."""
     for path in (folder / chain.SUBMISSIONS).glob(f"{PENDING}*.npy"):
         submission = path.stem.removeprefix(PENDING)

@@ -13,11 +13,11 @@ from hardpan.arguments import whole_number
 from hardpan.errors import InputError
 
 
-def parse_step(step: float | str | Fraction) -> Fraction:
+def parse_ladder_step(step: float | str | Fraction) -> Fraction:
     """Give the step η as an exact fraction, so that no answer hangs on a rounding of floats.
 
     Example:
-        >>> parse_step(0.01), parse_step("1/50")
+        >>> parse_ladder_step(0.01), parse_ladder_step("1/50")
         (Fraction(1, 100), Fraction(1, 50))
     """
     try:
@@ -29,7 +29,7 @@ def parse_step(step: float | str | Fraction) -> Fraction:
     return exact
 
 
-def climb(best: int | None, errors: int, examples: int, step: Fraction) -> int:
+def climb_ladder(best: int | None, errors: int, examples: int, step: Fraction) -> int:
     """Give the rung that the leaderboard shows after one more submission.
 
     With R the empirical error and R_best the best released one (none at first): if R < R_best − η, release R
@@ -44,11 +44,11 @@ def climb(best: int | None, errors: int, examples: int, step: Fraction) -> int:
     Source: Blum and Hardt, "The Ladder: A Reliable Leaderboard for Machine Learning Competitions", 2015, Figure 1.
 
     Example:
-        >>> climb(None, 304, 1000, Fraction(1, 100))
+        >>> climb_ladder(None, 304, 1000, Fraction(1, 100))
         30
-        >>> climb(30, 290, 1000, Fraction(1, 100))   # better by exactly one step is not better by more than one
+        >>> climb_ladder(30, 290, 1000, Fraction(1, 100))   # better by exactly one step is not enough
         30
-        >>> climb(30, 289, 1000, Fraction(1, 100))
+        >>> climb_ladder(30, 289, 1000, Fraction(1, 100))
         29
     """
     error = Fraction(errors, examples)
@@ -57,7 +57,7 @@ def climb(best: int | None, errors: int, examples: int, step: Fraction) -> int:
     return math.floor(error / step + Fraction(1, 2))
 
 
-def rungs(step: Fraction) -> int:
+def ladder_rungs(step: Fraction) -> int:
     """How many different answers there are: the multiples of η that an error in 0..1 can round to."""
     return math.floor(1 / step + Fraction(1, 2)) + 1
 
@@ -73,7 +73,7 @@ def leaderboard_bound(
         |R_t − min_{i≤t} R_D(f_i)| ≤ η + sqrt( (log(2/δ) + log t(t+1)
                                                + max_{i≤j} log[(i+1)(i+2) C(t−1, i) C(m, i)]) / (2n) )
 
-    with n examples, m rungs (:func:`rungs`), t submissions and j the improvements released before the t-th.
+    with n examples, m rungs (:func:`ladder_rungs`), t submissions and j the improvements released before the t-th.
     Reason: what an analyst submits next depends on the answers alone, and there are C(t−1, i) C(m, i) falling
     sequences of at most t − 1 answers with i releases; Hoeffding's inequality holds for each, with δ shared out
     over t and i as 1/(t(t+1)) and 1/((i+1)(i+2)); and R_t is within η of the least empirical error.
@@ -84,13 +84,13 @@ def leaderboard_bound(
         >>> leaderboard_bound(10_000, 1, 1, 0.01) < 0.03
         True
     """
-    exact = parse_step(step)
-    _check_bound(examples, submissions, delta)
+    exact = parse_ladder_step(step)
+    _check_ladder_bound_arguments(examples, submissions, delta)
     if not 0 <= improvements <= submissions:
         raise InputError(f"must lie in 0..submissions={submissions}; got {improvements}", argument="improvements")
-    m, earlier = rungs(exact), submissions - 1
+    m, earlier = ladder_rungs(exact), submissions - 1
     i = np.arange(min(improvements, earlier, m) + 1)
-    strata = np.log((i + 1) * (i + 2)) + _log_choose(earlier, i) + _log_choose(m, i)
+    strata = np.log((i + 1) * (i + 2)) + _log_binomial(earlier, i) + _log_binomial(m, i)
     log_count = math.log(2 / delta) + math.log(submissions * (submissions + 1)) + float(strata.max())
     return float(exact) + math.sqrt(log_count / (2 * examples))
 
@@ -104,8 +104,8 @@ def published_bound(examples: int, submissions: int, step: Fraction | float | st
         >>> published_bound(10_000, 1000, 0.01) > leaderboard_bound(10_000, 1000, 100, 0.01)
         True
     """
-    exact = parse_step(step)
-    _check_bound(examples, submissions, delta)
+    exact = parse_ladder_step(step)
+    _check_ladder_bound_arguments(examples, submissions, delta)
     eta = float(exact)
     exponent = (1 / eta + 2) * math.log(4 * submissions / eta) + 1 + math.log(1 / delta)
     return eta + math.sqrt(exponent / (2 * examples))
@@ -118,7 +118,7 @@ def suggested_step(examples: int, submissions: int, delta: float = 0.05) -> Frac
         >>> suggested_step(10_000, 1000) > suggested_step(1_000_000, 1000)
         True
     """
-    _check_bound(examples, submissions, delta)
+    _check_ladder_bound_arguments(examples, submissions, delta)
     choices = [Fraction(1, q) for q in range(1, max(2, min(1001, examples)))]
     return min(choices, key=lambda step: leaderboard_bound(examples, submissions, submissions, step, delta))
 
@@ -145,7 +145,7 @@ def submission_limit(
     return low
 
 
-def check_step(examples: int, step: Fraction, submissions: int, delta: float) -> None:
+def check_ladder_step(examples: int, step: Fraction, submissions: int, delta: float) -> None:
     """Refuse a step that shows single labels, or with which the bound says nothing after so many submissions."""
     if step * examples <= 1:
         raise InputError(
@@ -162,7 +162,7 @@ def check_step(examples: int, step: Fraction, submissions: int, delta: float) ->
         )
 
 
-def _check_bound(examples: int, submissions: int, delta: float) -> None:
+def _check_ladder_bound_arguments(examples: int, submissions: int, delta: float) -> None:
     whole_number("examples", examples, 1)
     whole_number("submissions", submissions, 1)
     if not 0 < delta < 1:
@@ -171,5 +171,5 @@ def _check_bound(examples: int, submissions: int, delta: float) -> None:
         )
 
 
-def _log_choose(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
+def _log_binomial(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0), dtype=np.float64)

@@ -23,29 +23,29 @@ from hardpan.files import as_path, locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing
 from hardpan.ledger.labels import (
     IDS,
-    Secret,
-    align_predictions,
-    draw_secret,
+    SecretLabels,
+    align_submitted_labels,
+    draw_secret_labels,
     encode_labels,
-    encode_predictions,
-    finish_pending,
-    read_answers,
+    encode_submitted_labels,
+    finish_pending_submissions,
+    read_label_file,
     read_submission,
-    store_pending,
+    store_pending_submission,
     submission_hash,
-    unlock,
+    unlock_labels,
 )
 from hardpan.report.base import Report
 from hardpan.stats import share
 
 if TYPE_CHECKING:
-    from hardpan.ledger.verification import Check
+    from hardpan.ledger.verification import LedgerCheck
 
 Key = bytes | str | os.PathLike[str] | None
 
 
-@record
-class Answer(Report):
+@record(kind="Answer")
+class LedgerAnswer(Report):
     """The answer to a submission, and no more: the leaderboard's error and whether this submission lowered it.
 
     Attributes:
@@ -71,8 +71,8 @@ class Answer(Report):
     entries: int
 
 
-@record
-class Status(Report):
+@record(kind="Status")
+class LedgerStatus(Report):
     """The public state of a ledger.
 
     ``bound_limit`` is the bound that no submission may exceed: the worst-case one of as many submissions as were
@@ -151,20 +151,20 @@ def create(
     if path.exists():
         raise InputError(f"{path} exists already; give a new folder for the ledger")
     if isinstance(labels, (str, os.PathLike)):
-        answers = read_answers(Path(labels), "label")
+        answers = read_label_file(Path(labels), "label")
         labels, ids = answers.values, answers.ids if ids is None else ids
     codes, class_names = encode_labels(labels, classes)
     real_number("holdout", holdout, "[0, 1)")
     real_number("delta", delta, "(0, 1)")
     names = None if ids is None else arguments.ids("ids", ids, len(codes)).tolist()
-    secret = draw_secret(codes, round(holdout * len(codes)))
+    secret = draw_secret_labels(codes, round(holdout * len(codes)))
     scored = int((~secret.held_out).sum())
-    exact = ladder.suggested_step(scored, submissions, delta) if step == "auto" else ladder.parse_step(step)
+    exact = ladder.suggested_step(scored, submissions, delta) if step == "auto" else ladder.parse_ladder_step(step)
     if not unsafe:
-        ladder.check_step(scored, exact, submissions, delta)
-    owner, written = _new_owner(key)
+        ladder.check_ladder_step(scored, exact, submissions, delta)
+    owner, written = _new_owner_key(key, path)
     ledger_id = secrets.token_hex(16)
-    sealed = sealing.seal(owner, secret.content(), ledger_id.encode())
+    sealed = sealing.seal_labels(owner, secret.content(), ledger_id.encode())
     id_text = None if names is None else json.dumps(names).encode()
     header = {
         "kind": "ledger",
@@ -180,13 +180,13 @@ def create(
         "delta": delta,
         "submissions": submissions,
         "unsafe": unsafe,
-        "commitment": chain.digest(secret.content()),
-        "sealed_sha256": chain.digest(sealed),
-        "ids_sha256": None if id_text is None else chain.digest(id_text),
-        "public_key": sealing.public_key(owner),
+        "commitment": chain.chain_hash(secret.content()),
+        "sealed_sha256": chain.chain_hash(sealed),
+        "ids_sha256": None if id_text is None else chain.chain_hash(id_text),
+        "public_key": sealing.public_owner_key(owner),
     }
     try:
-        _write_folder(path, header, sealed, id_text, owner)
+        _write_ledger_folder(path, header, sealed, id_text, owner)
     except BaseException:
         if written is not None and not path.exists():
             written.unlink(missing_ok=True)
@@ -197,9 +197,12 @@ def create(
 def open(folder: str | os.PathLike[str], key: Key = None) -> Ledger:
     """Open a ledger: with the owner's key (bytes or the key file) to submit, without to look at and verify it."""
     path = as_path("folder", folder)
-    chain.read_header(path)
+    chain.read_ledger_header(path)
     return Ledger(
-        path, _checked_key(key) if key is None or isinstance(key, bytes) else sealing.read_key(as_path("key", key))
+        path,
+        _checked_owner_key(key)
+        if key is None or isinstance(key, bytes)
+        else sealing.read_owner_key(as_path("key", key)),
     )
 
 
@@ -213,7 +216,7 @@ class Ledger:
         """The folder."""
         return f"Ledger({str(self.folder)!r})"
 
-    def submit(self, predictions: Any, *, name: str = "") -> Answer:
+    def submit(self, predictions: Any, *, name: str = "") -> LedgerAnswer:
         """Count one submission and answer it by the Ladder; the same predictions again give the recorded answer.
 
         Args:
@@ -222,42 +225,47 @@ class Ledger:
                 where the ledger has ids.
             name: name of the submission.
         """
-        header, header_hash = chain.read_header(self.folder)
-        codes = encode_predictions(align_predictions(self.folder, header, predictions), header)
+        header, header_hash = chain.read_ledger_header(self.folder)
+        codes = encode_submitted_labels(align_submitted_labels(self.folder, header, predictions), header)
         submission = submission_hash(header, codes.astype("<i4").tobytes())
-        key = self._owner()
-        secret = unlock(self.folder, header, key)
+        key = self._owner_key()
+        secret = unlock_labels(self.folder, header, key)
         with locked(self.folder / ".lock"):
-            entries = self._entries(header, header_hash, key)
+            entries = self._mended_log_entries(header, header_hash, key)
             earlier = next(
                 (e for e in entries if e["kind"] == "submission" and e["submission"] == submission), None
             )
             if earlier is not None:
-                return _answer(header, entries, earlier, repeated=True)
+                return _ledger_answer(header, entries, earlier, repeated=True)
             if any(e["kind"] == "reveal" for e in entries):
                 raise InputError("this ledger's labels were revealed; its leaderboard is closed, make a new one")
-            _check_limit(header, entries)
-            store_pending(self.folder, submission, codes)  # data first: a logged submission can always be replayed
+            _check_submission_limit(header, entries)
+            store_pending_submission(self.folder, submission, codes)  # first: a logged one can always be replayed
             used = ~secret.held_out
             step, best = Fraction(header["step"]), _current_rung(entries)
-            rung = ladder.climb(best, int((codes[used] != secret.labels[used]).sum()), int(used.sum()), step)
+            rung = ladder.climb_ladder(best, int((codes[used] != secret.labels[used]).sum()), int(used.sum()), step)
             released: dict[str, Any] = {"rung": rung, "improved": rung != best}
-            payload = released | {"kind": "submission", "time": chain.now(), "name": name, "submission": submission}
-            entry = chain.make_entry(len(entries), entries[-1]["hash"], payload, key)
-            chain.append(self.folder, header_hash, entry, key)
-            finish_pending(self.folder, {submission})
-            return _answer(header, (*entries, entry), entry, repeated=False)
+            payload = released | {
+                "kind": "submission",
+                "time": chain.log_entry_time(),
+                "name": name,
+                "submission": submission,
+            }
+            entry = chain.make_log_entry(len(entries), entries[-1]["hash"], payload, key)
+            chain.append_log_entry(self.folder, header_hash, entry, key)
+            finish_pending_submissions(self.folder, {submission})
+            return _ledger_answer(header, (*entries, entry), entry, repeated=False)
 
-    def status(self) -> Status:
+    def status(self) -> LedgerStatus:
         """The public state; needs no key."""
-        header, header_hash = chain.read_header(self.folder)
-        log, behind = chain.snapshot(self.folder, header, header_hash)
+        header, header_hash = chain.read_ledger_header(self.folder)
+        log, behind = chain.read_log_and_head(self.folder, header, header_hash)
         counted = [e for e in log.entries if e["kind"] == "submission"]
         improved = [e for e in counted if e["improved"]]
         openings = [e for e in log.entries if e["kind"] == "opening"]
         n, step, delta = header["ladder_examples"], Fraction(header["step"]), header["delta"]
         rung, t = _current_rung(log.entries), max(len(counted), 1)
-        return Status(
+        return LedgerStatus(
             name=header["name"],
             examples=n,
             holdout_examples=header["holdout_examples"],
@@ -270,7 +278,7 @@ class Ledger:
             bound=ladder.leaderboard_bound(n, t, len(improved), step, delta),
             published_bound=ladder.published_bound(n, t, step, delta),
             limit=header.get("submissions") or ladder.submission_limit(n, step, delta),
-            bound_limit=_bound_limit(header),
+            bound_limit=_planned_ladder_bound(header),
             unsafe=bool(header.get("unsafe", False)),
             openings=len(openings),
             after_opening=sum(bool(openings) and e["number"] > openings[0]["number"] for e in counted),
@@ -281,7 +289,7 @@ class Ledger:
             entries=len(log.entries),
         )
 
-    def verify(self, *, heads: Sequence[str] = (), revealed: str | os.PathLike[str] | None = None) -> Check:
+    def verify(self, *, heads: Sequence[str] = (), revealed: str | os.PathLike[str] | None = None) -> LedgerCheck:
         """Check the log, the signatures, the stored submissions and the rules of the Ladder.
 
         With the owner's key, or the file that :meth:`reveal` wrote, every answer is computed again as well.
@@ -290,9 +298,9 @@ class Ledger:
             heads: a head that was published with an earlier answer; it must be in the log.
             revealed: the npz file that ``reveal`` wrote: replay every answer.
         """
-        from hardpan.ledger.verification import verify
+        from hardpan.ledger.verification import verify_ledger
 
-        return verify(self.folder, heads=heads, key=self._key, revealed=revealed)
+        return verify_ledger(self.folder, heads=heads, key=self._key, revealed=revealed)
 
     def open_holdout(self, *, names: Sequence[str] = (), reason: str = "") -> HoldoutScores:
         """Score submissions on the super hold-out; the log records that it was opened.
@@ -304,19 +312,19 @@ class Ledger:
             names: a submission to score, by name or by the beginning of its sha256; default: all.
             reason: why it is opened, for the log.
         """
-        header, header_hash = chain.read_header(self.folder)
+        header, header_hash = chain.read_ledger_header(self.folder)
         if header["holdout_examples"] == 0:
             raise InputError("this ledger has no super hold-out; make a ledger with --holdout above 0")
-        key = self._owner()
-        secret = unlock(self.folder, header, key)
+        key = self._owner_key()
+        secret = unlock_labels(self.folder, header, key)
         with locked(self.folder / ".lock"):
-            entries = self._entries(header, header_hash, key)
+            entries = self._mended_log_entries(header, header_hash, key)
             scored = _submissions_by_name([e for e in entries if e["kind"] == "submission"], names)
             before = sum(e["kind"] == "opening" for e in entries)
-            errors = {e["submission"]: holdout_errors(self.folder, secret, e["submission"]) for e in scored}
-            payload = {"kind": "opening", "time": chain.now(), "reason": reason, "errors": errors}
-            entry = chain.make_entry(len(entries), entries[-1]["hash"], payload, key)
-            chain.append(self.folder, header_hash, entry, key)
+            errors = {e["submission"]: ledger_holdout_errors(self.folder, secret, e["submission"]) for e in scored}
+            payload = {"kind": "opening", "time": chain.log_entry_time(), "reason": reason, "errors": errors}
+            entry = chain.make_log_entry(len(entries), entries[-1]["hash"], payload, key)
+            chain.append_log_entry(self.folder, header_hash, entry, key)
         labels = {e["submission"]: e["name"] or e["submission"][:12] for e in scored}
         if len(set(labels.values())) < len(labels):
             labels = {submission: f"{label} ({submission[:12]})" for submission, label in labels.items()}
@@ -328,40 +336,40 @@ class Ledger:
 
     def reveal(self, out: str | os.PathLike[str]) -> Path:
         """Publish labels, hold-out and salt, so that anyone can replay every answer; closes the leaderboard."""
-        header, header_hash = chain.read_header(self.folder)
-        key = self._owner()
-        secret = unlock(self.folder, header, key)
+        header, header_hash = chain.read_ledger_header(self.folder)
+        key = self._owner_key()
+        secret = unlock_labels(self.folder, header, key)
         with locked(self.folder / ".lock"):
-            entries = self._entries(header, header_hash, key)
+            entries = self._mended_log_entries(header, header_hash, key)
             if not any(e["kind"] == "reveal" for e in entries):
-                payload = {"kind": "reveal", "time": chain.now()}
-                entry = chain.make_entry(len(entries), entries[-1]["hash"], payload, key)
-                chain.append(self.folder, header_hash, entry, key)
+                payload = {"kind": "reveal", "time": chain.log_entry_time()}
+                entry = chain.make_log_entry(len(entries), entries[-1]["hash"], payload, key)
+                chain.append_log_entry(self.folder, header_hash, entry, key)
             buffer = io.BytesIO()
             salt, classes = np.frombuffer(secret.salt, np.uint8), np.array(header["classes"])
             np.savez(buffer, labels=secret.labels, held_out=secret.held_out, salt=salt, classes=classes)
             write_bytes(Path(out), buffer.getvalue())
         return Path(out)
 
-    def _owner(self) -> bytes:
+    def _owner_key(self) -> bytes:
         if self._key is None:
             raise InputError("is needed here; open the ledger with the owner's key", argument="key")
         return self._key
 
-    def _entries(self, header: dict[str, Any], header_hash: str, key: bytes) -> tuple[chain.Entry, ...]:
+    def _mended_log_entries(self, header: dict[str, Any], header_hash: str, key: bytes) -> tuple[chain.Entry, ...]:
         """The entries, after completing what a killed process left; only under the lock."""
-        entries = chain.mend(self.folder, header, header_hash, key)
-        finish_pending(self.folder, {e["submission"] for e in entries if e["kind"] == "submission"})
+        entries = chain.mend_log(self.folder, header, header_hash, key)
+        finish_pending_submissions(self.folder, {e["submission"] for e in entries if e["kind"] == "submission"})
         return entries
 
 
-def holdout_errors(folder: Path, secret: Secret, submission: str) -> int:
+def ledger_holdout_errors(folder: Path, secret: SecretLabels, submission: str) -> int:
     """Count a submission's errors on the super hold-out."""
     codes = read_submission(folder, submission)
     return int((codes[secret.held_out] != secret.labels[secret.held_out]).sum())
 
 
-def _checked_key(key: Any) -> Any:
+def _checked_owner_key(key: Any) -> Any:
     if isinstance(key, bytes) and len(key) != sealing.KEY_BYTES:
         raise InputError(
             f"must be {sealing.KEY_BYTES} bytes, or the path of a key file; got {len(key)} bytes", argument="key"
@@ -369,30 +377,38 @@ def _checked_key(key: Any) -> Any:
     return key
 
 
-def _new_owner(key: Key) -> tuple[bytes, Path | None]:
+def _new_owner_key(key: Key, folder: Path) -> tuple[bytes, Path | None]:
     """The owner's key and, where a fresh one was written, its file."""
     if isinstance(key, bytes):
-        return _checked_key(key), None
+        return _checked_owner_key(key), None
     if key is None:
         raise InputError("key is missing; give a path for the owner's new key")
-    owner, path = sealing.new_key(), as_path("key", key)
-    sealing.write_key(path, owner)  # before the ledger: a ledger whose key was lost would be of no use
+    owner, path = sealing.new_owner_key(), as_path("key", key)
+    if path.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise InputError(
+            f"must not be the path of the ledger's folder or of one above it; got {path}", argument="key"
+        )
+    sealing.write_owner_key(path, owner)  # before the ledger: a ledger whose key was lost would be of no use
     return owner, path
 
 
-def _write_folder(folder: Path, header: dict[str, Any], sealed: bytes, id_text: bytes | None, key: bytes) -> None:
+def _write_ledger_folder(
+    folder: Path, header: dict[str, Any], sealed: bytes, id_text: bytes | None, key: bytes
+) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name[:200]}.{secrets.token_hex(6)}")
     temporary.mkdir()  # by the umask, as its files: mkdtemp would hide the public log from others
     try:
-        content = chain.canonical(header) + b"\n"
+        content = chain.chain_json(header) + b"\n"
         (temporary / chain.SUBMISSIONS).mkdir()
         write_bytes(temporary / chain.HEADER, content)
         write_bytes(temporary / chain.SEALED, sealed)
         if id_text is not None:
             write_bytes(temporary / IDS, id_text)
-        first = chain.make_entry(0, chain.digest(content), {"kind": "init", "time": chain.now()}, key)
-        chain.append(temporary, chain.digest(content), first, key)
+        first = chain.make_log_entry(
+            0, chain.chain_hash(content), {"kind": "init", "time": chain.log_entry_time()}, key
+        )
+        chain.append_log_entry(temporary, chain.chain_hash(content), first, key)
         os.rename(temporary, folder)
         sync_folder(folder.parent)
     except BaseException:
@@ -400,11 +416,11 @@ def _write_folder(folder: Path, header: dict[str, Any], sealed: bytes, id_text: 
         raise
 
 
-def _check_limit(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None:
+def _check_submission_limit(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None:
     """Refuse a submission with which the stated bound would exceed that of the planned submissions, or reach 1."""
     counted = [e for e in entries if e["kind"] == "submission"]
     t, improvements = len(counted) + 1, sum(e["improved"] for e in counted) + 1
-    n, most = header["ladder_examples"], _bound_limit(header)
+    n, most = header["ladder_examples"], _planned_ladder_bound(header)
     bound = ladder.leaderboard_bound(n, t, improvements, header["step"], header["delta"])
     if not header.get("unsafe", False) and (bound > most or bound >= 1):
         raise InputError(
@@ -413,7 +429,7 @@ def _check_limit(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None
         )
 
 
-def _bound_limit(header: dict[str, Any]) -> float:
+def _planned_ladder_bound(header: dict[str, Any]) -> float:
     """The worst-case bound of the planned submissions; 1 for a ledger of an earlier version, which has no plan."""
     planned = header.get("submissions")
     if planned is None:
@@ -439,11 +455,13 @@ def _submissions_by_name(counted: list[chain.Entry], names: Sequence[str]) -> li
     return scored
 
 
-def _answer(header: dict[str, Any], entries: Sequence[chain.Entry], own: chain.Entry, *, repeated: bool) -> Answer:
+def _ledger_answer(
+    header: dict[str, Any], entries: Sequence[chain.Entry], own: chain.Entry, *, repeated: bool
+) -> LedgerAnswer:
     until = [e for e in entries[: own["number"] + 1] if e["kind"] == "submission"]
     improvements = sum(e["improved"] for e in until)
     n, step, delta = header["ladder_examples"], header["step"], header["delta"]
-    return Answer(
+    return LedgerAnswer(
         error=float(own["rung"] * Fraction(step)),
         improved=own["improved"],
         bound=ladder.leaderboard_bound(n, len(until), improvements, step, delta),

@@ -18,12 +18,12 @@ KEY_BYTES = 32
 KEY_VARIABLE = "HARDPAN_LEDGER_KEY"
 
 
-def new_key() -> bytes:
+def new_owner_key() -> bytes:
     """Draw a fresh owner's key from the system's source of randomness."""
     return secrets.token_bytes(KEY_BYTES)
 
 
-def write_key(path: Path, key: bytes) -> None:
+def write_owner_key(path: Path, key: bytes) -> None:
     """Write the key in hexadecimal to a new file that only its owner can read (mode 0600)."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -44,7 +44,7 @@ def write_key(path: Path, key: bytes) -> None:
         raise InputError(f"key file {path} cannot be written ({error.strerror}); give another path") from error
 
 
-def read_key(path: Path | None) -> bytes:
+def read_owner_key(path: Path | None) -> bytes:
     """Read the owner's key from a file of mode 0600, or from the environment variable HARDPAN_LEDGER_KEY."""
     if path is None:
         text, origin = os.environ.get(KEY_VARIABLE, ""), f"environment variable {KEY_VARIABLE}"
@@ -71,42 +71,42 @@ def read_key(path: Path | None) -> bytes:
     return key
 
 
-def seal(key: bytes, content: bytes, context: bytes) -> bytes:
+def seal_labels(key: bytes, content: bytes, context: bytes) -> bytes:
     """Encrypt and authenticate (ChaCha20-Poly1305); ``context`` ties the result to one ledger."""
-    _require()
+    _require_cryptography()
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     nonce = secrets.token_bytes(12)
-    return nonce + ChaCha20Poly1305(_derive(key, b"labels")).encrypt(nonce, content, context)
+    return nonce + ChaCha20Poly1305(_derive_sealing_key(key, b"labels")).encrypt(nonce, content, context)
 
 
-def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
-    """Undo :func:`seal`; a wrong key or a changed file is refused."""
-    _require()
+def unseal_labels(key: bytes, sealed: bytes, context: bytes) -> bytes:
+    """Undo :func:`seal_labels`; a wrong key or a changed file is refused."""
+    _require_cryptography()
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     try:
-        return ChaCha20Poly1305(_derive(key, b"labels")).decrypt(sealed[:12], sealed[12:], context)
+        return ChaCha20Poly1305(_derive_sealing_key(key, b"labels")).decrypt(sealed[:12], sealed[12:], context)
     except (InvalidTag, ValueError) as error:
         raise InputError(
             "sealed labels do not open with this key; give the key of this ledger, or the file was changed"
         ) from error
 
 
-def public_key(key: bytes) -> str:
+def public_owner_key(key: bytes) -> str:
     """Give the public half of the key that signs the log, in hexadecimal."""
-    return _signer(key).public_key().public_bytes_raw().hex()
+    return _signing_key(key).public_key().public_bytes_raw().hex()
 
 
-def sign(key: bytes, message: bytes) -> str:
+def sign_by_owner_key(key: bytes, message: bytes) -> str:
     """Sign with Ed25519; the signature in hexadecimal."""
-    return _signer(key).sign(message).hex()
+    return _signing_key(key).sign(message).hex()
 
 
-def signed_by(public: str, message: bytes, signature: str) -> bool:
+def is_signed_by(public: str, message: bytes, signature: str) -> bool:
     """Tell whether the owner of ``public`` signed the message; a signature has one spelling only."""
-    _require()
+    _require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -119,21 +119,21 @@ def signed_by(public: str, message: bytes, signature: str) -> bool:
     return content.hex() == signature
 
 
-def _signer(key: bytes) -> Ed25519PrivateKey:
-    _require()
+def _signing_key(key: bytes) -> Ed25519PrivateKey:
+    _require_cryptography()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    return Ed25519PrivateKey.from_private_bytes(_derive(key, b"log"))
+    return Ed25519PrivateKey.from_private_bytes(_derive_sealing_key(key, b"log"))
 
 
-def _derive(key: bytes, purpose: bytes) -> bytes:
+def _derive_sealing_key(key: bytes, purpose: bytes) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"hardpan ledger " + purpose).derive(key)
 
 
-def _require() -> None:
+def _require_cryptography() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError as error:

@@ -13,19 +13,19 @@ from hardpan.files import record
 from hardpan.ledger import chain, ladder
 from hardpan.ledger.labels import (
     IDS,
-    Secret,
-    read_revealed,
+    SecretLabels,
+    read_revealed_labels,
     read_submission,
     stored_submissions,
     submission_hash,
-    unlock,
+    unlock_labels,
 )
-from hardpan.ledger.ledger import holdout_errors
+from hardpan.ledger.ledger import ledger_holdout_errors
 from hardpan.report.base import Report
 
 
-@record
-class Check(Report):
+@record(kind="Check")
+class LedgerCheck(Report):
     """What ``verify`` found: ``ok`` when there is no problem; ``replayed`` when every answer was computed again."""
 
     ok: bool
@@ -37,22 +37,22 @@ class Check(Report):
     warnings: tuple[str, ...]
 
 
-def verify(
+def verify_ledger(
     folder: Path,
     *,
     heads: Sequence[str] = (),
     key: bytes | None = None,
     revealed: str | os.PathLike[str] | None = None,
-) -> Check:
+) -> LedgerCheck:
     """See :meth:`hardpan.ledger.Ledger.verify`."""
     problems: list[str] = []
     warnings: list[str] = []
     entries: tuple[chain.Entry, ...] = ()
     replayed = False
     try:
-        header, header_hash = chain.read_header(folder)
+        header, header_hash = chain.read_ledger_header(folder)
         stored = stored_submissions(folder)  # before the log: each was named after its entry was written
-        log, behind = chain.snapshot(folder, header, header_hash)
+        log, behind = chain.read_log_and_head(folder, header, header_hash)
         entries = log.entries
         if log.torn:
             warnings.append(
@@ -63,10 +63,10 @@ def verify(
         problems += [
             f"log line {e['number'] + 1} is not signed by the owner"
             for e in entries
-            if not chain.entry_signed(e, header)
+            if not chain.entry_is_signed(e, header)
         ]
-        problems += _file_problems(folder, header)
-        problems += _rule_problems(folder, header, entries)
+        problems += _ledger_file_problems(folder, header)
+        problems += _ladder_rule_problems(folder, header, entries)
         # Stored predictions were counted once: without their entry, an older log was put back.
         lost = sorted(stored - {e["submission"] for e in entries if e["kind"] == "submission"})
         if lost:
@@ -80,14 +80,18 @@ def verify(
             if head not in {entry["hash"] for entry in entries}
         ]
         if key is not None or revealed is not None:
-            secret = unlock(folder, header, key) if key is not None else read_revealed(Path(str(revealed)), header)
-            problems += _replay_problems(folder, header, entries, secret)
+            secret = (
+                unlock_labels(folder, header, key)
+                if key is not None
+                else read_revealed_labels(Path(str(revealed)), header)
+            )
+            problems += _ladder_replay_problems(folder, header, entries, secret)
             replayed = True
     except InputError as error:
         problems.append(str(error))
     except (KeyError, TypeError, AttributeError, ValueError) as error:  # linked as ours, but not written by us
         problems.append(f"an entry lacks what every entry has ({error!r}); the log was changed")
-    return Check(
+    return LedgerCheck(
         ok=not problems,
         entries=len(entries),
         submissions=sum(e["kind"] == "submission" for e in entries),
@@ -98,13 +102,13 @@ def verify(
     )
 
 
-def _file_problems(folder: Path, header: dict[str, Any]) -> list[str]:
+def _ledger_file_problems(folder: Path, header: dict[str, Any]) -> list[str]:
     problems = []
     for name, field in ((chain.SEALED, "sealed_sha256"), (IDS, "ids_sha256")):
         if header[field] is None:
             continue
         try:
-            same = chain.digest((folder / name).read_bytes()) == header[field]
+            same = chain.chain_hash((folder / name).read_bytes()) == header[field]
         except OSError:
             same = False
         if not same:
@@ -112,7 +116,7 @@ def _file_problems(folder: Path, header: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _rule_problems(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry]) -> list[str]:
+def _ladder_rule_problems(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry]) -> list[str]:
     """The log must read as the Ladder writes: the first answer is released, later ones fall, none counts twice."""
     problems: list[str] = []
     best: int | None = None
@@ -132,7 +136,7 @@ def _rule_problems(folder: Path, header: dict[str, Any], entries: Sequence[chain
             problems.append(f"{where}: submission {submission[:12]} is counted twice")
         if entry["improved"] != (best is None or rung < best) or (best is not None and rung > best):
             problems.append(f"{where}: the answer does not follow the Ladder's rule")
-        if not 0 <= rung < ladder.rungs(Fraction(header["step"])):
+        if not 0 <= rung < ladder.ladder_rungs(Fraction(header["step"])):
             problems.append(f"{where}: the answer is no multiple of the step between 0 and 1")
         seen.add(submission)
         best = rung
@@ -146,8 +150,8 @@ def _rule_problems(folder: Path, header: dict[str, Any], entries: Sequence[chain
     return problems
 
 
-def _replay_problems(
-    folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry], secret: Secret
+def _ladder_replay_problems(
+    folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry], secret: SecretLabels
 ) -> list[str]:
     problems = []
     used, step = ~secret.held_out, Fraction(header["step"])
@@ -156,7 +160,7 @@ def _replay_problems(
         where = f"log line {entry['number'] + 1}"
         if entry["kind"] == "submission":
             wrong = int((read_submission(folder, entry["submission"])[used] != secret.labels[used]).sum())
-            own, logged = ladder.climb(best, wrong, int(used.sum()), step), int(entry["rung"])
+            own, logged = ladder.climb_ladder(best, wrong, int(used.sum()), step), int(entry["rung"])
             if own != logged:
                 problems.append(
                     f"{where}: the Ladder gives {float(own * step):g}, the log {float(logged * step):g}"
@@ -164,7 +168,7 @@ def _replay_problems(
             best = logged
         elif entry["kind"] == "opening":
             for submission, logged in entry["errors"].items():
-                counted = holdout_errors(folder, secret, submission)
+                counted = ledger_holdout_errors(folder, secret, submission)
                 if counted != logged:
                     problems.append(
                         f"{where}: submission {submission[:12]} errs {counted} times, the log says {logged}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hardpan import formatting
-from hardpan.ledger.ledger import Answer, HoldoutScores, Status
-from hardpan.ledger.verification import Check
+from hardpan.ledger.ledger import HoldoutScores, LedgerAnswer, LedgerStatus
+from hardpan.ledger.verification import LedgerCheck
 from hardpan.report.base import View
 from hardpan.report.generic import generic_view, view
 from hardpan.report.sections import Section, Table
@@ -13,7 +13,7 @@ _NO_LIMIT = 10**12
 
 
 @view.register
-def _answer(result: Answer) -> View:
+def _ledger_answer_view(result: LedgerAnswer) -> View:
     verdict = "new best" if result.improved else "not better than the best by more than the step"
     counted = (
         f"Already submitted; recorded answer: {verdict}"
@@ -30,7 +30,7 @@ def _answer(result: Answer) -> View:
 
 
 @view.register
-def _status(result: Status) -> View:
+def _ledger_status_view(result: LedgerStatus) -> View:
     best = f"{100 * result.error:.4g} % ({result.best})" if result.submissions else "no submissions yet"
     opened = f"opened {formatting.counted(result.openings, 'time')}" if result.openings else "never opened"
     limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,} in the worst case"
@@ -71,7 +71,7 @@ def _status(result: Status) -> View:
 
 
 @view.register
-def _check(result: Check) -> View:
+def _ledger_check_view(result: LedgerCheck) -> View:
     replay = ", every answer replayed" if result.replayed else ""
     state = "Verified" if result.ok else "NOT verified"
     lines = tuple(f"Problem: {item}" for item in result.problems)
@@ -81,7 +81,7 @@ def _check(result: Check) -> View:
 
 
 @view.register
-def _scores(result: HoldoutScores) -> View:
+def _holdout_scores_view(result: HoldoutScores) -> View:
     scored = formatting.counted(len(result.scores), "submission")
     earlier = formatting.counted(result.earlier_openings, "time")
     warning = f"the hold-out was opened {earlier} before: later submissions may have used its scores"
