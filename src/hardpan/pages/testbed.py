@@ -41,7 +41,7 @@ _XY = {axis: (axis, f"{axis}_low", f"{axis}_high") for axis in "xy"}
 
 
 @view.register
-def _(result: Comparison) -> View:
+def _comparison_view(result: Comparison) -> View:
     full, rows = section(result), result.rows
     models = table_of(
         f"Accuracies in percent; gap in points with its {_level(result.config.confidence)} interval",
@@ -84,7 +84,7 @@ def _(result: Comparison) -> View:
 
 
 @view.register
-def _(result: Explanations) -> View:
+def _explanations_view(result: Explanations) -> View:
     """The pages of the explanations one below the other: each headline, then the sections under it."""
     views = {name: item.view() for name, item in result.results.items()}
     sections = []
@@ -119,12 +119,12 @@ def pairs_section(result: Pairs) -> Section:
 
 
 @view.register
-def _(result: Pairs) -> View:
+def _pairs_view(result: Pairs) -> View:
     return dataclasses.replace(generic_view(result), sections=(pairs_section(result),))
 
 
 @view.register
-def _(result: Strategies) -> View:
+def _strategies_view(result: Strategies) -> View:
     spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
     models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
     headline = f"The mean changes of the {len(result.rows)} test sets span {spans}; they are over {models}."
@@ -139,7 +139,7 @@ def _(result: Strategies) -> View:
 
 
 @view.register
-def _(result: Decomposition) -> View:
+def _decomposition_view(result: Decomposition) -> View:
     sentences = [_returns(result), _spread(result)]
     if result.by_date is not None:
         sentences.append(f"The gap changes by {_per_year(result.by_date)}.")
@@ -202,7 +202,7 @@ def _spread(result: Decomposition) -> str:
 
 
 @view.register
-def _(result: Humans) -> View:
+def _humans_view(result: Humans) -> View:
     headline = (
         f"{result.better_on_original} people did better on the original set, {result.better_on_new} on the new "
         f"one; the mean gap is {formatting.signed(result.mean_gap)}."
@@ -220,7 +220,7 @@ def _(result: Humans) -> View:
 
 
 @view.register
-def _(result: Hardest) -> View:
+def _hardest_view(result: Hardest) -> View:
     rows = tuple(
         (name, len(getattr(result, name)), getattr(result, f"{name}_total"), getattr(result, f"{name}_most"))
         for name in ("original", "new")
@@ -243,14 +243,14 @@ def _(result: Hardest) -> View:
 
 
 @view.register
-def _(result: CrossValidation) -> View:
+def _cross_validation_view(result: CrossValidation) -> View:
     predicted = sum(row.predicted for row in result.rows)
     headline = f"Cross-validation predicts the new accuracy of {predicted} of {len(result.rows)} models."
     return generic_view(result, headline, title="Cross-validation")
 
 
 @view.register
-def _(result: Discrimination) -> View:
+def _discrimination_view(result: Discrimination) -> View:
     able = "distinguishes" if result.p_value < 1 - result.accuracy.confidence else "does not distinguish"
     headline = (
         f"{result.classifier[:1].upper()}{result.classifier[1:]} {able} the two sets: "
@@ -265,7 +265,7 @@ def _(result: Discrimination) -> View:
 
 
 @view.register
-def _(result: Duplicates) -> View:
+def _duplicates_view(result: Duplicates) -> View:
     most = max(row.explained for row in result.rows)
     headline = (
         f"{result.duplicates:,} of {result.examples:,} examples are near-duplicates of training data; they explain "
@@ -275,14 +275,14 @@ def _(result: Duplicates) -> View:
 
 
 @view.register
-def _(result: ClassBalance) -> View:
+def _class_balance_view(result: ClassBalance) -> View:
     moved = max(abs(row.balanced.value - row.accuracy.value) for row in result.rows)
     headline = f"Weighting every class equally changes the accuracies by up to {100 * moved:.1f} points."
     return generic_view(result, headline, title="Class-balanced accuracy")
 
 
 @view.register
-def _(result: Breakdown) -> View:
+def _breakdown_view(result: Breakdown) -> View:
     by_model: dict[str, dict[str, Estimate]] = {}
     for row in result.rows:
         by_model.setdefault(row.model, {})[row.group] = row.accuracy
@@ -300,13 +300,13 @@ def _(result: Breakdown) -> View:
 
 
 @view.register
-def _(result: CommonErrors) -> View:
+def _common_errors_view(result: CommonErrors) -> View:
     headline = f"No model is right on {len(result.never_right):,} of {result.examples:,} examples."
     return generic_view(result, headline, title="Shared errors")
 
 
 @view.register
-def _(result: OneScale) -> View:
+def _one_scale_view(result: OneScale) -> View:
     verdict = "Nothing refutes" if result.p_value >= 0.05 else "These scores refute"
     p, stretched = formatting.p_value(result.p_value), formatting.p_value(result.stretch_p_value)
     headline = (

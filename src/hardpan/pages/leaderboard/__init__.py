@@ -49,7 +49,7 @@ FEWEST_GROUPS = 5  # with fewer, a clustered standard error says nothing
 
 
 @view.register
-def _(result: LeaderboardSummary) -> View:
+def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
     ranking, fit, keys, short = result.ranking, result.fit, result.keys, result.short
     headline = ranking_headline(ranking)
     lede = []

@@ -41,7 +41,7 @@ IRT = "Bock and Aitkin, Marginal maximum likelihood estimation of item parameter
 
 
 @view.register
-def _(result: ItemFit) -> View:
+def _item_fit_view(result: ItemFit) -> View:
     return View(
         title="Item analysis",
         headline=items_headline(result),
@@ -231,7 +231,7 @@ def information_chart(result: ItemFit) -> Chart:
 
 
 @view.register
-def _(result: SuspectKeys) -> View:
+def _suspect_keys_view(result: SuspectKeys) -> View:
     return View(
         title="Answer keys that look wrong",
         headline=keys_headline(result),
@@ -345,7 +345,7 @@ def keys_section(result: SuspectKeys) -> Section:
 
 
 @view.register
-def _(result: CorrectedKeys) -> View:
+def _corrected_keys_view(result: CorrectedKeys) -> View:
     moved = int((result.rank_before != result.rank_after).sum())
     tiers = int((result.tier_before != result.tier_after).sum())
     change = 100 * np.abs(result.score_after - result.score_before)
@@ -415,7 +415,7 @@ SHORT_METHODS = (
 
 
 @view.register
-def _(result: ShortTest) -> View:
+def _short_test_view(result: ShortTest) -> View:
     section = short_section(result)
     tables = tuple(item for item in section.folded if isinstance(item, Table))
     section = dataclasses.replace(section, title="How many items are enough", tables=tables, folded=())

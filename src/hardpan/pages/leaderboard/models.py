@@ -80,7 +80,7 @@ def interval_marks(names: Any, value: Any, low: Any, high: Any, further: Any) ->
 
 
 @view.register
-def _(result: Ranking) -> View:
+def _ranking_view(result: Ranking) -> View:
     return View(
         title="Leaderboard ranking",
         headline=ranking_headline(result),
@@ -284,7 +284,7 @@ def pairs_section(result: Ranking) -> Section:
 
 
 @view.register
-def _(result: PairedComparison) -> View:
+def _paired_comparison_view(result: PairedComparison) -> View:
     section = _pair_section(result)
     return View(
         title=f"{result.first} and {result.second}",
@@ -436,7 +436,7 @@ def _markdown_cell(text: str) -> str:
 
 
 @view.register
-def _(result: Inflation) -> View:
+def _inflation_view(result: Inflation) -> View:
     section = _inflation_section(result)
     arrays = (
         *("score", "reference_score", "predicted", "excess", "low", "high"),
@@ -507,7 +507,7 @@ def _inflation_section(result: Inflation) -> Section:
 
 
 @view.register
-def _(result: AgreementLine) -> View:
+def _agreement_line_view(result: AgreementLine) -> View:
     drop = float((result.accuracy - result.estimate).mean())
     word = "lower" if drop >= 0 else "higher"
     headline = (
