@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from hardpan.cli import main
-from hardpan.errors import InputError
 from hardpan.predictions import Predictions
-from hardpan.studies import CrossvalConfig, PartialConfig, RetuneConfig
-from hardpan.training import TrainConfig
 
 
 @pytest.fixture
@@ -54,13 +51,6 @@ def test_a_folder_whose_name_has_a_colon_is_a_folder(folder):
 
 def test_a_folder_of_stores_names_them(folder, capsys):
     assert "runs/linear" in refused(capsys, "confusion", "score", "runs")
-
-
-@pytest.mark.parametrize("config", [CrossvalConfig, PartialConfig, RetuneConfig])
-def test_a_wrong_level_is_refused_before_anything_is_trained(config):
-    with pytest.raises(InputError) as caught:
-        config(TrainConfig(model="linear"), confidence=95)
-    assert caught.value.argument == "confidence"
 
 
 def test_a_wrong_level_is_refused_before_anything_is_scored(folder, capsys):

@@ -10,7 +10,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.studies import learning_curve
-from hardpan.studies.learning_curve import CurveConfig, CurvePoint, fit_law
+from hardpan.studies.learning_curve import CurveConfig, CurvePoint, fit_power_law
 
 
 def points(exponent, amplitude=0.5, noise=0.0, seed=0):
@@ -24,20 +24,20 @@ def points(exponent, amplitude=0.5, noise=0.0, seed=0):
 
 @pytest.mark.parametrize("exponent", [0.1, 0.5, 1.0])
 def test_a_planted_power_law_is_found_exactly(exponent):
-    law = fit_law("net", points(exponent))
+    law = fit_power_law("net", points(exponent))
     assert law.exponent.value == pytest.approx(exponent)
     assert law.amplitude == pytest.approx(0.5)
     assert law.r2 == pytest.approx(1.0)
 
 
 def test_its_interval_covers_under_noise():
-    inside = [fit_law("net", points(0.5, noise=0.1, seed=seed)).exponent for seed in range(200)]
+    inside = [fit_power_law("net", points(0.5, noise=0.1, seed=seed)).exponent for seed in range(200)]
     assert np.mean([item.low <= 0.5 <= item.high for item in inside]) >= 0.93
 
 
 def test_two_sizes_give_no_law():
-    assert fit_law("net", points(0.5)[:2]) is None
-    assert fit_law("other", points(0.5)) is None
+    assert fit_power_law("net", points(0.5)[:2]) is None
+    assert fit_power_law("other", points(0.5)) is None
 
 
 def test_a_curve_falls_towards_the_floor_and_goes_on_after_a_stop(tmp_path):

@@ -19,7 +19,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report
-from hardpan.studies.runs import run_once, settings_key
+from hardpan.studies.study_runs import finished_results, settings_key
 
 if TYPE_CHECKING:
     from hardpan.flows import Flow
@@ -150,20 +150,20 @@ def grow(
     from hardpan.flows.flow import fingerprint  # torch: only where there is a flow
 
     config = config or CurveConfig()
-    _check_models(flow, config)
+    _check_curve_models(flow, config)
     temperature = flow.temperatures_of(config.bayes_error, config.temperature)[0]
     floor = flow.bayes_error(temperature, seed=config.seed)
     if progress is not None:
         progress("drawing examples", 0.0)
     train, test = (
-        samples._replace(x=compressed(samples.x, flow.grey_levels))
+        samples._replace(x=compressed_grey_values(samples.x, flow.grey_levels))
         for samples in (
             flow.sample_with_posterior(max(config.sizes), temperature=temperature, seed=config.seed),
             flow.sample_with_posterior(config.test, temperature=temperature, seed=config.seed + TEST_SEED_SHIFT),
         )
     )
     trainings = [
-        _Training(model, n, seed)
+        _CurveTraining(model, n, seed)
         for model in config.models
         for n in sorted(config.sizes)
         for seed in range(config.seeds)
@@ -176,31 +176,31 @@ def grow(
         if key not in ("models", "sizes", "seeds", "bayes_error", "temperature", "device")
     }
     keys = [settings_key(settings, temperature, digest, dataclasses.asdict(item)) for item in trainings]
-    function = partial(_train, train=train, test=test, config=config)
+    function = partial(_train_on_samples, train=train, test=test, config=config)
     tasks = dict(zip(keys, trainings, strict=True))
-    results = run_once(function, tasks, TrainingResult, out=out, progress=progress)
+    results = finished_results(function, tasks, out=out, progress=progress)
     points = tuple(
-        _point(
+        _curve_point(
             model,
             n,
             [results[key] for key, item in tasks.items() if (item.model, item.n) == (model, n)],
-            _epochs(config, n),
+            _curve_epochs(config, n),
         )
         for model in config.models
         for n in sorted(config.sizes)
     )
-    laws = tuple(law for model in config.models if (law := fit_law(model, points)) is not None)
+    laws = tuple(law for model in config.models if (law := fit_power_law(model, points)) is not None)
     return LearningCurve(config, name, digest, temperature, floor, points, laws)
 
 
-def compressed(x: NDArray[np.float32], levels: int | None) -> NDArray[np.float32]:
+def compressed_grey_values(x: NDArray[np.float32], levels: int | None) -> NDArray[np.float32]:
     """Compress grey values far outside 0..levels by logarithms, strictly increasing, so that the Bayes error stays.
 
     High temperatures produce a few enormous values, on which training fails; an invertible map does not change what
     an example tells about its class. Values from 0 to ``levels``, and vectors, are unchanged.
 
     Example:
-        >>> compressed(np.float32([-1e9, 0.0, 100.0, 256.0, 1e9]), 256).round().tolist()
+        >>> compressed_grey_values(np.float32([-1e9, 0.0, 100.0, 256.0, 1e9]), 256).round().tolist()
         [-3886.0, 0.0, 100.0, 256.0, 4142.0]
     """
     if levels is None:
@@ -210,7 +210,7 @@ def compressed(x: NDArray[np.float32], levels: int | None) -> NDArray[np.float32
     return np.asarray(inside + np.sign(beyond) * levels * np.log1p(np.abs(beyond) / levels), dtype=np.float32)
 
 
-def fit_law(model: str, points: Sequence[CurvePoint]) -> PowerLaw | None:
+def fit_power_law(model: str, points: Sequence[CurvePoint]) -> PowerLaw | None:
     """Fit log excess = log a − b log n, weighted by the errors of the logarithms; None below three sizes."""
     mine = [p for p in points if p.model == model and p.excess.value > 0]
     if len(mine) < FEWEST_FOR_FIT:
@@ -231,7 +231,7 @@ def fit_law(model: str, points: Sequence[CurvePoint]) -> PowerLaw | None:
     return PowerLaw(model, exponent, float(np.exp(level - slope * centre)), 1 - left / total if total > 0 else 1.0)
 
 
-def _check_models(flow: Flow, config: CurveConfig) -> None:
+def _check_curve_models(flow: Flow, config: CurveConfig) -> None:
     """Refuse an architecture that cannot be built for these examples before anything is drawn or trained."""
     from hardpan.training import classifiers
 
@@ -241,12 +241,12 @@ def _check_models(flow: Flow, config: CurveConfig) -> None:
         classifiers.build(model, input_shape=channels, n_classes=flow.n_classes)
 
 
-def _epochs(config: CurveConfig, n: int, batch: int = 128) -> int:
+def _curve_epochs(config: CurveConfig, n: int, batch: int = 128) -> int:
     return max(config.epochs, -(-config.steps // -(-n // batch)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Training:
+class _CurveTraining:
     """One architecture trained on the first n examples from one seed."""
 
     model: str
@@ -263,12 +263,12 @@ class TrainingResult:
     test: int
 
 
-def _train(
-    training: _Training, progress: Progress | None, *, train: Samples, test: Samples, config: CurveConfig
+def _train_on_samples(
+    training: _CurveTraining, *, train: Samples, test: Samples, config: CurveConfig
 ) -> TrainingResult:
     from hardpan.training import TrainConfig, fit_arrays
 
-    n, epochs = training.n, _epochs(config, training.n)
+    n, epochs = training.n, _curve_epochs(config, training.n)
     targets = train.posterior[:n].astype(np.float32) if config.soft else train.y[:n]
     settings = TrainConfig(
         model=training.model, seeds=1, epochs=epochs, record_every=epochs, augment="none", device=config.device
@@ -280,24 +280,25 @@ def _train(
         settings,
         n_classes=train.posterior.shape[1],
         first_seed=training.seed,
-        progress=progress,
     )
     of_predicted = test.posterior[np.arange(len(test.y)), fitted.probs[0, -1].argmax(axis=1)]
     best = test.posterior.max(axis=1)
-    return TrainingResult(_moments(1 - of_predicted), _moments(best - of_predicted), len(test.y))
+    return TrainingResult(_mean_and_error(1 - of_predicted), _mean_and_error(best - of_predicted), len(test.y))
 
 
-def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
+def _mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _point(model: str, n: int, results: Sequence[TrainingResult], epochs: int) -> CurvePoint:
+def _curve_point(model: str, n: int, results: Sequence[TrainingResult], epochs: int) -> CurvePoint:
     test = results[0].test
-    error, excess = (_average([getattr(item, key) for item in results], test) for key in ("error", "excess"))
+    error, excess = (
+        _mean_over_seeds([getattr(item, key) for item in results], test) for key in ("error", "excess")
+    )
     return CurvePoint(model, n, error, excess, epochs)
 
 
-def _average(runs: Sequence[Sequence[float]], test: int) -> Estimate:
+def _mean_over_seeds(runs: Sequence[Sequence[float]], test: int) -> Estimate:
     """The mean over seeds; its error includes the test sample and, from two seeds on, their spread."""
     means, errors = np.array([run[0] for run in runs]), np.array([run[1] for run in runs])
     spread = float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0

@@ -6,9 +6,9 @@ the new test set recover the rest of it (B.2.6)?
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -21,25 +21,22 @@ from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.stats import mcnemar
-from hardpan.stats.intervals import check_confidence
-from hardpan.studies.runs import (
-    Arrangement,
-    Everything,
-    Labelled,
+from hardpan.studies.study_runs import (
+    Rows,
     RunResult,
-    Sets,
     Source,
-    accuracy,
-    balanced_parts,
-    difference,
-    read_sets,
-    run_models,
+    StudyData,
+    StudyRun,
+    accuracy_difference,
+    read_study_data,
+    run_accuracy,
+    run_results,
 )
 from hardpan.testbed.gaps import CrossValidation
 from hardpan.training import TrainConfig
 
 
-@record
+@record(dropped=("confidence",))
 class CrossvalConfig:
     """Settings of :func:`cross_validate`.
 
@@ -47,16 +44,13 @@ class CrossvalConfig:
         train: settings of the training; ``train.model`` names one or several architectures with commas.
         folds: number of folds of the training set.
         seed: of the folds and of the training.
-        confidence: level of the intervals.
     """
 
     train: TrainConfig = field(default_factory=TrainConfig)
     folds: int = 5
     seed: int = 0
-    confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        check_confidence(self.confidence)
         whole_number("folds", self.folds, 2)
 
 
@@ -83,22 +77,6 @@ class CrossvalStudy(Report):
     diverged: tuple[str, ...]
     control: bool
     config: CrossvalConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Train on all folds but one and the original test set, test on the fold left out."""
-
-    number: int
-    folds: int
-    seed: int
-
-    def arrange(self, sets: Sets) -> tuple[Labelled, Mapping[str, Labelled]]:
-        """The other folds with the original test set; the fold."""
-        parts = balanced_parts(sets.train.labels, self.folds, self.seed)
-        others = np.concatenate([rows for number, rows in enumerate(parts) if number != self.number])
-        held_out = sets.train.take(parts[self.number])
-        return sets.train.take(np.sort(others)).join(sets.original), {"held out": held_out}
 
 
 def cross_validate(
@@ -131,46 +109,64 @@ def cross_validate(
         2
     """
     config = config or CrossvalConfig()
-    sets = read_sets(data, new, config.seed)
-    if config.folds > len(sets.train):
-        raise InputError(
-            f"must be at most the {len(sets.train)} training examples; got {config.folds}", argument="folds"
+    study_data = read_study_data(data, new, config.seed)
+    n_train = len(study_data.train)
+    if config.folds > n_train:
+        raise InputError(f"must be at most the {n_train} training examples; got {config.folds}", argument="folds")
+    runs = [
+        StudyRun(dataclasses.replace(config.train, model=model), config.seed, train, tests)
+        for model in config.train.models
+        for train, tests in (
+            (study_data.train, {"original": study_data.original, "new": study_data.new}),
+            *fold_rows(study_data, config.folds, config.seed),
         )
-    folds = (Fold(number, config.folds, config.seed) for number in range(config.folds))
-    arrangements: list[Arrangement] = [Everything(), *folds]
-    results = run_models(arrangements, config.train, data, new, config.seed, out=out, progress=progress)
+    ]
     rows, diverged = [], []
-    for (model, arrangement), result in results.items():
-        for name, correct in result.correct.items():
-            test_set = f"split {arrangement.number + 1}" if isinstance(arrangement, Fold) else name
+    for run, result in zip(runs, run_results(runs, study_data, out=out, progress=progress), strict=True):
+        model = run.config.model
+        for test_set, correct in result.correct.items():
             row = {"model": model, "dataset": test_set, "correct": int(correct.sum()), "total": len(correct)}
             rows.append(row)
             if result.diverged:
                 diverged.append(f"{model}, {test_set}")
-    table = testbed.cross_validation(rows, config.confidence)
-    return CrossvalStudy(table, sets.name, sets.new_name, len(sets.train), tuple(diverged), sets.control, config)
+    return CrossvalStudy(
+        testbed.cross_validation(rows),
+        study_data.name,
+        study_data.new_name,
+        n_train,
+        tuple(diverged),
+        study_data.control,
+        config,
+    )
 
 
-@record
+def fold_rows(data: StudyData, folds: int, seed: int) -> list[tuple[Rows, dict[str, Rows]]]:
+    """For each fold: the other folds with the original test set, to train on; the fold, to test on."""
+    parts = data.balanced_parts(data.train, folds, seed)
+    return [
+        (
+            np.concatenate([np.sort(np.concatenate(parts[:number] + parts[number + 1 :])), data.original]),
+            {f"split {number + 1}": fold},
+        )
+        for number, fold in enumerate(parts)
+    ]
+
+
+@record(dropped=("control", "confidence"))
 class PartialConfig:
     """Settings of :func:`train_on_part`.
 
     Attributes:
         train: settings of the training; ``train.model`` names one or several architectures with commas.
         splits: number of random halves of the new set.
-        control: also train with as many examples of the original test set instead, as a control for more data.
         seed: of the halves and of the training.
-        confidence: level of the intervals.
     """
 
     train: TrainConfig = field(default_factory=TrainConfig)
     splits: int = 2
-    control: bool = True
     seed: int = 0
-    confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        check_confidence(self.confidence)
         whole_number("splits", self.splits, 1)
 
 
@@ -186,8 +182,8 @@ class PartialRow:
         with_new: accuracy of the one that had the other half of the new set too.
         gain: with_new − without, on the same examples.
         p: exact McNemar p-value of that gain.
-        with_original: accuracy with as many examples of the original test set instead, or None.
-        beyond: with_new − with_original, or None: the gain from new rather than just more examples.
+        with_original: accuracy with as many examples of the original test set instead.
+        beyond: with_new − with_original: the gain from new rather than just more examples.
     """
 
     model: str
@@ -226,24 +222,6 @@ class PartialStudy(Report):
     config: PartialConfig
 
 
-@dataclass(frozen=True, slots=True)
-class WithHalf:
-    """Train also on half of the new set, or on as many original test examples; test on the other half."""
-
-    split: int
-    seed: int
-    added: str
-
-    def arrange(self, sets: Sets) -> tuple[Labelled, Mapping[str, Labelled]]:
-        """Training examples with the half; the other half of the new test set."""
-        half, rest = balanced_parts(sets.new.labels, 2, self.seed, self.split)
-        extra = sets.new.take(half)
-        if self.added == "original":
-            parts = -(-len(sets.original) // len(half))  # so that a part has about as many examples as the half
-            extra = sets.original.take(balanced_parts(sets.original.labels, parts, self.seed, self.split)[0])
-        return sets.train.join(extra), {"rest": sets.new.take(rest)}
-
-
 def train_on_part(
     data: Source,
     new: Source | None = None,
@@ -255,7 +233,7 @@ def train_on_part(
     """Add a random, class-balanced half of the new set to the training set, and test on the other half.
 
     If the new set came from a different distribution that the model can learn, the half would lift the accuracy on
-    the rest. With ``control`` as many examples of the original test set are added instead.
+    the rest. As a control for more data, as many examples of the original test set are added instead.
 
     Args:
         data: a dataset, or a name, file or folder of one.
@@ -267,52 +245,75 @@ def train_on_part(
     Source: Recht et al. (2019), appendix B.2.6: 85.1 and 85.4 % with the half, 84.9 % without.
 
     Example:
-        >>> settings = PartialConfig(TrainConfig(model="linear", epochs=3, device="cpu"), splits=1, control=False)
+        >>> settings = PartialConfig(TrainConfig(model="linear", epochs=3, device="cpu"), splits=1)
         >>> study = train_on_part("digits", config=settings)
         >>> study.rows[0].added, study.rows[0].without.n
         (90, 89)
     """
     config = config or PartialConfig()
-    sets = read_sets(data, new, config.seed)
-    if len(sets.new) < 4:
+    study_data = read_study_data(data, new, config.seed)
+    if len(study_data.new) < 4:
         raise InputError(
-            f": {sets.new_name} has {len(sets.new)} examples; two halves need at least 4", argument="new"
+            f": {study_data.new_name} has {len(study_data.new)} examples; two halves need at least 4",
+            argument="new",
         )
-    kinds = ("original", "new") if config.control else ("new",)
-    halves = [WithHalf(split, config.seed, kind) for split in range(config.splits) for kind in kinds]
-    arrangements: list[Arrangement] = [Everything(), *halves]
-    results = run_models(arrangements, config.train, data, new, config.seed, out=out, progress=progress)
-    rows = tuple(
-        _partial_row(model, split, sets, results, config)
+    halves = [half_rows(study_data, config.seed, split) for split in range(config.splits)]
+    both = {"original": study_data.original, "new": study_data.new}
+    training_sets = {"without more examples": (study_data.train, both)}
+    for split, (added, rest) in enumerate(halves, 1):
+        for name, rows in added.items():
+            training_sets[f"split {split} with {name} examples"] = (
+                np.concatenate([study_data.train, rows]),
+                {"new": rest},
+            )
+    runs = {
+        (model, name): StudyRun(dataclasses.replace(config.train, model=model), config.seed, train, tests)
         for model in config.train.models
-        for split in range(config.splits)
+        for name, (train, tests) in training_sets.items()
+    }
+    results = dict(zip(runs, run_results(list(runs.values()), study_data, out=out, progress=progress), strict=True))
+    return PartialStudy(
+        tuple(
+            _partial_row(model, split, study_data, halves[split - 1], results)
+            for model in config.train.models
+            for split in range(1, config.splits + 1)
+        ),
+        study_data.name,
+        study_data.new_name,
+        len(study_data.train),
+        tuple(f"{model}, {name}" for (model, name), result in results.items() if result.diverged),
+        study_data.control,
+        config,
     )
-    diverged = tuple(
-        f"{model}, {_training_set(kind)}" for (model, kind), result in results.items() if result.diverged
-    )
-    return PartialStudy(rows, sets.name, sets.new_name, len(sets.train), diverged, sets.control, config)
+
+
+def half_rows(data: StudyData, seed: int, split: int) -> tuple[dict[str, Rows], Rows]:
+    """About as many original and new test examples to add to the training set, and the new ones to test on."""
+    half, rest = data.balanced_parts(data.new, 2, seed, split)
+    parts = -(-len(data.original) // len(half))  # so that a part has about as many examples as the half
+    return {"original": data.balanced_parts(data.original, parts, seed, split)[0], "new": half}, rest
 
 
 def _partial_row(
-    model: str, split: int, sets: Sets, results: Mapping[tuple[str, Arrangement], RunResult], config: PartialConfig
+    model: str,
+    split: int,
+    data: StudyData,
+    half: tuple[dict[str, Rows], Rows],
+    results: dict[tuple[str, str], RunResult],
 ) -> PartialRow:
-    half, rest = balanced_parts(sets.new.labels, 2, config.seed, split)
-    without = results[model, Everything()].correct["new"][rest]
-    fresh = results[model, WithHalf(split, config.seed, "new")].correct["rest"]
-    level = config.confidence
-    gain = difference(fresh, without, level)
-    p = float(mcnemar([int((fresh & ~without).sum())], [int((without & ~fresh).sum())])[0])
-    other = beyond = None
-    if config.control:
-        other_half = results[model, WithHalf(split, config.seed, "original")].correct["rest"]
-        other = accuracy(other_half, level)
-        beyond = difference(fresh, other_half, level)
-    return PartialRow(
-        model, split + 1, len(half), accuracy(without, level), accuracy(fresh, level), gain, p, other, beyond
+    added, rest = half
+    without = results[model, "without more examples"].correct["new"][np.isin(data.new, rest)]
+    with_original, with_new = (
+        results[model, f"split {split} with {name} examples"].correct["new"] for name in ("original", "new")
     )
-
-
-def _training_set(arrangement: Arrangement) -> str:
-    if isinstance(arrangement, WithHalf):
-        return f"split {arrangement.split + 1} with {arrangement.added} examples"
-    return "without more examples"
+    return PartialRow(
+        model,
+        split,
+        len(added["new"]),
+        run_accuracy(without),
+        run_accuracy(with_new),
+        accuracy_difference(with_new, without),
+        float(mcnemar([int((with_new & ~without).sum())], [int((without & ~with_new).sum())])[0]),
+        run_accuracy(with_original),
+        accuracy_difference(with_new, with_original),
+    )
