@@ -76,7 +76,7 @@ def run(
     project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
     from hardpan.replicate.database import people
 
-    link = people.invite(project, uses=workers).link
+    link = people.invite_people(project, uses=workers).link
     project.close()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

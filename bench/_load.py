@@ -45,7 +45,7 @@ def make_project(path: Path, *, workers: int, tasks: int, grid: int, database_ur
     )
     count = each * (grid - 6)
     pixels = rng.integers(0, 256, (2 * count, 8, 8), dtype=np.uint8)
-    simulate.add_arrays(project, pixels, [0] * count + [1] * count)
+    simulate.add_candidate_arrays(project, pixels, [0] * count + [1] * count)
     project.make_tasks()
     return project
 

@@ -51,9 +51,9 @@ def prepare(folder: Path) -> Any:
     originals = [row.id for row in stored_images(project, "original")][:20]
     new = [row.id for row in stored_images(project, "candidate")][:20]
     votes.start_experiment(project, originals, new)
-    invited = stored_people.invite(project, role="participant", uses=3)
+    invited = stored_people.invite_people(project, role="participant", uses=3)
     for number in range(3):
-        person = stored_people.enter(project, invited.link, external_id=f"participant-{number}").id
+        person = stored_people.enter_by_invitation(project, invited.link, external_id=f"participant-{number}").id
         while asked := votes.next_question(project, person):
             votes.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
     return project
@@ -71,7 +71,7 @@ class Camera:
         if role == "owner":
             page.goto(f"{self.base}/owner/enter#{self.token}")
         else:
-            page.goto(self.base + entry.path_of(stored_people.invite(self.project, role=role)))
+            page.goto(self.base + entry.path_of(stored_people.invite_people(self.project, role=role)))
         return page
 
     def take(self, page: Any, name: str) -> None:
@@ -160,10 +160,10 @@ def main(target: Path) -> None:
         project = prepare(Path(folder) / "new-digits")
         token = project.renew_owner_token()
         # People who have done all there is leave nothing to show: a second round for every task.
-        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in votes.coverage(project))), 2)
-        from hardpan.replicate.database.images import want_more
+        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in votes.vote_coverage(project))), 2)
+        from hardpan.replicate.database.images import want_more_task_workers
 
-        want_more(project, extra)
+        want_more_task_workers(project, extra)
         listener = serving.bind("127.0.0.1", 0)
         server = uvicorn.Server(uvicorn.Config(create_app(project), log_level="warning", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -25,7 +25,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.replicate import simulate
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.quality import frequency_table
+from hardpan.replicate.quality import selection_frequency_table
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python reproductions/replicate_fashion.py FASHION"
@@ -74,14 +74,18 @@ def run(data: Dataset, folder: Path) -> ReplicateFashion:
     model = LogisticRegression(max_iter=400, tol=0.01).fit(flat(data.x[rest]), data.labels[rest])
     original = Dataset("fashion", data.x[old], data.ids[old], data.labels[old], data.class_names, source=data.name)
     project = replicate.Project.create(folder, original)
-    names = simulate.add_arrays(project, data.x[new], data.labels[new].tolist())
+    names = simulate.add_candidate_arrays(project, data.x[new], data.labels[new].tolist())
     project.make_tasks()
     chance, right = planted(project, model)
-    crew = [simulate.Annotator(0.0) if k % 8 == 7 else simulate.Annotator() for k in range(ANNOTATORS)]
+    crew = [
+        simulate.SimulatedAnnotator(0.0) if k % 8 == 7 else simulate.SimulatedAnnotator() for k in range(ANNOTATORS)
+    ]
     classes = {
         row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)
     }
-    people = simulate.annotate(project, crew, lambda image, c: chance[image] if classes[image] == c else 0.02)
+    people = simulate.simulate_annotation(
+        project, crew, lambda image, c: chance[image] if classes[image] == c else 0.02
+    )
     quality = project.quality()
     own = [f for f in quality.frequencies if classes[f.image_id] == f.class_index and f.votes_unflagged]
     p = np.array([chance[f.image_id] for f in own])
@@ -89,7 +93,7 @@ def run(data: Dataset, folder: Path) -> ReplicateFashion:
     z = (k - n * p) / np.sqrt(n * p * (1 - p))
     class_names = [item.name for item in project.classes]
     tables = [
-        frequency_table(quality.frequencies, role, class_names, without_flagged=True)
+        selection_frequency_table(quality.frequencies, role, class_names, without_flagged=True)
         for role in ("candidate", "positive")
     ]
     rows = []
@@ -137,7 +141,9 @@ def finish(project: replicate.Project) -> tuple[int, bool]:
     while True:
         for item in decisions.duplicate_queue(project, most=10**6):
             verdict = "remove" if item.ssim >= 0.9 else "keep"
-            decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
+            decisions.record_decision(
+                project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject
+            )
         resolved = project.find_duplicates()
         removed += len(resolved.removed)
         if resolved.stable:

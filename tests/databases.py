@@ -17,7 +17,7 @@ import pytest
 
 from hardpan import replicate
 from hardpan.replicate import Project
-from hardpan.replicate.folder import write_secrets
+from hardpan.replicate.folder import write_project_secrets
 
 _NUMBERS = itertools.count()
 _UNPRIVILEGED = ("postgres", "nobody")
@@ -102,7 +102,7 @@ def copy_project(folder: Path, path: Path) -> Project:
     project = replicate.Project.open(path)
     if url := project.local["database_url"]:
         project.local["database_url"] = new_database(url.partition("?host=")[2], like=name_of(url))
-        write_secrets(path, project.local)
+        write_project_secrets(path, project.local)
     return project
 
 

@@ -102,7 +102,7 @@ def test_the_selector_chooses_by_mouse_and_keyboard_and_keeps_it_through_a_reloa
     page.reload()  # perhaps before all of it has arrived
     page.wait_for_selector(".choosing .cell")
     assert page.inner_text("#picked") == "2 of 4 chosen"
-    assert list(decisions.verdicts(served.project, "first-selection").values()) == ["select", "select"]
+    assert list(decisions.decision_verdicts(served.project, "first-selection").values()) == ["select", "select"]
     assert page.locator(".choosing .cell[aria-checked=true]").count() == 2
     page.click("text=Next keyword")
     assert "Choose new images" in page.inner_text("h1")
@@ -148,9 +148,9 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
             arg=left,
         )
     page.wait_for_selector("#thanks:not([hidden])")
-    wait_until(page, lambda: set(decisions.verdicts(served.project, "duplicate").values()) == {"keep"})
+    wait_until(page, lambda: set(decisions.decision_verdicts(served.project, "duplicate").values()) == {"keep"})
     for name in decisions.selector_view(served.project, 1, "plain").candidates[:3]:
-        decisions.decide(served.project, "first-selection", name, "select", by="a test")
+        decisions.record_decision(served.project, "first-selection", name, "select", by="a test")
     waiting = {item.image_id for item in decisions.second_review_queue(served.project)}
     page.goto(served.address + "/review/second")
     page.wait_for_selector(".cell")
@@ -163,7 +163,7 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
             " || document.querySelector('#left').innerText !== old",
             arg=left,
         )
-    second = decisions.verdicts(served.project, "second-review")
+    second = decisions.decision_verdicts(served.project, "second-review")
     assert set(second) == waiting
     assert list(second.values()).count("remove") == 1
     page.goto(served.address + "/review/final")
@@ -175,7 +175,7 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
             page.locator(".cell").nth(1).click()
         page.click("#done") if kind else page.keyboard.press("Enter")
     page.wait_for_selector("#thanks:not([hidden])")
-    verdicts = list(decisions.verdicts(served.project, "final-review").values())
+    verdicts = list(decisions.decision_verdicts(served.project, "final-review").values())
     assert (verdicts.count("keep"), verdicts.count("remove")) == (17, 1)
     assert seen.complaints == []
 
@@ -215,10 +215,10 @@ def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, ro
     if role == "reviewer":
         some = decisions.selector_view(served.project, 2, "plain").candidates[:2]
         for name in some:
-            decisions.decide(served.project, "first-selection", name, "select", by="a test")
+            decisions.record_decision(served.project, "first-selection", name, "select", by="a test")
         pair = decisions.duplicate_queue(served.project, decided=True)
         for item in pair[:1]:
-            decisions.decide(served.project, "duplicate", item.subject, "open", by="a test")
+            decisions.record_decision(served.project, "duplicate", item.subject, "open", by="a test")
     seen = window()
     page = seen.page
     page.goto(served.owner_link if role == "owner" else served.link(role))

@@ -93,8 +93,8 @@ def test_keyboard_only_from_the_first_page_to_the_thanks(window, served):
         if page.locator("#thanks").is_visible():
             break
     assert page.locator("#thanks").is_visible()
-    person = people.workers(served.project)[0]
-    assert page.inner_text("#code") == people.completion_code(served.project, person.id)
+    person = people.stored_workers(served.project)[0]
+    assert page.inner_text("#code") == people.worker_completion_code(served.project, person.id)
     documents = [request for request in seen.requests if request.resource_type == "document"]
     assert len(documents) == 2, "the link and the page: nothing is loaded again between tasks"
     assert seen.complaints == []
@@ -122,8 +122,8 @@ def test_mouse_only_with_undo_and_none_of_these(window, served):
     token = token_of(page)
     page.click("#stop")
     page.wait_for_selector("#thanks:not([hidden])")
-    person = people.workers(served.project)[0]
-    assert page.inner_text("#code") == people.completion_code(served.project, person.id)
+    person = people.stored_workers(served.project)[0]
+    assert page.inner_text("#code") == people.worker_completion_code(served.project, person.id)
     page.click("#again")
     seen.grid()
     assert token_of(page) == token
@@ -174,7 +174,7 @@ def test_the_back_button_leads_nowhere_bad(window, served):
     assert token_of(page) == now
     page.click("#none")
     wait_for_votes(served, page, 24)
-    assert len(people.workers(served.project)) == 1
+    assert len(people.stored_workers(served.project)) == 1
 
 
 def test_the_same_link_opened_again_is_the_same_person(window, served):
@@ -182,12 +182,12 @@ def test_the_same_link_opened_again_is_the_same_person(window, served):
     link = served.link(uses=5)
     for _ in range(2):
         seen.page.goto(link)
-    assert len(people.workers(served.project)) == 1
+    assert len(people.stored_workers(served.project)) == 1
     window().page.goto(link)
-    assert len(people.workers(served.project)) == 2
+    assert len(people.stored_workers(served.project)) == 2
     window().page.goto(link + "?worker=P7")
     window().page.goto(link + "?worker=P7")
-    assert len(people.workers(served.project)) == 3
+    assert len(people.stored_workers(served.project)) == 3
 
 
 def test_a_lease_that_expired_and_was_filled_is_told_and_the_next_one_comes(window, served):
@@ -196,11 +196,11 @@ def test_a_lease_that_expired_and_was_filled_is_told_and_the_next_one_comes(wind
     page.wait_for_load_state("networkidle")  # else the next task could be this one again
     page.locator(".cell").nth(0).click()
     served.shift = 4000
-    link = people.invite(served.project, uses=20).link
+    link = people.invite_people(served.project, uses=20).link
     for k in range(8):
-        worker = people.enter(served.project, link, external_id=f"w{k}").id
-        while lease := leases.next_task(served.project, worker):
-            leases.submit(served.project, worker, lease.token, [], "k")
+        worker = people.enter_by_invitation(served.project, link, external_id=f"w{k}").id
+        while lease := leases.lease_next_task(served.project, worker):
+            leases.submit_lease(served.project, worker, lease.token, [], "k")
     count = len(served.votes())
     page.click("#done")
     page.wait_for_selector(".toast")

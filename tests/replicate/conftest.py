@@ -11,7 +11,7 @@ import pytest
 
 from hardpan.data.dataset import Dataset
 from hardpan.replicate import Project
-from hardpan.replicate.simulate import add_arrays
+from hardpan.replicate.simulate import add_candidate_arrays
 
 
 class Clock:
@@ -56,7 +56,7 @@ def make_project(tmp_path: Path, database_url: str, clock: Clock) -> Iterator[Ca
         project.close()
         project = replace(project, clock=clock)
         made.append(project)
-        add_arrays(project, *candidates(classes, each))
+        add_candidate_arrays(project, *candidates(classes, each))
         if tasks:
             project.make_tasks()
         return project

@@ -11,10 +11,10 @@ from hardpan.cli import main
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
-from hardpan.replicate.assembly import _folder_name, write_idx
+from hardpan.replicate.assembly import _class_folder_name, write_idx
 from hardpan.replicate.database import decisions
-from hardpan.replicate.database.images import set_columns, stored_images
-from hardpan.replicate.documents import _markdown_text, sample_limits
+from hardpan.replicate.database.images import set_image_columns, stored_images
+from hardpan.replicate.documents import _datasheet_markdown, datasheet_limits
 from hardpan.replicate.pool import find_subclasses
 
 
@@ -34,19 +34,19 @@ def test_more_than_256_classes_have_labels_of_32_bits(tmp_path):
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", "cat", "<script>", "é", "a" * 500, "con:1"])
 def test_class_names_make_harmless_folders(name):
-    folder = _folder_name(3, name)
+    folder = _class_folder_name(3, name)
     assert folder.startswith("0003 ")
     assert not set(folder) & set("/\\<>:.\0")
     assert len(folder) <= 90
 
 
 def test_text_of_others_stays_text_in_the_datasheet():
-    assert _markdown_text("<script>x</script>\n# big | cell") == r"\<script\>x\</script\> \# big \| cell"
+    assert _datasheet_markdown("<script>x</script>\n# big | cell") == r"\<script\>x\</script\> \# big \| cell"
 
 
 def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     project = make_project(each=6, workers_per_image=1)
-    simulate.annotate_demo(project, 2)
+    simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
     waiting = decisions.duplicate_queue(project, most=10**6)
@@ -64,7 +64,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
         rows = list(csv.DictReader(stream))
     assert {(row["id"], row["other"]) for row in rows} == {(item.image_id, item.other_id) for item in waiting}
     sheet = (project.root / "set" / "DATASHEET.md").read_text()
-    assert all(item.image_id in sheet and _markdown_text(item.other_id) in sheet for item in waiting[:20])
+    assert all(item.image_id in sheet and _datasheet_markdown(item.other_id) in sheet for item in waiting[:20])
     assert f"{len(waiting)} of these pairs were not reviewed" in sheet
     assert project.verify().ok
 
@@ -72,11 +72,11 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
 def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     project = make_project(each=6, workers_per_image=1)
     words = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "original")]
-    set_columns(project, words, "keywords")
+    set_image_columns(project, words, "keywords")
     some = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "candidate")]
-    set_columns(project, some, "keywords")
+    set_image_columns(project, some, "keywords")
     find_subclasses(project, per_class=2)
-    simulate.annotate_demo(project, 2)
+    simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=2, min_votes=0)
     find_subclasses(project, per_class=1)
     project.find_duplicates(k=3)
@@ -110,7 +110,7 @@ def test_steps_that_end_at_once_make_one_chain(make_project):
 
 def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path):
     project = make_project(each=6, workers_per_image=1)
-    simulate.annotate_demo(project, 2)
+    simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
     project.assemble(formats=("npz",), unreviewed_ok=True)
@@ -130,11 +130,11 @@ def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path
 def test_too_few_votes_without_flagged_workers_name_the_remedy(make_project):
     project = make_project(workers_per_image=2)
     rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
-    crew = [simulate.Annotator(), simulate.Annotator(0.0)]
-    simulate.annotate(project, crew, lambda image, target: 0.95 if rows[image] == target else 0.02)
+    crew = [simulate.SimulatedAnnotator(), simulate.SimulatedAnnotator(0.0)]
+    simulate.simulate_annotation(project, crew, lambda image, target: 0.95 if rows[image] == target else 0.02)
     with pytest.raises(InputError, match="--top-up"):
         project.sample(per_class=2, min_votes=2, without_flagged=True)
     drawn = project.sample(strategy="top", per_class=2, min_votes=2, without_flagged=True)
     assert drawn.without_flagged
-    assert any("--top-up" in line for line in sample_limits(drawn))
-    assert not any("--top-up" in line for line in sample_limits(project.sample(strategy="top", min_votes=3)))
+    assert any("--top-up" in line for line in datasheet_limits(drawn))
+    assert not any("--top-up" in line for line in datasheet_limits(project.sample(strategy="top", min_votes=3)))

@@ -11,7 +11,7 @@ import pytest
 
 from hardpan.files import file_hash
 from hardpan.replicate import simulate
-from hardpan.replicate.documents import _license
+from hardpan.replicate.documents import _croissant_license
 
 # What the specification says must be there, by type of node.
 REQUIRED = {
@@ -45,7 +45,7 @@ SCHEMA_ORG = [
 def described(make_project):
     """The folder of an assembled set, and its description."""
     project = make_project(each=6, workers_per_image=1)
-    simulate.annotate_demo(project, 2)
+    simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=2, min_votes=0)
     project.find_duplicates(k=1)
     project.assemble(author="The Institute", license_="CC-BY-4.0", unreviewed_ok=True)
@@ -133,4 +133,4 @@ def test_fields_are_columns_and_pictures_join_them(described):
     ],
 )
 def test_licences(given, expected):
-    assert _license(given) == expected
+    assert _croissant_license(given) == expected

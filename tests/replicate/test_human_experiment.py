@@ -17,7 +17,7 @@ from hardpan.replicate import simulate
 from hardpan.replicate.database import decisions, votes
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.experiment import hardest_images, right_by_model
+from hardpan.replicate.experiment import experiment_right_by_model, hardest_images
 
 PEOPLE = [(0.95, 0.95), (0.9, 0.6), (0.5, 0.5)]
 
@@ -28,13 +28,15 @@ def frozen(tmp_path_factory, database_server):
     root = tmp_path_factory.mktemp("people") / "project"
     url = new_database(database_server)
     project = simulate.demo_project(root, database_url=url, workers_per_image=2, grid=60, seed=1)
-    simulate.annotate_demo(project, 4, seed=1)
+    simulate.simulate_demo_annotation(project, 4, seed=1)
     project.sample(strategy="threshold", threshold=0.0, per_class=30, min_votes=0)
     with pytest.raises(InputError, match=r"frozen set.*assemble"):
         project.begin_experiment()
     project.find_duplicates(k=1)
     for item in decisions.duplicate_queue(project, most=10**6):
-        decisions.decide(project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject)
+        decisions.record_decision(
+            project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject
+        )
     project.assemble(formats=("npz",))
     project.close()
     yield root
@@ -96,8 +98,13 @@ def write_predictions(project, path, *, models=5):
 def answer_questions(project, accuracies, *, seed=0, most=None):
     """Let participants answer: one pair of chances of a right answer, on original and new images, per person."""
     truths, classes = votes.question_truths(project), len(project.classes)
-    link = stored_people.invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
-    people = [stored_people.enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
+    link = stored_people.invite_people(
+        project, role="participant", uses=max(1, len(accuracies)), label="simulated"
+    ).link
+    people = [
+        stored_people.enter_by_invitation(project, link, external_id=f"participant-{k}").id
+        for k in range(len(accuracies))
+    ]
     for k, who in enumerate(people):
         done = 0
         while done != most and (question := votes.next_question(project, who)) is not None:
@@ -125,7 +132,7 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     refused = call(root, "--predictions", table, "--fraction", 0.1)
     assert refused.code == 2
     assert "cannot change" in refused.words
-    assert "opened-accuracies" in [event["what"] for event in votes.events(project, most=10**6)]
+    assert "opened-accuracies" in [event["what"] for event in votes.stored_events(project, most=10**6)]
     assert call(root, "--results").code == 2  # nobody yet
 
     answer_questions(project, PEOPLE, seed=2)
@@ -146,8 +153,8 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert "has answered 7 of 260 questions" in page
     shown = call(root, "--results")
     assert shown.words.startswith("The average gap")
-    third = [person.id for person in stored_people.workers(project) if person.role == "participant"][2]
-    stored_people.block(project, third, exclude_votes=True)
+    third = [person.id for person in stored_people.stored_workers(project) if person.role == "participant"][2]
+    stored_people.block_worker(project, third, exclude_votes=True)
     assert project.experiment_results().answered.keys() == {"1", "2", "4", "5", "6", "7"}
     assert project.verify().ok
 
@@ -195,7 +202,7 @@ def test_a_store_and_tables_say_the_same(project, tmp_path):
     (tmp_path / "long.csv").write_text("id,model,prediction\n" + long + "\n")
     want = {m: dict(zip(ids, (said[k] == truth).tolist(), strict=True)) for k, m in enumerate(models)}
     for path in ("store", "wide.csv", "long.csv"):
-        assert right_by_model([tmp_path / path], {**original, **new}, names) == want
+        assert experiment_right_by_model([tmp_path / path], {**original, **new}, names) == want
 
 
 @pytest.mark.parametrize(

@@ -19,22 +19,22 @@ from hardpan.replicate.database.connection import Database
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.leases import lease_image_ids
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
-from hardpan.replicate.simulate import add_arrays
-from hardpan.replicate.tasks import original_uses
+from hardpan.replicate.simulate import add_candidate_arrays
+from hardpan.replicate.tasks import original_uses_in_tasks
 
 pytestmark = pytest.mark.both_databases
 
 
 def people(project, count, role="annotator"):
-    link = stored_people.invite(project, uses=count, role=role).link
-    return [stored_people.enter(project, link, external_id=f"p{k}").id for k in range(count)]
+    link = stored_people.invite_people(project, uses=count, role=role).link
+    return [stored_people.enter_by_invitation(project, link, external_id=f"p{k}").id for k in range(count)]
 
 
 def finish(project, workers):
     """Everyone works until nothing is left."""
     for who in workers:
-        while (lease := stored_leases.next_task(project, who)) is not None:
-            stored_leases.submit(project, who, lease.token, [0], f"{who}-{lease.token}")
+        while (lease := stored_leases.lease_next_task(project, who)) is not None:
+            stored_leases.submit_lease(project, who, lease.token, [0], f"{who}-{lease.token}")
 
 
 def test_tables_are_those_of_the_models(make_project):
@@ -63,7 +63,7 @@ def test_every_image_gets_its_workers_and_none_of_them_twice(make_project):
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert len(by_image) == 60
     assert set(by_image.values()) == {4}
-    assert all(row.submitted == row.needed for row in stored_votes.coverage(project))
+    assert all(row.submitted == row.needed for row in stored_votes.vote_coverage(project))
 
 
 def test_tasks_hide_their_controls(make_project):
@@ -95,9 +95,9 @@ def test_later_tasks_use_other_originals_and_repeated_ones_are_reported(make_pro
     repeated = []
     for batch in range(1, 6):
         pixels, labels = candidates(1, 6, seed=10 + batch)
-        add_arrays(project, pixels, labels)
+        add_candidate_arrays(project, pixels, labels)
         repeated.append(project.make_tasks().repeated_originals)
-        uses = original_uses(project, batch + 1)
+        uses = original_uses_in_tasks(project, batch + 1)
         assert repeated[-1] == sum(count > 1 for count in uses.values())
     assert repeated[0] == 0  # 30 originals per class are enough for two batches
     assert repeated[-1] > 0
@@ -107,7 +107,7 @@ def test_later_tasks_use_other_originals_and_repeated_ones_are_reported(make_pro
 def test_places_differ_between_workers_and_tell_nothing(make_project):
     project = make_project(each=6, classes=2)
     first, second = people(project, 2)
-    one, two = stored_leases.next_task(project, first), stored_leases.next_task(project, second)
+    one, two = stored_leases.lease_next_task(project, first), stored_leases.lease_next_task(project, second)
     assert set(lease_image_ids(project, one.token)) == set(lease_image_ids(project, two.token))
     assert lease_image_ids(project, one.token) != lease_image_ids(project, two.token)
     assert one.token != two.token
@@ -122,29 +122,29 @@ def test_places_differ_between_workers_and_tell_nothing(make_project):
 def test_a_submission_counts_once_whatever_its_key(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    lease = stored_leases.next_task(project, who)
-    assert stored_leases.submit(project, who, lease.token, [1, 2], "k").state == "counted"
-    assert stored_leases.submit(project, who, lease.token, [1, 2], "k").state == "repeated"
-    assert stored_leases.submit(project, who, lease.token, [5], "other").state == "repeated"
+    lease = stored_leases.lease_next_task(project, who)
+    assert stored_leases.submit_lease(project, who, lease.token, [1, 2], "k").state == "counted"
+    assert stored_leases.submit_lease(project, who, lease.token, [1, 2], "k").state == "repeated"
+    assert stored_leases.submit_lease(project, who, lease.token, [5], "other").state == "repeated"
     votes = stored_votes.all_votes(project)
     shown = lease_image_ids(project, lease.token)
     assert {v.image_id for v in votes if v.selected} == {shown[1], shown[2]}
     assert len(votes) == lease.n_images
-    assert sum(row.submitted for row in stored_votes.coverage(project)) == 1
+    assert sum(row.submitted for row in stored_votes.vote_coverage(project)) == 1
 
 
 def test_reloading_gives_the_same_task_and_prefetching_another(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    lease = stored_leases.next_task(project, who)
-    assert stored_leases.next_task(project, who) == lease
-    ahead = stored_leases.next_task(project, who, besides=[lease.token])
+    lease = stored_leases.lease_next_task(project, who)
+    assert stored_leases.lease_next_task(project, who) == lease
+    ahead = stored_leases.lease_next_task(project, who, besides=[lease.token])
     assert ahead.token != lease.token
     both = [lease.token, ahead.token]
-    assert stored_leases.next_task(project, who, besides=both) is None  # before the first answer
-    stored_leases.submit(project, who, lease.token, [], "first")
+    assert stored_leases.lease_next_task(project, who, besides=both) is None  # before the first answer
+    stored_leases.submit_lease(project, who, lease.token, [], "first")
     three = [ahead.token]
-    while (lease := stored_leases.next_task(project, who, besides=three)) is not None:
+    while (lease := stored_leases.lease_next_task(project, who, besides=three)) is not None:
         three.append(lease.token)
     assert len(set(three)) == 3
 
@@ -152,47 +152,47 @@ def test_reloading_gives_the_same_task_and_prefetching_another(make_project):
 def test_an_expired_lease_returns_and_late_answers_count_only_while_wanted(make_project, clock):
     project = make_project(classes=2, each=6, workers_per_image=1)
     slow, quick = people(project, 2)
-    lease = stored_leases.next_task(project, slow)
-    other = stored_leases.next_task(project, quick)
+    lease = stored_leases.lease_next_task(project, slow)
+    other = stored_leases.lease_next_task(project, quick)
     assert set(lease_image_ids(project, lease.token)) != set(lease_image_ids(project, other.token))
     clock.now += 101
     finish(project, [quick])
     with pytest.raises(stored_leases.LeaseLost, match="finished"):
-        stored_leases.submit(project, slow, lease.token, [], "late")
+        stored_leases.submit_lease(project, slow, lease.token, [], "late")
     with pytest.raises(stored_leases.LeaseLost, match="finished"):
         stored_leases.renew_lease(project, slow, lease.token)
-    assert stored_leases.next_task(project, slow) is None
-    assert all(row.submitted == row.needed for row in stored_votes.coverage(project))
+    assert stored_leases.lease_next_task(project, slow) is None
+    assert all(row.submitted == row.needed for row in stored_votes.vote_coverage(project))
 
 
 def test_an_expired_lease_that_nobody_took_is_still_good(make_project, clock):
     project = make_project()
     (who,) = people(project, 1)
-    lease = stored_leases.next_task(project, who)
+    lease = stored_leases.lease_next_task(project, who)
     clock.now += 350
     again = stored_leases.renew_lease(project, who, lease.token)
     assert again.expires_at == clock.now + 100
     clock.now += 500
-    assert stored_leases.submit(project, who, lease.token, [0], "late").state == "counted"
+    assert stored_leases.submit_lease(project, who, lease.token, [0], "late").state == "counted"
 
 
 def test_what_a_worker_may_not_do(make_project):
     project = make_project()
     first, second = people(project, 2)
-    lease = stored_leases.next_task(project, first)
+    lease = stored_leases.lease_next_task(project, first)
     with pytest.raises(stored_leases.LeaseLost):
-        stored_leases.submit(project, second, lease.token, [0], "stolen")
+        stored_leases.submit_lease(project, second, lease.token, [0], "stolen")
     with pytest.raises(InputError, match="selected"):
-        stored_leases.submit(project, first, lease.token, [99], "k")
+        stored_leases.submit_lease(project, first, lease.token, [99], "k")
     with pytest.raises(InputError, match="selected"):
-        stored_leases.submit(project, first, lease.token, [True], "k")
+        stored_leases.submit_lease(project, first, lease.token, [True], "k")
     with pytest.raises(InputError, match="submission_key"):
-        stored_leases.submit(project, first, lease.token, [0], "")
+        stored_leases.submit_lease(project, first, lease.token, [0], "")
     with pytest.raises(InputError, match="not known"):
-        stored_leases.next_task(project, "stranger")
+        stored_leases.lease_next_task(project, "stranger")
     (reviewer,) = people(project, 1, "reviewer")
     with pytest.raises(InputError, match="annotators"):
-        stored_leases.next_task(project, reviewer)
+        stored_leases.lease_next_task(project, reviewer)
     assert stored_votes.all_votes(project) == []
 
 
@@ -203,9 +203,9 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
 
     def work(who):
         try:
-            while (lease := stored_leases.next_task(project, who)) is not None:
+            while (lease := stored_leases.lease_next_task(project, who)) is not None:
                 for _ in range(2):  # every answer is sent twice
-                    stored_leases.submit(project, who, lease.token, [0], f"{who}-{lease.token}")
+                    stored_leases.submit_lease(project, who, lease.token, [0], f"{who}-{lease.token}")
         except Exception as error:  # told by the main thread
             failures.append(error)
 
@@ -217,7 +217,7 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
     assert not failures
     votes = stored_votes.all_votes(project)
     assert max(Counter((v.worker_id, v.image_id) for v in votes).values()) == 1
-    assert all(row.submitted == row.needed for row in stored_votes.coverage(project))
+    assert all(row.submitted == row.needed for row in stored_votes.vote_coverage(project))
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert set(by_image.values()) == {5}
 
@@ -225,8 +225,8 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
 def test_votes_and_events_cannot_be_altered(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    lease = stored_leases.next_task(project, who)
-    stored_leases.submit(project, who, lease.token, [0], "k")
+    lease = stored_leases.lease_next_task(project, who)
+    stored_leases.submit_lease(project, who, lease.token, [0], "k")
     for statement in (
         update(Vote).values(selected=True),
         delete(Vote),
@@ -238,18 +238,18 @@ def test_votes_and_events_cannot_be_altered(make_project):
     for table in APPEND_ONLY:
         with project.database.read() as connection:
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() >= 0
-    told = [event["what"] for event in stored_votes.events(project)]
+    told = [event["what"] for event in stored_votes.stored_events(project)]
     assert told[-2:] == ["leased", "submitted"]
-    assert next(e["id"] for e in stored_votes.events(project, after=2)) == 3
+    assert next(e["id"] for e in stored_votes.stored_events(project, after=2)) == 3
 
 
 def test_completion_codes_follow_the_work(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    codes = [stored_people.completion_code(project, who)]
-    lease = stored_leases.next_task(project, who)
-    stored_leases.submit(project, who, lease.token, [], "k")
-    codes.append(stored_people.completion_code(project, who))
+    codes = [stored_people.worker_completion_code(project, who)]
+    lease = stored_leases.lease_next_task(project, who)
+    stored_leases.submit_lease(project, who, lease.token, [], "k")
+    codes.append(stored_people.worker_completion_code(project, who))
     assert [code.partition("-")[0] for code in codes] == ["0", "1"]
     assert codes[0].partition("-")[2] != codes[1].partition("-")[2]
 

@@ -17,7 +17,7 @@ from hardpan.errors import InputError
 from hardpan.replicate import database, quality, simulate
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database import votes as stored_votes
-from hardpan.replicate.quality import frequency_table
+from hardpan.replicate.quality import selection_frequency_table
 from hardpan.replicate.sampling import frequency_bins
 
 PER_CLASS = 6
@@ -41,12 +41,12 @@ def done(tmp_path_factory, database_server):
 
     rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
     chance = planted(sorted(rows))
-    crew = [simulate.Annotator(1.0)] * 21 + [simulate.Annotator(0.0, 0.5)] * 3
+    crew = [simulate.SimulatedAnnotator(1.0)] * 21 + [simulate.SimulatedAnnotator(0.0, 0.5)] * 3
 
     def probability(image, target):
         return chance[image] if rows[image] == target else 0.02
 
-    people = simulate.annotate(project, crew, probability, seed=1)
+    people = simulate.simulate_annotation(project, crew, probability, seed=1)
     drawn = project.sample(strategy="matched", per_class=PER_CLASS, seed=5, without_flagged=True)
     yield project, rows, chance, people, drawn
     small.remove(project)
@@ -67,8 +67,10 @@ def test_the_same_seed_gives_the_same_votes(tmp_path, database_server):
     told = []
     for name in ("one", "two"):
         project, _ = small.copy(tmp_path / name, database_server)
-        simulate.annotate(project, [simulate.Annotator(0.8)] * 3, lambda image, target: 0.6, seed=4)
-        people = {person.id: person.external_id for person in database.workers(project)}
+        simulate.simulate_annotation(
+            project, [simulate.SimulatedAnnotator(0.8)] * 3, lambda image, target: 0.6, seed=4
+        )
+        people = {person.id: person.external_id for person in database.stored_workers(project)}
         told.append({(people[v.worker_id], v.image_id, v.selected) for v in stored_votes.all_votes(project)})
         small.remove(project)
     assert told[0] == told[1]
@@ -113,7 +115,7 @@ def test_the_sample_matches_the_originals_distribution(done):
     project, _, _, _, drawn = done
     quality = project.quality()
     names = [c.name for c in project.classes]
-    originals = frequency_table(quality.frequencies, "positive", names, without_flagged=True)
+    originals = selection_frequency_table(quality.frequencies, "positive", names, without_flagged=True)
     originals = originals.select(originals.votes >= 10)
     for name in names:
         bins = np.bincount(frequency_bins(originals.frequencies[originals.classes == name]), minlength=5)
@@ -157,7 +159,9 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
         for item in decisions.duplicate_queue(project, most=10**6):
             bad = item.image_id in {i.image_id for i in closest} and item.other_split != "new"
             verdict = "remove" if bad else "keep"
-            decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
+            decisions.record_decision(
+                project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject
+            )
         resolved = project.find_duplicates()
         removed |= set(resolved.removed)
         rounds += 1
@@ -226,7 +230,7 @@ def check_accuracies(project, drawn, folder):
     found = project.threshold_sweep(PER_CLASS, predictions=table)
     assert found.accuracies["right"][0] == 1.0
     assert found.accuracies["zero"][0] == pytest.approx(0.1)
-    assert "opened-accuracies" in [event["what"] for event in stored_votes.events(project, most=10**6)]
+    assert "opened-accuracies" in [event["what"] for event in stored_votes.stored_events(project, most=10**6)]
     assert found.sections()[0].charts[0].drawing == "slider"
 
 

@@ -173,7 +173,7 @@ def test_keywords_by_exact_match_quotas_and_dates(project, tmp_path):
     ]
     assert found["tabby"].used == 1.0
     assert report.coverage == {"class 0": 1.0}
-    states = {state.keyword: state for state in decisions.keywords(project)}
+    states = {state.keyword: state for state in decisions.keyword_states(project)}
     assert (states["tabby"].candidates, states["tabby"].short) == (4, 4)
     made = project.make_tasks()
     assert made.candidates == 6  # those outside the dates, and the unknown keyword, are not asked for
@@ -187,21 +187,23 @@ def selector_and_reviewer(project):
     assert len(view.candidates) == 4
     siamese = decisions.selector_view(project, 0, "siamese").candidates
     for image in (*view.candidates, *siamese):
-        assert decisions.decide(project, "first-selection", image, "select", by="A", submission_key=f"a-{image}")
-        assert not decisions.decide(
+        assert decisions.record_decision(
+            project, "first-selection", image, "select", by="A", submission_key=f"a-{image}"
+        )
+        assert not decisions.record_decision(
             project, "first-selection", image, "select", by="A", submission_key=f"a-{image}"
         )
     waiting = decisions.second_review_queue(project)
     assert {item.image_id for item in waiting} == {*view.candidates, *siamese}
     for item in waiting:
         bad = item.image_id == view.candidates[0]
-        decisions.decide(project, "second-review", item.image_id, "remove" if bad else "keep", by="B")
-    states = {state.keyword: state for state in decisions.keywords(project)}
+        decisions.record_decision(project, "second-review", item.image_id, "remove" if bad else "keep", by="B")
+    states = {state.keyword: state for state in decisions.keyword_states(project)}
     assert (states["tabby"].short, states["siamese"].short) == (1, 0)
     drawn = project.sample(source="selection", per_class=6)
     assert Counter(image.subclass for image in drawn.images) == {"tabby": 3, "siamese": 2}
     assert [item.missing for item in drawn.shortfalls] == [1]
-    decisions.decide(project, "second-review", view.candidates[0], "keep", by="B")
+    decisions.record_decision(project, "second-review", view.candidates[0], "keep", by="B")
     drawn = project.sample(source="selection", per_class=6)
     assert drawn.shortfalls == ()
     assert project.verify().problems == ()
@@ -221,11 +223,11 @@ def test_nearby_classes_by_the_distance_of_means(make_project):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_votes_go_out_and_come_back(make_project, tmp_path, kind):
     project = make_project(each=4)
-    link = stored_people.invite(project, uses=3).link
+    link = stored_people.invite_people(project, uses=3).link
     for k in range(3):
-        who = stored_people.enter(project, link, external_id=str(k)).id
-        while (lease := stored_leases.next_task(project, who)) is not None:
-            stored_leases.submit(project, who, lease.token, [0, 2], lease.token)
+        who = stored_people.enter_by_invitation(project, link, external_id=str(k)).id
+        while (lease := stored_leases.lease_next_task(project, who)) is not None:
+            stored_leases.submit_lease(project, who, lease.token, [0, 2], lease.token)
     path = tmp_path / f"votes.{kind}"
     count = project.export_votes(path)
     assert count == len(stored_votes.all_votes(project)) > 0
@@ -284,10 +286,10 @@ def test_human_experiment(make_project):
     assert stored_votes.start_experiment(project, originals, new) == 9
     with pytest.raises(InputError, match="other images"):
         stored_votes.start_experiment(project, originals[:2], new)
-    link = stored_people.invite(project, uses=2, role="participant").link
+    link = stored_people.invite_people(project, uses=2, role="participant").link
     orders = []
     for k in range(2):
-        who = stored_people.enter(project, link, external_id=str(k)).id
+        who = stored_people.enter_by_invitation(project, link, external_id=str(k)).id
         order = []
         while (asked := stored_votes.next_question(project, who)) is not None:
             assert stored_votes.question_image(project, who, asked.question).startswith(b"\x89PNG")

@@ -8,7 +8,13 @@ from scipy import stats
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.votes import StoredVote
-from hardpan.replicate.quality import MIN_INFORMEDNESS, beta_interval, dawid_skene, krippendorff_alpha, quality_of
+from hardpan.replicate.quality import (
+    MIN_INFORMEDNESS,
+    beta_interval,
+    dawid_skene,
+    krippendorff_alpha,
+    quality_of_votes,
+)
 
 # Four observers, twelve units, from Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011), section D.
 OBSERVERS = [
@@ -86,21 +92,21 @@ def votes(worker, positives, hits, negatives, alarms):
 )
 def test_who_is_flagged(counts, flagged):
     given_votes = [*votes("w", *counts), StoredVote("c", 0, "w", "candidate", True, 0.0, 1)]
-    (worker,) = quality_of(given_votes).workers
+    (worker,) = quality_of_votes(given_votes).workers
     assert worker.flagged is flagged
 
 
 def test_frequencies_with_and_without_flagged_workers():
     made = votes("good", 30, 29, 30, 0) + votes("bad", 30, 15, 30, 15)
     made += [StoredVote("c", 0, who, "candidate", who == "bad", 0.0, 1) for who in ("good", "bad")]
-    (f,) = [f for f in quality_of(made).frequencies if f.role == "candidate"]
+    (f,) = [f for f in quality_of_votes(made).frequencies if f.role == "candidate"]
     assert (f.selected, f.votes, f.value) == (1, 2, 0.5)
     assert (f.selected_unflagged, f.votes_unflagged, f.unflagged) == (0, 1, 0.0)
 
 
 def test_a_negative_control_never_counts_against_its_own_class():
     made = [StoredVote("x", 0, "a", "positive", True, 0.0, 1), StoredVote("x", 1, "b", "negative", False, 0.0, 2)]
-    found = {(f.image_id, f.class_index): f.value for f in quality_of(made).frequencies}
+    found = {(f.image_id, f.class_index): f.value for f in quality_of_votes(made).frequencies}
     assert found == {("x", 0): 1.0, ("x", 1): 0.0}
 
 
@@ -117,7 +123,7 @@ def test_everything_is_what_counting_by_hand_gives(seed):
         for image in range(18)
         if rng.random() < 0.6
     ]
-    found = quality_of(made)
+    found = quality_of_votes(made)
 
     def counted(chosen):
         picked = [vote.selected for vote in made if chosen(vote)]

@@ -13,12 +13,12 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import TargetClass
 from hardpan.replicate.database import decisions, leases, people
-from hardpan.replicate.database.decisions import add_pairs, begin_sample, sample_rows
-from hardpan.replicate.database.images import contents, set_quotas, stored_images
+from hardpan.replicate.database.decisions import add_duplicate_pairs, begin_sample, sample_rows
+from hardpan.replicate.database.images import image_contents, set_keyword_quotas, stored_images
 from hardpan.replicate.database.models import Invitation
 from hardpan.replicate.database.votes import start_experiment, store_votes
 from hardpan.replicate.sampling import SampledImage
-from hardpan.replicate.simulate import add_arrays
+from hardpan.replicate.simulate import add_candidate_arrays
 
 pytestmark = pytest.mark.both_databases
 
@@ -53,9 +53,9 @@ def make(tmp_path, database_url):
 def test_text_comes_in_the_order_of_its_characters(make):
     project = make(originals())
     assert [row.id for row in stored_images(project, "original")] == IDS
-    assert list(contents(project, "original").values()) == IDS[::-1]
-    set_quotas(project, [(0, word, 4, 2) for word in reversed(WORDS)])
-    assert [state.keyword for state in decisions.keywords(project)] == sorted(WORDS)
+    assert list(image_contents(project, "original").values()) == IDS[::-1]
+    set_keyword_quotas(project, [(0, word, 4, 2) for word in reversed(WORDS)])
+    assert [state.keyword for state in decisions.keyword_states(project)] == sorted(WORDS)
     for word in WORDS:
         shown = decisions.selector_view(project, 0, word).originals
         assert list(shown) == sorted(shown)
@@ -76,13 +76,13 @@ def test_originals_that_one_of_them_could_not_hold_are_refused(make, changed, wo
 
 def test_a_pair_with_the_longest_id_can_be_decided_on(make):
     project = make(originals(ids=[f"{'i' * 178}{k:02d}" for k in range(12)]))
-    new = add_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
+    new = add_candidate_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
     other = stored_images(project, "original")[0].id
-    add_pairs(
+    add_duplicate_pairs(
         project, [{"image_id": new, "other_id": other, "other_split": "test", "l2": 1.0, "ssim": 0.5, "round": 0}]
     )
-    assert decisions.decide(project, "duplicate", f"{new}|{other}", "keep", by="owner")
-    assert decisions.verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
+    assert decisions.record_decision(project, "duplicate", f"{new}|{other}", "keep", by="owner")
+    assert decisions.decision_verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
 
 
 def test_candidates_with_control_characters_are_listed(make, tmp_path):
@@ -97,22 +97,22 @@ def test_candidates_with_control_characters_are_listed(make, tmp_path):
 
 def test_texts_that_no_page_or_database_can_have_are_refused(make):
     project = make(originals())
-    shared = people.invite(project, uses=2).link
+    shared = people.invite_people(project, uses=2).link
     vote = {"image_id": "A2", "class_index": 0, "worker": "w", "selected": True, "at": None}
     actions = {
-        "label": lambda bad: people.invite(project, label=bad),
-        "external_id": lambda bad: people.enter(project, shared, external_id=f"w{bad}"),
+        "label": lambda bad: people.invite_people(project, label=bad),
+        "external_id": lambda bad: people.enter_by_invitation(project, shared, external_id=f"w{bad}"),
         "worker": lambda bad: store_votes(project, [vote | {"worker": bad}], platform="p"),
         "platform": lambda bad: store_votes(project, [vote], platform=bad),
-        "note": lambda bad: decisions.decide(project, "duplicate", "a|b", "keep", by="owner", note=bad),
-        "subject": lambda bad: decisions.decide(project, "duplicate", bad, "keep", by="owner"),
-        "submission_key": lambda bad: leases.submit(project, "w", "token", [], bad),
+        "note": lambda bad: decisions.record_decision(project, "duplicate", "a|b", "keep", by="owner", note=bad),
+        "subject": lambda bad: decisions.record_decision(project, "duplicate", bad, "keep", by="owner"),
+        "submission_key": lambda bad: leases.submit_lease(project, "w", "token", [], bad),
     }
     for bad in UNSAFE:
         for argument, action in actions.items():
             with pytest.raises(InputError, match=argument):
                 action(bad)
-    assert people.workers(project) == []
+    assert people.stored_workers(project) == []
 
 
 def test_names_and_definitions_of_a_project_are_cleaned(tmp_path):
@@ -129,7 +129,7 @@ def test_names_and_definitions_of_a_project_are_cleaned(tmp_path):
 
 def test_numbers_out_of_reach_are_refused(make):
     with pytest.raises(InputError, match="uses"):
-        people.invite(make(originals()), uses=2**31)
+        people.invite_people(make(originals()), uses=2**31)
 
 
 def at_once(function, *given):
@@ -140,12 +140,12 @@ def at_once(function, *given):
 def test_the_same_step_four_times_at_once_is_done_once(make):
     project = make(originals())
     x = np.random.default_rng(2).integers(0, 256, (40, 6, 6)).astype(np.uint8)
-    names = at_once(add_arrays, project, x, [0, 1] * 20)
+    names = at_once(add_candidate_arrays, project, x, [0, 1] * 20)
     assert len({tuple(item) for item in names}) == 1
     assert [row.id for row in stored_images(project, "candidate")] == sorted(names[0])
     quotas = [(c, word, 4, 2) for c in (0, 1) for word in WORDS]
-    at_once(set_quotas, project, quotas)
-    assert len(decisions.keywords(project)) == len(quotas)
+    at_once(set_keyword_quotas, project, quotas)
+    assert len(decisions.keyword_states(project)) == len(quotas)
     columns = ("image_id", "class_index", "worker", "selected", "at")
     rows = [dict(zip(columns, (name, 0, f"w{k}", True, None), strict=True)) for name in names[0] for k in range(3)]
     new = at_once(lambda: store_votes(project, rows, platform="p"))
@@ -158,7 +158,7 @@ def test_the_same_step_four_times_at_once_is_done_once(make):
         "ssim": 0.5,
         "round": 0,
     }
-    assert sorted(at_once(add_pairs, project, [pair])) == [0, 0, 0, 1]
+    assert sorted(at_once(add_duplicate_pairs, project, [pair])) == [0, 0, 0, 1]
     drawn = [SampledImage(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
     at_once(begin_sample, project, drawn)
     assert len(sample_rows(project)) == 5
@@ -170,6 +170,6 @@ def test_what_is_read_in_one_transaction_is_of_one_moment(make):
     count = select(func.count()).select_from(Invitation)
     with project.database.read() as connection:
         before = connection.scalar(count)
-        people.invite(project)
+        people.invite_people(project)
         assert connection.scalar(count) == before == 0
-    assert len(people.invitations(project)) == 1
+    assert len(people.stored_invitations(project)) == 1

@@ -12,12 +12,12 @@ from pyarrow import parquet
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.replicate.documents import sample_limits
+from hardpan.replicate.documents import datasheet_limits
 from hardpan.replicate.sampling import (
     BINS,
     average_frequency,
     frequency_bins,
-    largest_remainder,
+    largest_remainder_counts,
     sample,
     sample_again,
     threshold_sweep,
@@ -47,7 +47,7 @@ def test_matched_follows_the_originals_bin_by_bin():
     assert bins_of(drawn) == {0: 1, 2: 3, 3: 2, 4: 4}
     assert drawn.fills == ()
     assert drawn.shortfalls == ()
-    assert sample_limits(drawn) == ()
+    assert datasheet_limits(drawn) == ()
 
 
 def test_a_short_bin_takes_from_the_next_higher_one_and_says_so():
@@ -75,7 +75,7 @@ def test_the_lowest_bin_never_fills_a_higher_one():
     assert drawn.images == ()
     assert drawn.shortfalls[0].missing == 5
     assert drawn.shortfalls[0].slot == 4
-    assert "5 missing in bin 0.8–1" in sample_limits(drawn)[-1]
+    assert "5 missing in bin 0.8–1" in datasheet_limits(drawn)[-1]
 
 
 def test_threshold_and_top():
@@ -105,7 +105,7 @@ def test_votes_and_originals_that_are_too_few_are_told():
     drawn = sample(candidates, "matched", per_class=12, originals=table({0.9: 19}))
     assert len(drawn.images) == 10
     assert (drawn.too_few_votes, drawn.originals_too_few_votes, drawn.few_originals) == (5, 0, {"cat": 19})
-    assert [line.split()[0] for line in sample_limits(drawn)] == [
+    assert [line.split()[0] for line in datasheet_limits(drawn)] == [
         "5",
         "class",
         "class",
@@ -130,7 +130,7 @@ def test_an_image_of_a_sample_is_the_row_that_was_given():
     assert {image.votes for image in sample(untold, "top", per_class=4).images} == {-1}
     short = sample(rows, "top", per_class=9)
     assert [(item.slot, item.missing) for item in short.shortfalls] == [(-1, 3), (-1, 3)]
-    assert sample_limits(short)[-1] == "class dog: 3 missing"
+    assert datasheet_limits(short)[-1] == "class dog: 3 missing"
 
 
 def test_quotas_by_subclass():
@@ -204,7 +204,7 @@ def test_what_holds_for_every_table(candidates, originals, per_class, seed, stra
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any), st.integers(0, 40))
 def test_largest_remainder_against_exact_fractions(weights, total):
-    counts = largest_remainder(weights, total).tolist()
+    counts = largest_remainder_counts(weights, total).tolist()
     exact = [Fraction(w * total, sum(weights)) for w in weights]
     assert sum(counts) == total
     rest = [e - int(e) for e in exact]

@@ -80,9 +80,9 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
     kills = 4 if database_url else 8
     settings = {"workers_per_image": 4, "lease_seconds": 1.0, "database_url": database_url}
     project = simulate.demo_project(tmp_path / "project", **settings)
-    link = stored_people.invite(project, uses=5).link
+    link = stored_people.invite_people(project, uses=5).link
     for k in range(5):
-        stored_people.enter(project, link, external_id=str(k))
+        stored_people.enter_by_invitation(project, link, external_id=str(k))
     project.close()
     rng = np.random.default_rng(0)
     acknowledged: dict[str, int] = {}
@@ -95,12 +95,12 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
         time.sleep(1.1)  # leases of the killed process run out
     project = replicate.Project.open(project.root)
     votes = stored_votes.all_votes(project)
-    submitted = [event for event in stored_votes.events(project, most=10**6) if event["what"] == "submitted"]
+    submitted = [event for event in stored_votes.stored_events(project, most=10**6) if event["what"] == "submitted"]
     assert len(acknowledged) >= kills
     assert len(acknowledged) <= len(submitted) <= len(acknowledged) + kills
     assert len(votes) >= sum(acknowledged.values())
     assert len(votes) == len({(v.worker_id, v.image_id) for v in votes})
-    assert sum(row.submitted for row in stored_votes.coverage(project)) == len(submitted)
+    assert sum(row.submitted for row in stored_votes.vote_coverage(project)) == len(submitted)
     project.close()
 
 
@@ -109,7 +109,7 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
 def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path, database_url):
     kills = 4 if database_url else 8
     project = simulate.demo_project(tmp_path / "project", workers_per_image=3, database_url=database_url)
-    simulate.annotate_demo(project, 5)
+    simulate.simulate_demo_annotation(project, 5)
     project.close()
     undisturbed = copy_project(project.root, tmp_path / "undisturbed")
     begun = []

@@ -82,9 +82,11 @@ def fixtures(folder: Path) -> None:
     x = rng.integers(0, 256, (60, 8, 8)).astype(np.uint8)
     original = Dataset("small", x, np.array([f"o{k}" for k in range(60)]), np.arange(60) % 3, ("a", "b", "c"))
     project = Project.create(folder / "project", original, grid=12, workers_per_image=3, originals_per_class=6)
-    simulate.add_arrays(project, rng.integers(0, 256, (60, 8, 8)).astype(np.uint8), (np.arange(60) % 3).tolist())
+    simulate.add_candidate_arrays(
+        project, rng.integers(0, 256, (60, 8, 8)).astype(np.uint8), (np.arange(60) % 3).tolist()
+    )
     project.make_tasks()
-    simulate.annotate_demo(project, 4)
+    simulate.simulate_demo_annotation(project, 4)
     project.close()
 
 

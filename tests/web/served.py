@@ -34,7 +34,7 @@ class Served:
             time.sleep(0.01)
 
     def link(self, role: str = "annotator", uses: int = 1) -> str:
-        return self.address + entry.path_of(database.invite(self.project, role=role, uses=uses))
+        return self.address + entry.path_of(database.invite_people(self.project, role=role, uses=uses))
 
     @property
     def owner_link(self) -> str:

@@ -60,7 +60,7 @@ def make(path: Path, *, database_url: str = "", candidates: int = 24, tasks: boo
     project = replicate.Project.create(path, original, CLASSES, database_url=database_url, **(SETTINGS | settings))
     for kind in kinds:
         words = [KEYWORDS[row % 2] for row in range(candidates)]
-        simulate.add_arrays(project, draw(kind, candidates, 1), [kind] * candidates, words)
+        simulate.add_candidate_arrays(project, draw(kind, candidates, 1), [kind] * candidates, words)
     if tasks:
         project.make_tasks()
     return project, project.renew_owner_token()

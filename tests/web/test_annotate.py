@@ -66,8 +66,8 @@ def test_all_is_done_in_the_end_and_there_is_a_code(town):
     last = workers[0].post("/annotate/api/task", {"besides": []}).json()
     assert last["task"] is None
     assert last["project"]["done"] == last["project"]["needed"]
-    person = stored_people.workers(town.project)[0]
-    assert last["code"] == stored_people.completion_code(town.project, person.id)
+    person = stored_people.stored_workers(town.project)[0]
+    assert last["code"] == stored_people.worker_completion_code(town.project, person.id)
     assert workers[0].post("/annotate/api/code", {}).json()["code"] == last["code"]
     votes = [(vote.worker_id, vote.image_id, vote.class_index) for vote in stored_votes.all_votes(town.project)]
     assert len(votes) == len(set(votes))

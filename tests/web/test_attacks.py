@@ -41,7 +41,7 @@ def test_a_forged_link_lets_nobody_in(town):
         answer = town.stranger().get(link)
         assert answer.status_code in (403, 404), link
         assert "set-cookie" not in answer.headers
-    assert stored_people.workers(town.project) == []
+    assert stored_people.stored_workers(town.project) == []
     assert town.stranger().get(good).status_code == 303
 
 
@@ -64,7 +64,7 @@ def test_a_session_of_one_role_is_worth_nothing_for_another(town, role):
 
 
 def test_a_forged_cookie_is_no_session(town):
-    worker = stored_people.enter(town.project, town.invited().rpartition("/")[2])
+    worker = stored_people.enter_by_invitation(town.project, town.invited().rpartition("/")[2])
     forged = [
         signer(b"x" * 32, "session-annotate").dumps({"p": worker.id, "e": 4e9, "m": "", "s": ""}),
         signer(town.project.secret, "session-select").dumps({"p": worker.id, "e": 4e9, "m": "", "s": ""}),
@@ -315,4 +315,4 @@ def test_a_look_ahead_does_not_use_an_invitation_up(town):
     link = town.invited(uses=1)
     assert town.stranger().get(link, headers={"Sec-Purpose": "prefetch"}).status_code == 503
     assert town.stranger().client.head(link).status_code == 503
-    assert stored_people.workers(town.project) == []
+    assert stored_people.stored_workers(town.project) == []

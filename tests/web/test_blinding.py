@@ -45,7 +45,7 @@ def shapes_project(path, size: int = 24):
     project = replicate.Project.create(path, original, **settings)
     for kind in range(3):
         pictures = small.draw(kind, EACH, 1).repeat(size // 24, axis=1).repeat(size // 24, axis=2)
-        simulate.add_arrays(project, pictures, [kind] * EACH)
+        simulate.add_candidate_arrays(project, pictures, [kind] * EACH)
     project.make_tasks()
     return project
 
@@ -75,10 +75,10 @@ async def received(project, tasks: int) -> tuple[list[Received], np.ndarray, np.
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(create_app(project, TIMED)), base_url="http://here"
         ) as client:
-            await client.get(entry.path_of(people.invite(project)))
+            await client.get(entry.path_of(people.invite_people(project)))
             page = await client.get("/annotate/")
             csrf = {"X-CSRF-Token": re.search(r'name="csrf" content="(\w+)"', page.text)[1]}
-            worker = people.workers(project)[-1].id
+            worker = people.stored_workers(project)[-1].id
             while number < tasks:
                 answer = await client.post("/annotate/api/task", json={"besides": []}, headers=csrf)
                 task = answer.json()["task"]
@@ -205,7 +205,7 @@ def test_large_images_have_few_lengths_and_can_be_decoded(tmp_path):
     x = np.random.default_rng(0).integers(0, 256, (8, 200, 200, 3)).astype(np.uint8)
     original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
     project = replicate.Project.create(tmp_path / "project", original)
-    (name,) = simulate.add_arrays(project, x[:1, ::2, ::2] // 2, [0])
+    (name,) = simulate.add_candidate_arrays(project, x[:1, ::2, ::2] // 2, [0])
     sent = [project.blinded_picture("", 3), project.blinded_picture(name, None)]
     assert all(len(content) % 16384 == 0 and content[8:12] == b"WEBP" for content in sent)
     assert {Image.open(io.BytesIO(content)).size for content in sent} == {(200, 200)}
@@ -242,15 +242,15 @@ def test_nothing_is_decoded_or_resized_while_somebody_waits(tmp_path, size):
     original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
     settings = {"grid": 3, "positives": 1, "negatives": 1, "originals_per_class": 1}
     project = replicate.Project.create(tmp_path / "project", original, **settings)
-    simulate.add_arrays(project, 255 - (np.repeat(x[:2], 3, axis=2) if size == 100 else x[:2]), [0, 1])
+    simulate.add_candidate_arrays(project, 255 - (np.repeat(x[:2], 3, axis=2) if size == 100 else x[:2]), [0, 1])
     project.make_tasks()
     shutil.rmtree(project.root / "pool")
     (project.root / "original" / "x.npy").unlink()
-    who = people.enter(project, people.invite(project).link).id
-    while lease := stored_leases.next_task(project, who):
+    who = people.enter_by_invitation(project, people.invite_people(project).link).id
+    while lease := stored_leases.lease_next_task(project, who):
         sent = [stored_leases.lease_image(project, who, lease.token, place) for place in range(lease.n_images)]
         assert {Image.open(io.BytesIO(content)).size for content in sent} == {(size, size)}
-        stored_leases.submit(project, who, lease.token, [], "k")
+        stored_leases.submit_lease(project, who, lease.token, [], "k")
     project.close()
 
 
@@ -272,10 +272,10 @@ def test_orders_are_drawn_anew_and_stored(tmp_path):
     project = shapes_project(tmp_path / "project")
     orders = []
     for _ in range(5):  # everybody begins with the same task
-        who = people.enter(project, people.invite(project).link).id
-        lease = stored_leases.next_task(project, who)
+        who = people.enter_by_invitation(project, people.invite_people(project).link).id
+        lease = stored_leases.lease_next_task(project, who)
         orders.append(lease_image_ids(project, lease.token))
-        again = stored_leases.next_task(project, who)
+        again = stored_leases.lease_next_task(project, who)
         assert (again.token, lease_image_ids(project, again.token)) == (lease.token, orders[-1])
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) > 1  # all equal with probability 720⁻⁴
@@ -292,7 +292,7 @@ def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
         from hardpan.replicate.database.votes import question_truths
 
         numbers.add(tuple(origin for _, (origin, _) in sorted(question_truths(project).items())))
-        who = people.enter(project, people.invite(project, role="participant").link).id
+        who = people.enter_by_invitation(project, people.invite_people(project, role="participant").link).id
         asked = votes.next_question(project, who)
         assert votes.next_question(project, who) == asked
         firsts.add(asked.question)

@@ -49,7 +49,7 @@ def test_the_whole_site(town):
     assert len(votes) == 12 * done
     assert len({(vote.worker_id, vote.image_id) for vote in votes}) == len(votes)
     assert sum(vote.selected for vote in votes) == 2 * done
-    assert all(row.submitted <= row.needed for row in stored_votes.coverage(town.project))
+    assert all(row.submitted <= row.needed for row in stored_votes.vote_coverage(town.project))
 
     selector, reviewer = town.person("selector"), town.person("reviewer")
     names = selector.post("/select/api/candidates", {"class": 0, "keyword": "plain", "start": 0}).json()["images"]
@@ -105,4 +105,4 @@ def test_one_link_for_many_opened_at_once_gives_as_many_people_as_it_may(town):
     same = town.invited(uses=3)
     answers = [answer.status_code for answer in at_once(6, open_fresh, town, f"{same}?worker=P1")]
     assert answers == [303] * 6
-    assert sum(person.external_id == "P1" for person in database.workers(town.project)) == 1
+    assert sum(person.external_id == "P1" for person in database.stored_workers(town.project)) == 1

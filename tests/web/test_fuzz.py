@@ -40,7 +40,7 @@ def crowd(tmp_path_factory, database_server):
     people = {ROLES[role]: town.person(role) for role in ROLES} | {"owner": town.owner()}
     victim = town.person()
     task = victim.task()
-    victim_id = database.workers(project)[-1].id
+    victim_id = database.stored_workers(project)[-1].id
     yield town, people, (victim_id, task["id"])
     town.close()
     small.remove(project)

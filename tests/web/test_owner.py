@@ -12,7 +12,7 @@ from hardpan.replicate import simulate
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.database.people import new_name
+from hardpan.replicate.database.people import new_worker_name
 from hardpan.web.annotation import entry
 from hardpan.web.annotation.owner import owner_figures
 
@@ -25,8 +25,8 @@ def rows(text):
 
 def test_frequencies_and_controls_are_those_that_were_planted(town):
     kinds = {row.id: row.class_index for kind in KINDS for row in stored_images(town.project, kind)}
-    perfect = [simulate.Annotator(1.0)] * 3
-    simulate.annotate(town.project, perfect, lambda image, target: float(kinds[image] == target))
+    perfect = [simulate.SimulatedAnnotator(1.0)] * 3
+    simulate.simulate_annotation(town.project, perfect, lambda image, target: float(kinds[image] == target))
     found = owner_figures(town.project)
     candidates, originals = found.histograms[None]
     assert candidates.counts == (0,) * 9 + (candidates.images,)
@@ -40,11 +40,11 @@ def test_frequencies_and_controls_are_those_that_were_planted(town):
     assert {row["frequency"] for row in table if row["role"] == "negative"} == {"0.0"}
     workers = rows(owner.get("/owner/export/workers.csv").text)
     for row in workers:
-        assert row["completion_code"] == stored_people.completion_code(town.project, row["worker"]), row
+        assert row["completion_code"] == stored_people.worker_completion_code(town.project, row["worker"]), row
 
 
 def test_no_workers_name_needs_a_mark_in_a_table():
-    assert all(new_name()[0] not in "=+-@_" for _ in range(2000))
+    assert all(new_worker_name()[0] not in "=+-@_" for _ in range(2000))
 
 
 def test_a_workers_number_that_looks_like_a_formula_stays_text(town):
@@ -75,7 +75,7 @@ def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
     path = owner.post("/owner/api/invite", body).json()["paths"][0]
     inside = town.stranger()
     inside.join(path)
-    invited = stored_people.invitations(town.project)[-1]
+    invited = stored_people.stored_invitations(town.project)[-1]
     assert owner.post("/owner/api/revoke", {"invitation": invited.id}).status_code == 200
     assert town.stranger().get(path).status_code == 403
     assert inside.get("/annotate/").status_code == 401
@@ -85,7 +85,7 @@ def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
 def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town):
     owner, worker = town.owner(), town.person()
     task = worker.task()
-    who = stored_people.workers(town.project)[-1].id
+    who = stored_people.stored_workers(town.project)[-1].id
     assert owner.post("/owner/api/block", {"worker": who, "exclude": True}).status_code == 200
     assert worker.submit(task, []).status_code == 401
     assert worker.get(task["images"][0]).status_code == 401
@@ -98,7 +98,7 @@ def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town)
 def test_a_link_under_another_roles_path_is_refused_and_not_used_up(town):
     link = town.invited("reviewer")
     assert town.stranger().get(link.replace("/review/", "/annotate/")).status_code == 403
-    assert stored_people.workers(town.project) == []
+    assert stored_people.stored_workers(town.project) == []
     assert town.stranger("review").get(link).status_code == 303
 
 

@@ -75,7 +75,7 @@ def test_keywords_that_the_reviewer_leaves_short_go_back_to_the_selector(town):
     assert "returned: 3 removed" in selector.get("/select/").text
     page = selector.get("/select/keyword", params={"class": "0", "keyword": "plain"}).text
     assert "Choose 3 more" in page
-    state = next(s for s in decisions.keywords(town.project) if (s.class_index, s.keyword) == (0, "plain"))
+    state = next(s for s in decisions.keyword_states(town.project) if (s.class_index, s.keyword) == (0, "plain"))
     assert (state.short, state.reviewed) == (3, 4)
 
 
@@ -85,7 +85,7 @@ def test_half_a_review_that_was_lost_is_finished_by_the_retry(town):
     body = {"step": "second", "images": names, "removed": [], "key": "k"}
     assert reviewer.post("/review/api/decide", {**body, "images": names[:2]}).status_code == 200
     assert reviewer.post("/review/api/decide", body).json() == {"kept": 4, "removed": 0}
-    assert set(decisions.verdicts(town.project, "second-review")) == set(names)
+    assert set(decisions.decision_verdicts(town.project, "second-review")) == set(names)
 
 
 @pytest.mark.parametrize("change", [{"removed": ["x"]}, {"images": ["x", "x"]}, {"step": "third"}, {"key": ""}])
@@ -101,7 +101,7 @@ def test_the_final_review_goes_class_by_class(town):
         body = {"step": "final", "images": batch["images"], "removed": batch["images"][:1], "key": batch["name"]}
         assert reviewer.post("/review/api/decide", body).status_code == 200
     assert names == [item.name for item in small.CLASSES]
-    verdicts = list(decisions.verdicts(town.project, "final-review").values())
+    verdicts = list(decisions.decision_verdicts(town.project, "final-review").values())
     assert (verdicts.count("keep"), verdicts.count("remove")) == (15, 3)
 
 
@@ -120,7 +120,7 @@ def test_pairs_are_shown_with_their_difference_and_decided(town):
         body = {"subject": pair["subject"], "verdict": verdict, "key": verdict}
         assert reviewer.post("/review/api/pair", body).json() == {"new": True}
         assert reviewer.post("/review/api/pairs", {}).json()["left"] == left
-    assert decisions.verdicts(town.project, "duplicate") == {pair["subject"]: "keep"}
+    assert decisions.decision_verdicts(town.project, "duplicate") == {pair["subject"]: "keep"}
     wrong = {"subject": pair["subject"], "verdict": "perhaps", "key": "w"}
     assert reviewer.post("/review/api/pair", wrong).status_code == 400
 

@@ -77,7 +77,7 @@ class Town:
             visitor.client.close()
 
     def invited(self, role: str = "annotator", uses: int = 1) -> str:
-        return entry.path_of(database.invite(self.project, role=role, uses=uses))
+        return entry.path_of(database.invite_people(self.project, role=role, uses=uses))
 
     def person(self, role: str = "annotator") -> Visitor:
         visitor = self.stranger(ROLES[role])

@@ -103,7 +103,7 @@ def demo(
         with opened(folder, simulate.demo_project, database_url=database_url, seed=seed) as project:
             if annotators and not project.status().votes:  # a project that was there already keeps its votes
                 progress("annotating", 0.3)
-                simulate.annotate_demo(project, annotators, seed=seed)
+                simulate.simulate_demo_annotation(project, annotators, seed=seed)
             return project.status()
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from hardpan import formatting
 from hardpan.estimates import Estimate
-from hardpan.replicate.assembly import Assembled, Verified
-from hardpan.replicate.documents import sample_limits
+from hardpan.replicate.assembly import AssembledSet, VerifiedProject
+from hardpan.replicate.documents import datasheet_limits
 from hardpan.replicate.experiment import ExperimentResults, HumanExperiment
 from hardpan.replicate.project import ProjectStatus
-from hardpan.replicate.quality import Quality
+from hardpan.replicate.quality import AnnotationQuality
 from hardpan.replicate.sampling import Sample, ThresholdSweep
 from hardpan.replicate.tasks import TasksMade
 from hardpan.report.generic import generic_view, view
@@ -24,7 +24,7 @@ MOST_LINES = 20
 
 
 @view.register
-def _status(result: ProjectStatus) -> View:
+def _project_status_view(result: ProjectStatus) -> View:
     shown = generic_view(replace(result, quality=None), title=result.name)
     if result.quality is None:
         return shown
@@ -34,7 +34,7 @@ def _status(result: ProjectStatus) -> View:
 
 
 @view.register
-def _tasks(result: TasksMade) -> View:
+def _tasks_view(result: TasksMade) -> View:
     warnings = [
         f"class {name}: only {count} originals can be annotated; {result.wanted_originals} were requested"
         for name, count in result.annotated_originals.items()
@@ -52,11 +52,11 @@ def _tasks(result: TasksMade) -> View:
 
 
 @view.register
-def _quality(result: Quality) -> View:
-    rows = tuple((role, item.n, _known(item)) for role, item in result.average.items())
+def _annotation_quality_view(result: AnnotationQuality) -> View:
+    rows = tuple((role, item.n, _known_estimate(item)) for role, item in result.average.items())
     sentence = (
-        f"Krippendorff's α on candidates: {_known(result.alpha)}; without workers who fail the controls: "
-        f"{_known(result.alpha_unflagged)}."
+        f"Krippendorff's α on candidates: {_known_estimate(result.alpha)}; without workers who fail the controls: "
+        f"{_known_estimate(result.alpha_unflagged)}."
     )
     failing = tuple(
         (w.worker_id, f"{w.hits} of {w.positives}", f"{w.false_alarms} of {w.negatives}")
@@ -78,7 +78,7 @@ def _quality(result: Quality) -> View:
     return View("Annotation", headline, (section,), columns=columns)
 
 
-def _frequency_chart(result: Quality) -> Chart:
+def _frequency_chart(result: AnnotationQuality) -> Chart:
     edges = np.linspace(0.0, 1.0, 11)
     rows: list[dict[str, Any]] = []
     for role in result.average:
@@ -88,7 +88,7 @@ def _frequency_chart(result: Quality) -> Chart:
             {"group": role, "low": round(float(low), 1), "high": round(float(high), 1), "count": count}
             for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
         )
-    means = "; ".join(f"{role}: mean {_known(item)}" for role, item in result.average.items())
+    means = "; ".join(f"{role}: mean {_known_estimate(item)}" for role, item in result.average.items())
     words = f"Histograms of the selection frequency of images by role. {means}."
     return Chart(
         "distribution", "Selection frequencies by role", tuple(rows), words, {"x_title": "selection frequency"}
@@ -96,7 +96,7 @@ def _frequency_chart(result: Quality) -> Chart:
 
 
 @view.register
-def _sample(result: Sample) -> View:
+def _sample_view(result: Sample) -> View:
     missing = sum(item.missing for item in result.shortfalls)
     headline = (
         f"{len(result.images):,} images, average selection frequency {formatting.plain(result.average_frequency)}; "
@@ -104,14 +104,14 @@ def _sample(result: Sample) -> View:
     )
     rows = tuple((image.id, image.class_name, image.fill) for image in result.fills)
     table = Table("Images from another bin or sub-class", ("image", "class", "reason"), rows)
-    warnings = sample_limits(result)
+    warnings = datasheet_limits(result)
     section = Section("Sample", tables=(table,) if rows else (), warnings=warnings[:MOST_LINES])
     columns = {"id": list(result.ids), **columns_of(result.images, "frequency", **{"class": "class_name"})}
     return View("Sample", headline, (section,) if rows or warnings else (), columns=columns)
 
 
 @view.register
-def _sweep(result: ThresholdSweep) -> View:
+def _threshold_sweep_view(result: ThresholdSweep) -> View:
     largest = int(result.size.max())
     series = {
         f"images in the set, of {largest}": result.size / max(largest, 1),
@@ -133,7 +133,9 @@ def _sweep(result: ThresholdSweep) -> View:
     names = ("threshold", "candidates", "images", "full classes", "average frequency", *result.accuracies)
     values = (result.thresholds, result.candidates, result.size, result.full_classes, result.average)
     columns = dict(zip(names, [v.tolist() for v in (*values, *result.accuracies.values())], strict=True))
-    rows = tuple(tuple(_rounded(columns[name][t]) for name in names) for t in range(0, len(result.thresholds), 5))
+    rows = tuple(
+        tuple(_rounded_number(columns[name][t]) for name in names) for t in range(0, len(result.thresholds), 5)
+    )
     sentence = (
         f"Every class gives at most {result.per_class} images, drawn at random from candidates at or above the "
         "threshold."
@@ -158,14 +160,14 @@ def _sweep(result: ThresholdSweep) -> View:
 
 
 @view.register
-def _assembled(result: Assembled) -> View:
+def _assembled_set_view(result: AssembledSet) -> View:
     lineage = result.lineage
     classes = formatting.counted(len(lineage.per_class), "class", "classes")
     headline = f"{lineage.images:,} images in {classes} frozen in {result.folder}."
     limits = (
         ()
         if result.sample is None
-        else sample_limits(result.sample, result.unreviewed_pairs, result.without_final_review)
+        else datasheet_limits(result.sample, result.unreviewed_pairs, result.without_final_review)
     )
     columns = {"file": list(lineage.files), "sha256": list(lineage.files.values())}
     return View(
@@ -174,7 +176,7 @@ def _assembled(result: Assembled) -> View:
 
 
 @view.register
-def _verified(result: Verified) -> View:
+def _verified_project_view(result: VerifiedProject) -> View:
     rows = tuple(
         (name, "as recorded" if not count else f"{count} problems") for name, count in result.checks.items()
     )
@@ -185,7 +187,7 @@ def _verified(result: Verified) -> View:
 
 
 @view.register
-def _experiment(result: HumanExperiment) -> View:
+def _human_experiment_view(result: HumanExperiment) -> View:
     unit = f"{len(result.models)} models right" if result.models else "selection frequency"
     columns: dict[str, list[Any]] = {
         "set": ["original", "new"],
@@ -207,7 +209,7 @@ def _experiment(result: HumanExperiment) -> View:
 
 
 @view.register
-def _results(result: ExperimentResults) -> View:
+def _experiment_results_view(result: ExperimentResults) -> View:
     people = result.humans
     columns = {
         "participant": [row.name for row in people.rows],
@@ -236,9 +238,9 @@ def _results(result: ExperimentResults) -> View:
     return View("Human accuracy", headline, (section,), columns=columns)
 
 
-def _known(item: Estimate | None) -> str:
+def _known_estimate(item: Estimate | None) -> str:
     return "not known yet" if item is None or math.isnan(item.value) else formatting.plain(item)
 
 
-def _rounded(value: float) -> float | int | None:
+def _rounded_number(value: float) -> float | int | None:
     return value if isinstance(value, int) else None if math.isnan(value) else round(value, 3)

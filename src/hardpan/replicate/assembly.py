@@ -20,13 +20,13 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
-from hardpan.replicate.documents import UNREVIEWED, croissant, datasheet, facts_of
-from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_rows, resized
-from hardpan.replicate.pool import keyword_counts, keyword_quotas, picture_id
-from hardpan.replicate.project_sample import current_sample, sample_problems
+from hardpan.replicate.documents import UNREVIEWED, croissant_document, datasheet_facts, datasheet_text
+from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_project_rows, resized_picture
+from hardpan.replicate.pool import keyword_counts, keyword_quotas, pool_picture_id
+from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
 from hardpan.replicate.quality import rows_to_columns
 from hardpan.replicate.sampling import Sample
-from hardpan.replicate.tasks import control_originals, hash_plan, original_uses, plan_tasks
+from hardpan.replicate.tasks import control_originals, hash_planned_tasks, original_uses_in_tasks, plan_tasks
 from hardpan.report.base import Report
 from hardpan.safe_files import few
 
@@ -57,8 +57,8 @@ class Lineage:
     version: str
 
 
-@record
-class Assembled(Report):
+@record(kind="Assembled")
+class AssembledSet(Report):
     """What :func:`assemble` returns.
 
     Attributes:
@@ -76,9 +76,9 @@ class Assembled(Report):
     sample: Sample | None = field(default=None, repr=False, metadata=files.TRANSIENT)
 
 
-@record
-class Verified(Report):
-    """What :func:`verify` found: the number of problems of every check, and each problem."""
+@record(kind="Verified")
+class VerifiedProject(Report):
+    """What :func:`verify_project` found: the number of problems of every check, and each problem."""
 
     ok: bool
     checks: Mapping[str, int]
@@ -86,7 +86,7 @@ class Verified(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class _SetOptions:
+class _AssemblyOptions:
     """What the log of steps records of :func:`assemble`."""
 
     formats: Sequence[str]
@@ -104,7 +104,7 @@ def assemble(
     license_: str = "",
     unreviewed_ok: bool = False,
     progress: Progress = no_progress,
-) -> Assembled:
+) -> AssembledSet:
     """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
 
     Args:
@@ -122,17 +122,17 @@ def assemble(
         )
     target = project.root / "set"
     copy = None if out is None else files.as_path("out", out)
-    if copy is not None and (copy.resolve() == target.resolve() or _is_copy(copy, target)):
+    if copy is not None and (copy.resolve() == target.resolve() or _is_copy_of_assembly(copy, target)):
         copy = None
     if copy is not None and copy.exists():
         raise InputError(f": {copy} exists already; give a new folder for the copy", argument="out")
-    options = _SetOptions(list(formats), author, license_, unreviewed_ok)
+    options = _AssemblyOptions(list(formats), author, license_, unreviewed_ok)
     if project.frozen:
-        result = Assembled(str(target), files.load(target / "lineage.json"))
+        result = AssembledSet(str(target), files.load(target / "lineage.json"))
         if not project.steps("assemble"):  # stopped just after the files
             _record_assembly(project, result.lineage, options)
     else:
-        result = _assemble(project, target, options, progress)
+        result = _assemble_in_folder(project, target, options, progress)
     if copy is not None:
         partial = copy.with_name(f".{copy.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
@@ -141,14 +141,16 @@ def assemble(
     return result
 
 
-def _is_copy(folder: Path, target: Path) -> bool:
+def _is_copy_of_assembly(folder: Path, target: Path) -> bool:
     paths = [each / "lineage.json" for each in (folder, target)]
     return all(path.is_file() for path in paths) and len({file_hash(path) for path in paths}) == 1
 
 
-def _assemble(project: ProjectFolder, target: Path, options: _SetOptions, progress: Progress) -> Assembled:
+def _assemble_in_folder(
+    project: ProjectFolder, target: Path, options: _AssemblyOptions, progress: Progress
+) -> AssembledSet:
     progress("checking the sample", 0.0)
-    sample = current_sample(project)
+    sample = current_project_sample(project)
     waiting = database.duplicate_queue(project, most=10**9)
     _check_sample(project, sample, waiting, options.unreviewed_ok)
     unseen = len(database.final_review_queue(project, most=10**9))
@@ -157,21 +159,21 @@ def _assemble(project: ProjectFolder, target: Path, options: _SetOptions, progre
     fresh.mkdir()
     progress("writing the files", 0.3)
     x, y = sample_arrays(project, sample)
-    _write_data(fresh, project, sample, x, y, options.formats)
+    _write_assembled_data(fresh, project, sample, x, y, options.formats)
     if waiting:
-        _write_unreviewed(fresh / UNREVIEWED, waiting)
-    facts = facts_of(project, sample, options.author, options.license, unseen, waiting)
-    files.write_text(fresh / "DATASHEET.md", datasheet(facts))
+        _write_unreviewed_pairs(fresh / UNREVIEWED, waiting)
+    facts = datasheet_facts(project, sample, options.author, options.license, unseen, waiting)
+    files.write_text(fresh / "DATASHEET.md", datasheet_text(facts))
     progress("describing and hashing them", 0.8)
-    hashes = _file_hashes(fresh)
+    hashes = _assembled_file_hashes(fresh)
     sizes = {name: (fresh / name).stat().st_size for name in hashes}
-    files.write_text(fresh / "croissant.json", files.dumps(croissant(facts, hashes, sizes)) + "\n")
+    files.write_text(fresh / "croissant.json", files.dumps(croissant_document(facts, hashes, sizes)) + "\n")
     lineage = Lineage(
         project.config.name,
         len(sample.images),
         dict(sorted(Counter(image.class_name for image in sample.images).items())),
-        _file_hashes(fresh),
-        hash_rows(sample.ids),
+        _assembled_file_hashes(fresh),
+        hash_project_rows(sample.ids),
         project.last_step_hash(),
         hardpan.__version__,
     )
@@ -180,18 +182,18 @@ def _assemble(project: ProjectFolder, target: Path, options: _SetOptions, progre
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
     files.sync_folder(project.root)
     _record_assembly(project, lineage, options)
-    return Assembled(str(target), lineage, len(waiting), unseen, sample)
+    return AssembledSet(str(target), lineage, len(waiting), unseen, sample)
 
 
 def sample_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels in the size of the originals and class numbers, in the order of the sample."""
     shape = project.config.shape
-    x = np.stack([resized(project.pixels(image.id, None), shape) for image in sample.images])
+    x = np.stack([resized_picture(project.pixels(image.id, None), shape) for image in sample.images])
     return x, np.array([project.config.class_index(image.class_name) for image in sample.images], dtype=np.int64)
 
 
 def _check_sample(
-    project: ProjectFolder, sample: Sample, waiting: Sequence[database.PairItem], unreviewed_ok: bool
+    project: ProjectFolder, sample: Sample, waiting: Sequence[database.DuplicatePair], unreviewed_ok: bool
 ) -> None:
     """Refuse a sample that lacks images, cannot be replayed, or was not compared with the originals."""
     missing = sum(item.missing for item in sample.shortfalls)
@@ -200,14 +202,14 @@ def _check_sample(
         raise InputError(
             f"the sample lacks {missing} images (of {classes}); add candidates or votes, then sample again"
         )
-    changed = sample_problems(project)
+    changed = project_sample_problems(project)
     if changed:
         raise InputError(
             f"the sample cannot be replayed ({changed[0]}), as after other quotas of keywords were made; draw it "
             f"again with: hardpan replicate sample {project.root}"
         )
     searches = project.steps("duplicates")
-    if not searches or searches[-1].outputs["images"] != hash_rows(sample.ids):
+    if not searches or searches[-1].outputs["images"] != hash_project_rows(sample.ids):
         raise InputError(
             f"the sample has not been compared with the originals; run: hardpan replicate duplicates {project.root}"
         )
@@ -219,7 +221,7 @@ def _check_sample(
         )
 
 
-def _write_data(
+def _write_assembled_data(
     folder: Path,
     project: ProjectFolder,
     sample: Sample,
@@ -234,17 +236,17 @@ def _write_data(
         from PIL import Image
 
         for image, pixels, label in zip(sample.images, x, y, strict=True):
-            class_folder = folder / "images" / _folder_name(int(label), str(names[label]))
+            class_folder = folder / "images" / _class_folder_name(int(label), str(names[label]))
             class_folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(class_folder / f"{image.id}.png")
     if "idx" in formats:
         write_idx(folder / f"t10k-images-idx{x.ndim}-ubyte", x)
         name, kind = ("ubyte", np.uint8) if len(names) <= 256 else ("int", np.int32)
         write_idx(folder / f"t10k-labels-idx1-{name}", y.astype(kind))
-    _write_index(folder / "index.csv", project, sample, x)
+    _write_assembly_index(folder / "index.csv", project, sample, x)
 
 
-def _folder_name(number: int, name: str) -> str:
+def _class_folder_name(number: int, name: str) -> str:
     """A class name as a folder: what could lead elsewhere or is not allowed somewhere becomes an underscore."""
     plain = "".join(c if c.isalnum() or c in "-_ " else "_" for c in name).strip() or "class"
     return f"{number:04d} {plain[:80]}"
@@ -257,7 +259,7 @@ def write_idx(path: Path, array: NDArray[Any]) -> None:
     path.write_bytes(header + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder(">")).tobytes())
 
 
-def _write_index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
+def _write_assembly_index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
     known = {row.id: row for row in database.stored_images(project, "candidate")}
     rows = []
     for image, pixels in zip(sample.images, x, strict=True):
@@ -268,18 +270,18 @@ def _write_index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[
     files.write_text(path, tables.csv_text(rows_to_columns(INDEX_COLUMNS, rows)))
 
 
-def _file_hashes(folder: Path) -> dict[str, str]:
+def _assembled_file_hashes(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _write_unreviewed(path: Path, waiting: Sequence[database.PairItem]) -> None:
+def _write_unreviewed_pairs(path: Path, waiting: Sequence[database.DuplicatePair]) -> None:
     rows = [
         (item.image_id, item.other_id, item.other_split, round(item.l2, 3), round(item.ssim, 4)) for item in waiting
     ]
     files.write_text(path, tables.csv_text(rows_to_columns(("id", "other", "other_split", "l2", "ssim"), rows)))
 
 
-def _record_assembly(project: ProjectFolder, lineage: Lineage, options: _SetOptions) -> None:
+def _record_assembly(project: ProjectFolder, lineage: Lineage, options: _AssemblyOptions) -> None:
     project.record_step(
         "assemble",
         parameters=asdict(options),
@@ -288,16 +290,16 @@ def _record_assembly(project: ProjectFolder, lineage: Lineage, options: _SetOpti
     database.add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)
 
 
-def verify(project: ProjectFolder, *, progress: Progress = no_progress) -> Verified:
+def verify_project(project: ProjectFolder, *, progress: Progress = no_progress) -> VerifiedProject:
     """Check every link of the lineage by doing it again; nothing is changed."""
     check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
-        ("log of steps", _log_problems),
+        ("log of steps", _event_log_problems),
         ("original data", _original_problems),
         ("pool", _pool_problems),
         ("keyword quotas", _quota_problems),
         ("tasks", _task_problems),
-        ("sample", lambda each: sample_problems(each) if (each.root / "sample.json").exists() else []),
-        ("assembled files", _file_problems),
+        ("sample", lambda each: project_sample_problems(each) if (each.root / "sample.json").exists() else []),
+        ("assembled files", _assembled_file_problems),
     )
     checks, problems = {}, []
     for number, (name, check) in enumerate(check_functions):
@@ -308,10 +310,10 @@ def verify(project: ProjectFolder, *, progress: Progress = no_progress) -> Verif
             result = [str(error)]
         checks[name] = len(result)
         problems += [f"{name}: {text}" for text in result]
-    return Verified(not problems, checks, tuple(problems))
+    return VerifiedProject(not problems, checks, tuple(problems))
 
 
-def _log_problems(project: ProjectFolder) -> list[str]:
+def _event_log_problems(project: ProjectFolder) -> list[str]:
     steps = project.steps()
     if not steps or steps[0].name != "init":
         return ["it does not begin with init"]
@@ -331,7 +333,7 @@ def _pool_problems(project: ProjectFolder) -> list[str]:
     problems = []
     for row in database.stored_images(project, "candidate"):
         try:
-            result = picture_id(project.pixels(row.id, None))
+            result = pool_picture_id(project.pixels(row.id, None))
         except (OSError, InputError, SyntaxError, ValueError) as error:
             problems.append(f"{row.id} cannot be read ({error})")
             continue
@@ -350,7 +352,11 @@ def _quota_problems(project: ProjectFolder) -> list[str]:
         for c, count in enumerate(keyword_counts(project))
         for word, quota in keyword_quotas(count, settings["per_class"], settings["top"]).items()
     }
-    return [] if again == database.stored_quotas(project) else ["they are not those of the originals' keywords"]
+    return (
+        []
+        if again == database.stored_keyword_quotas(project)
+        else ["they are not those of the originals' keywords"]
+    )
 
 
 def _task_problems(project: ProjectFolder) -> list[str]:
@@ -364,14 +370,14 @@ def _task_problems(project: ProjectFolder) -> list[str]:
             members = [name for name, role in task.images if role == "candidate"]
             candidates.setdefault(task.class_index, []).extend(members)
         nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
-        used = original_uses(project, batch) if step.parameters.get("uses_counted") else None
+        used = original_uses_in_tasks(project, batch) if step.parameters.get("uses_counted") else None
         planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
-        if not hash_plan(planned) == hash_plan(stored) == step.outputs["plan"]:
+        if not hash_planned_tasks(planned) == hash_planned_tasks(stored) == step.outputs["plan"]:
             problems.append(f"batch {batch} differs from what its seed gives")
     return problems
 
 
-def _file_problems(project: ProjectFolder) -> list[str]:
+def _assembled_file_problems(project: ProjectFolder) -> list[str]:
     if not project.frozen:
         return []
     folder = project.root / "set"
@@ -385,8 +391,8 @@ def _file_problems(project: ProjectFolder) -> list[str]:
             problems.append(f"{name} is not there")
         elif file_hash(path) != digest:
             problems.append(f"{name} was changed")
-    sample = current_sample(project)
-    if hash_rows(sample.ids) != lineage.sample:
+    sample = current_project_sample(project)
+    if hash_project_rows(sample.ids) != lineage.sample:
         problems.append("the frozen set holds other images than the sample")
     if "data.npz" in lineage.files and not problems:
         x, y = sample_arrays(project, sample)

@@ -16,7 +16,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import clean_text
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
-from hardpan.replicate.quality import Quality, annotation_quality
+from hardpan.replicate.quality import AnnotationQuality, annotation_quality
 from hardpan.replicate.sampling import BINS, MIN_ORIGINALS, Sample
 
 UNREVIEWED = "unreviewed_pairs.csv"
@@ -24,7 +24,7 @@ UNREVIEWED_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DatasheetFacts:
     """Everything the datasheet says."""
 
     config: ProjectConfig
@@ -34,25 +34,25 @@ class Facts:
     sample: Sample
     per_class: Mapping[str, int]
     sources: Mapping[str, int]
-    quality: Quality
+    quality: AnnotationQuality
     removed: int
     pairs: int
     pairs_decided: int
     unseen: int
-    waiting: Sequence[database.PairItem]
+    waiting: Sequence[database.DuplicatePair]
 
 
-def facts_of(
+def datasheet_facts(
     project: ProjectFolder,
     sample: Sample,
     author: str,
     license_: str,
     unseen: int,
-    waiting: Sequence[database.PairItem],
-) -> Facts:
+    waiting: Sequence[database.DuplicatePair],
+) -> DatasheetFacts:
     """Gather the facts of a project; ``unseen`` images had no final review, ``waiting`` pairs no decision."""
     sources = {row.id: row.source for row in database.stored_images(project, "candidate")}
-    return Facts(
+    return DatasheetFacts(
         project.config,
         clean_text(author),
         clean_text(license_),
@@ -62,24 +62,24 @@ def facts_of(
         dict(Counter(sources[name] for name in sample.ids).most_common()),
         annotation_quality(project),
         sum(row.removed_round is not None for row in database.sample_rows(project)),
-        len(database.all_pairs(project)),
-        len(database.verdicts(project, "duplicate")),
+        len(database.all_duplicate_pairs(project)),
+        len(database.decision_verdicts(project, "duplicate")),
         unseen,
         waiting,
     )
 
 
-def datasheet(facts: Facts) -> str:
+def datasheet_text(facts: DatasheetFacts) -> str:
     """The datasheet as Markdown."""
-    sample, quality, waiting, text = facts.sample, facts.quality, facts.waiting, _markdown_text
-    controls = [(role, _estimate_text(e), e.n) for role, e in quality.average.items() if role != "candidate"]
+    sample, quality, waiting, text = facts.sample, facts.quality, facts.waiting, _datasheet_markdown
+    controls = [(role, _datasheet_estimate(e), e.n) for role, e in quality.average.items() if role != "candidate"]
     fills = [f"- {i.id} ({text(i.class_name)}): {text(i.fill)}" for i in sample.fills]
-    limits = [f"- {text(item)}" for item in sample_limits(sample, len(waiting), facts.unseen)]
+    limits = [f"- {text(item)}" for item in datasheet_limits(sample, len(waiting), facts.unseen)]
     sources = [f"- {text(source) or 'not named'}: {count} images" for source, count in facts.sources.items()]
     bins = unreviewed = ""
     if sample.quotas:
         rows = [(text(name), *counts) for name, counts in sample.quotas.items()]
-        bins = f"## Images needed by bin of selection frequency\n\n{_table(('class', *BINS), rows)}\n\n"
+        bins = f"## Images needed by bin of selection frequency\n\n{_datasheet_table(('class', *BINS), rows)}\n\n"
     if waiting:
         pairs = [
             (i.image_id, text(i.other_id), i.other_split, f"{i.ssim:.3f}", f"{i.l2:.1f}")
@@ -87,7 +87,7 @@ def datasheet(facts: Facts) -> str:
         ]
         unreviewed = (
             f"{len(waiting):,} of these pairs were not reviewed (`{UNREVIEWED}`); the most similar are:\n\n"
-            f"{_table(('image', 'other', 'where', 'SSIM', 'l2'), pairs)}\n\n"
+            f"{_datasheet_table(('image', 'other', 'where', 'SSIM', 'l2'), pairs)}\n\n"
         )
     return f"""# {text(facts.config.name)}
 
@@ -99,25 +99,25 @@ on {facts.date}{f", by {text(facts.author)}" if facts.author else ""}\
 ## How the images were chosen
 
 - Strategy: {sample.strategy}{f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""}
-- Average selection frequency: {_estimate_text(sample.average_frequency)}
+- Average selection frequency: {_datasheet_estimate(sample.average_frequency)}
 - Votes: {sum(worker.votes for worker in quality.workers):,} by {len(quality.workers)} workers, \
 {len(quality.flagged)} of whom fail the hidden controls
 - Seed: {sample.seed}; at least {sample.min_votes} votes per image
-- Agreement of workers on candidates (Krippendorff's α): {_estimate_text(quality.alpha)}
+- Agreement of workers on candidates (Krippendorff's α): {_datasheet_estimate(quality.alpha)}
 
 ## The annotators on control images
 
 Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.
 
-{_table(("controls", "average selection frequency", "images"), controls)}
+{_datasheet_table(("controls", "average selection frequency", "images"), controls)}
 
 ## Classes
 
-{_table(("class", "images"), [(text(name), count) for name, count in facts.per_class.items()])}
+{_datasheet_table(("class", "images"), [(text(name), count) for name, count in facts.per_class.items()])}
 
 {bins}## Sources
 
-{_lines(sources)}
+{_datasheet_lines(sources)}
 
 ## Near-duplicates
 
@@ -126,11 +126,11 @@ Originals of the target class (positive) and of a nearby class (negative) were h
 
 {unreviewed}## Images from another bin or sub-class
 
-{_lines(fills or ["None."])}
+{_datasheet_lines(fills or ["None."])}
 
 ## Limits
 
-{_lines(limits or ["None known."])}
+{_datasheet_lines(limits or ["None known."])}
 
 ## Hashes
 
@@ -141,15 +141,15 @@ Made with hardpan {hardpan.__version__}.
 """
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    return _lines(f"| {' | '.join(map(str, row))} |" for row in (names, ["---"] * len(names), *rows))
+def _datasheet_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return _datasheet_lines(f"| {' | '.join(map(str, row))} |" for row in (names, ["---"] * len(names), *rows))
 
 
-def _lines(lines: Iterable[str]) -> str:
+def _datasheet_lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def sample_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_review: int = 0) -> tuple[str, ...]:
+def datasheet_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_review: int = 0) -> tuple[str, ...]:
     """What a reader of a set has to know: votes that do not count, missing images, what nobody reviewed."""
     lines = [
         f"{count} {what} have fewer than {sample.min_votes} votes and do not count"
@@ -179,14 +179,14 @@ def sample_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_revie
     return tuple(lines)
 
 
-def _estimate_text(item: Estimate | None) -> str:
+def _datasheet_estimate(item: Estimate | None) -> str:
     if item is None or item.value != item.value:
         return "not known"
     text = formatting.plain(item)
     return f"{text}, {100 * item.confidence:g} % interval" if item.low < item.high else text
 
 
-def _markdown_text(text: str) -> str:
+def _datasheet_markdown(text: str) -> str:
     """Text of others inside Markdown: no markup, no new lines, no table cells."""
     return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
 
@@ -200,7 +200,7 @@ _SPDX = (
 _TYPES = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown", "json": "application/json"}
 
 
-def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
+def croissant_document(facts: DatasheetFacts, files: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
     """The set as Croissant 1.0: what is the same in every set comes from ``croissant.json`` beside this module.
 
     Args:
@@ -234,7 +234,7 @@ def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) 
         ),
         "datePublished": facts.date,
         "dateCreated": facts.date,
-        "license": _license(facts.license),
+        "license": _croissant_license(facts.license),
         "creator": {"@type": "sc:Organization", "name": author},
         "citeAs": f"{author}: {facts.config.name}, {facts.date[:4]}",
         "keywords": [*result["keywords"], *facts.per_class][:50],
@@ -242,11 +242,11 @@ def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) 
     }
 
 
-def _license(name: str) -> Any:
+def _croissant_license(name: str) -> Any:
     """The licence's address where it is one or is known by its SPDX name, else a work with a name only.
 
     Example:
-        >>> _license("CC-BY-4.0"), _license("ours")["name"]
+        >>> _croissant_license("CC-BY-4.0"), _croissant_license("ours")["name"]
         ('https://spdx.org/licenses/CC-BY-4.0.html', 'ours')
     """
     if name.startswith(("https://", "http://")):

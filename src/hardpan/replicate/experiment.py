@@ -17,9 +17,9 @@ from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.predictions.predictions import Predictions
 from hardpan.replicate import database
-from hardpan.replicate.folder import ProjectFolder, hash_rows
-from hardpan.replicate.project_sample import current_sample
-from hardpan.replicate.quality import annotation_quality, frequency_table
+from hardpan.replicate.folder import ProjectFolder, hash_project_rows
+from hardpan.replicate.project_sample import current_project_sample
+from hardpan.replicate.quality import annotation_quality, selection_frequency_table
 from hardpan.replicate.tasks import keep_blinded_originals, test_originals
 from hardpan.report.base import Report
 
@@ -106,13 +106,15 @@ def begin_experiment(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
         )
     classes = _class_names_by_id(project)
-    easy, models, partial = _by_predictions(project, predictions, classes) if predictions else _by_votes(project)
+    easy, models, partial = (
+        _easiness_by_predictions(project, predictions, classes) if predictions else _easiness_by_votes(project)
+    )
     original, new = (
         hardest_images(easy[side], classes[side], fraction=fraction, per_class=per_class, seed=seed)
         for side in ("original", "new")
     )
     questions = {"original": original, "new": new}
-    short = {side: _short_classes(ids, classes[side], per_class) for side, ids in questions.items()}
+    short = {side: _classes_with_few_images(ids, classes[side], per_class) for side, ids in questions.items()}
     experiment = HumanExperiment(
         original,
         new,
@@ -133,7 +135,7 @@ def begin_experiment(
         "experiment",
         parameters={"by": experiment.by, "models": list(models), "fraction": fraction, "per_class": per_class},
         seed=seed,
-        outputs={"original": hash_rows(original), "new": hash_rows(new)},
+        outputs={"original": hash_project_rows(original), "new": hash_project_rows(new)},
     )
     return experiment
 
@@ -205,19 +207,19 @@ def _class_names_by_id(project: ProjectFolder) -> dict[str, dict[str, str]]:
     rows = sorted(test_originals(project), key=lambda row: row.row)
     return {
         "original": {row.id: names[row.class_index] for row in rows},
-        "new": {image.id: image.class_name for image in current_sample(project).images},
+        "new": {image.id: image.class_name for image in current_project_sample(project).images},
     }
 
 
 _Easy = tuple[dict[str, dict[str, float]], tuple[str, ...], tuple[str, ...]]
 
 
-def _by_predictions(
+def _easiness_by_predictions(
     project: ProjectFolder, paths: Sequence[str | os.PathLike[str]], classes: Mapping[str, Mapping[str, str]]
 ) -> _Easy:
     database.add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
     images = {**classes["original"], **classes["new"]}
-    right = right_by_model(paths, images, project.class_names)
+    right = experiment_right_by_model(paths, images, project.class_names)
     whole = sorted(model for model, answers in right.items() if all(name in answers for name in images))
     if not whole:
         model = max(right, key=lambda name: len(right[name]), default="")
@@ -233,21 +235,26 @@ def _by_predictions(
     return easy, tuple(whole), tuple(sorted(set(right) - set(whole)))
 
 
-def _by_votes(project: ProjectFolder) -> _Easy:
+def _easiness_by_votes(project: ProjectFolder) -> _Easy:
     names = project.class_names
-    table = frequency_table(annotation_quality(project).frequencies, "positive", names)
+    table = selection_frequency_table(annotation_quality(project).frequencies, "positive", names)
     original = dict(zip(table.ids.tolist(), table.frequencies.tolist(), strict=True))
     if not original:
         raise InputError("no original has votes: give --predictions, or annotate first")
     note = f"by selection frequency, out of the {len(original):,} originals that were annotated"
     return (
-        {"original": original, "new": {image.id: image.frequency for image in current_sample(project).images}},
+        {
+            "original": original,
+            "new": {image.id: image.frequency for image in current_project_sample(project).images},
+        },
         (),
         (note,),
     )
 
 
-def _short_classes(ids: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> tuple[str, ...]:
+def _classes_with_few_images(
+    ids: Sequence[str], classes: Mapping[str, str], per_class: int | None
+) -> tuple[str, ...]:
     if per_class is None:
         return ()
     counts = Counter(classes[name] for name in ids)
@@ -258,7 +265,7 @@ Right = dict[str, dict[str, bool]]
 _NOT_MODELS = ("id", "label", "labels", "target", "set", "split", "class")
 
 
-def right_by_model(
+def experiment_right_by_model(
     paths: Sequence[str | os.PathLike[str]], truth: Mapping[str, str], class_names: Sequence[str]
 ) -> Right:
     """Model name to (image id to whether the model is right).
@@ -272,13 +279,13 @@ def right_by_model(
     results: Right = {}
     for path in paths:
         source = files.as_path("predictions", path)
-        read = _right_of_table if tables.is_table_file(source) else _right_of_store
+        read = _right_from_table if tables.is_table_file(source) else _right_from_store
         for model, answers in read(source, truth, class_names).items():
             results.setdefault(model, {}).update(answers)
     return results
 
 
-def _right_of_store(path: Path, truth: Mapping[str, str], class_names: Sequence[str]) -> Right:
+def _right_from_store(path: Path, truth: Mapping[str, str], class_names: Sequence[str]) -> Right:
     """Every seed is a model, named after the store's model or folder."""
     predictions = Predictions.open(path)
     outcomes = predictions.outcomes()
@@ -296,17 +303,17 @@ def _right_of_store(path: Path, truth: Mapping[str, str], class_names: Sequence[
     }
 
 
-def _right_of_table(path: Path, truth: Mapping[str, str], class_names: Sequence[str]) -> Right:
+def _right_from_table(path: Path, truth: Mapping[str, str], class_names: Sequence[str]) -> Right:
     columns = tables.read_columns(path, text=True, required=("id",))
     ids, results = columns["id"], Right()
     if "model" in columns and "prediction" in columns:
-        answers = _as_class_names(columns["prediction"], class_names, path)
+        answers = _answered_class_names(columns["prediction"], class_names, path)
         for name, model, answer in zip(ids, columns["model"], answers, strict=True):
             if name in truth:
                 results.setdefault(model, {})[name] = answer == truth[name]
         return results
     for model in (name for name in columns if name not in _NOT_MODELS):
-        answers = _as_class_names(columns[model], class_names, path)
+        answers = _answered_class_names(columns[model], class_names, path)
         results[model] = {n: answer == truth[n] for n, answer in zip(ids, answers, strict=True) if n in truth}
     if not results:
         raise InputError(
@@ -315,7 +322,7 @@ def _right_of_table(path: Path, truth: Mapping[str, str], class_names: Sequence[
     return results
 
 
-def _as_class_names(values: Sequence[str], class_names: Sequence[str], path: Path) -> list[str]:
+def _answered_class_names(values: Sequence[str], class_names: Sequence[str], path: Path) -> list[str]:
     """Predictions as class names: they are names, or else all numbers of classes."""
     if set(class_names).issuperset(values):
         return list(values)

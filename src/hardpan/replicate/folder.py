@@ -97,8 +97,8 @@ class ProjectConfig:
         raise InputError(f"class {name!r} is not one of the project's: {', '.join(c.name for c in self.classes)}")
 
 
-@files.record
-class Step:
+@files.record(kind="Step")
+class ProjectStep:
     """One step of a project.
 
     Attributes:
@@ -165,7 +165,7 @@ class ProjectFolder:
     def sign(self, purpose: str, text: str) -> str:
         """A signature of ``text`` for one purpose, 43 characters; one for another purpose does not fit."""
         digest = hmac.new(self.secret, f"{purpose}\0{text}".encode(), hashlib.sha256).digest()
-        return _base64(digest)
+        return _secret_as_base64(digest)
 
     def is_signed(self, purpose: str, text: str, signature: str) -> bool:
         """Whether ``signature`` is ours, compared in constant time."""
@@ -178,7 +178,7 @@ class ProjectFolder:
 
     def owner_hash(self) -> str:
         """The hash of the owner's token as it is on disk: another process may have renewed it."""
-        return read_secrets(self.root)["owner_hash"]
+        return read_project_secrets(self.root)["owner_hash"]
 
     @cached_property
     def original_pixels(self) -> NDArray[np.uint8]:
@@ -197,7 +197,7 @@ class ProjectFolder:
 
     def picture(self, image_id: str, row: int | None) -> bytes:
         """An image as a browser gets it, for the owner, selectors and reviewers: PNG, large ones as small WebP."""
-        return _encoded(self.pixels(image_id, row), small=160)
+        return _encoded_picture(self.pixels(image_id, row), small=160)
 
     def blinded_picture(self, image_id: str, row: int | None) -> bytes:
         """An image for people who must not know whether it is a control: one size, format and length for all.
@@ -228,7 +228,9 @@ class ProjectFolder:
         fresh.replace(path)
 
     def _blinded(self, pixels: NDArray[np.uint8]) -> bytes:
-        return _encoded(resized(pixels, self.config.shape), small=SMALL, compress_level=0, padding=PADDING)
+        return _encoded_picture(
+            resized_picture(pixels, self.config.shape), small=SMALL, compress_level=0, padding=PADDING
+        )
 
     def _blinded_file(self, image_id: str) -> Path:
         name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
@@ -243,13 +245,13 @@ class ProjectFolder:
         with Image.open(self.pool_file(image_id), formats=("PNG",)) as image:
             return np.asarray(image)
 
-    def steps(self, name: str = "") -> list[Step]:
+    def steps(self, name: str = "") -> list[ProjectStep]:
         """Every step, or those of one name, first to last; refuses a changed log and one with gaps."""
         results = []
         previous = ""
         for number, path in enumerate(self._step_files(), start=1):
             step = files.load(path)
-            if not isinstance(step, Step) or step.number != number or step.previous != previous:
+            if not isinstance(step, ProjectStep) or step.number != number or step.previous != previous:
                 raise InputError(f"{path}: the log of steps was changed or lacks a step before this one")
             previous = files.file_hash(path)
             results.append(step)
@@ -263,13 +265,13 @@ class ProjectFolder:
         parameters: Mapping[str, Any] | None = None,
         seed: int = 0,
         outputs: Mapping[str, Any] | None = None,
-    ) -> Step:
+    ) -> ProjectStep:
         """Append a step to the log; where the last step of this name says the same, nothing is written."""
         folder = self.root / "steps"
         folder.mkdir(exist_ok=True)
         with files.locked(folder / ".lock"):  # two steps of one number would break the chain
             earlier = self.steps()
-            step = Step(
+            step = ProjectStep(
                 len(earlier) + 1,
                 name,
                 datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds"),
@@ -280,7 +282,7 @@ class ProjectFolder:
                 previous=self.last_step_hash(),
             )
             last = next((item for item in reversed(earlier) if item.name == name), None)
-            if last is not None and _step_content(last) == _step_content(step):
+            if last is not None and _project_step_content(last) == _project_step_content(step):
                 return last
             files.save(step, folder / f"{step.number:04d}-{name}.json")
             return step
@@ -309,7 +311,7 @@ class ProjectFolder:
             self.database.dispose()
 
 
-def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def resized_picture(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """A picture in the shape of the originals, by the rule of image folders; unchanged where it has that shape."""
     from PIL import Image
 
@@ -319,7 +321,7 @@ def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uin
     return np.asarray(fitted(image, (shape[1], shape[0])))
 
 
-def _encoded(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1) -> bytes:
+def _encoded_picture(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1) -> bytes:
     """PNG without metadata up to ``small`` pixels, else WebP of at most LARGEST, a multiple of ``padding`` long."""
     from PIL import Image
 
@@ -335,26 +337,26 @@ def _encoded(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, 
     return content + bytes(-len(content) % padding)  # a reader of WebP stops at the length in its header
 
 
-def read_secrets(root: Path) -> dict[str, str]:
+def read_project_secrets(root: Path) -> dict[str, str]:
     """The secrets of a project; one that was copied without them gets new ones."""
     try:
         local = json.loads((root / "local.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        local = new_secrets()
-        write_secrets(root, local)
+        local = new_project_secrets()
+        write_project_secrets(root, local)
     except (OSError, ValueError) as error:
         raise InputError(f"{root / 'local.json'} cannot be read ({error}); restore it") from error
-    if not _are_secrets(local):
+    if not _are_project_secrets(local):
         raise InputError(f"{root / 'local.json'} does not hold the project's secrets; restore it")
     return dict(local)
 
 
-def _are_secrets(local: Any) -> bool:
+def _are_project_secrets(local: Any) -> bool:
     names = ("secret", "owner_hash")
     return isinstance(local, dict) and all(_HEXADECIMAL.fullmatch(str(local.get(name, ""))) for name in names)
 
 
-def new_secrets(database_url: str = "") -> dict[str, str]:
+def new_project_secrets(database_url: str = "") -> dict[str, str]:
     """Fresh secrets for a project; no token of the owner is valid until :func:`renew_owner_token` makes one."""
     return {"secret": secrets.token_hex(32), "owner_hash": secrets.token_hex(32), "database_url": database_url}
 
@@ -364,26 +366,26 @@ def renew_owner_token(project: ProjectFolder) -> str:
     token = secrets.token_urlsafe(24)
     digest = hashlib.sha256(token.encode()).hexdigest()
     # Of the file, not of memory: a database address that was given for one run is not kept.
-    write_secrets(project.root, read_secrets(project.root) | {"owner_hash": digest})
+    write_project_secrets(project.root, read_project_secrets(project.root) | {"owner_hash": digest})
     return token
 
 
-def write_secrets(root: Path, local: dict[str, str]) -> None:
+def write_project_secrets(root: Path, local: dict[str, str]) -> None:
     """Write ``local.json`` so that its owner alone can read it, from its first byte on."""
     files.write_bytes(root / "local.json", (json.dumps(local, indent=1) + "\n").encode(), private=True)
 
 
-def _base64(data: bytes) -> str:
+def _secret_as_base64(data: bytes) -> str:
     import base64
 
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def hash_rows(rows: Iterable[Any]) -> str:
+def hash_project_rows(rows: Iterable[Any]) -> str:
     """Sha256 over rows of plain values, in their order, written one way on every machine.
 
     Example:
-        >>> hash_rows([("a", 1)]) == hash_rows([["a", 1]])
+        >>> hash_project_rows([("a", 1)]) == hash_project_rows([["a", 1]])
         True
     """
     digest = hashlib.sha256()
@@ -394,9 +396,9 @@ def hash_rows(rows: Iterable[Any]) -> str:
 
 def hash_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
     """Sha256 over the original data; ``split`` counts where an example has one."""
-    return hash_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
+    return hash_project_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
 
 
-def _step_content(step: Step) -> Any:
+def _project_step_content(step: ProjectStep) -> Any:
     item = files.to_json(step)
     return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]

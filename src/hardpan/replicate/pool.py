@@ -24,8 +24,8 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
-from hardpan.replicate.folder import ProjectFolder, hash_rows
-from hardpan.replicate.sampling import largest_remainder
+from hardpan.replicate.folder import ProjectFolder, hash_project_rows
+from hardpan.replicate.sampling import largest_remainder_counts
 from hardpan.report.base import Report
 
 TOP = 25
@@ -33,21 +33,21 @@ _PROGRESS_EVERY = 500
 MOST_BYTES = 64 * 1024 * 1024
 
 
-def picture_id(pixels: NDArray[np.uint8]) -> str:
+def pool_picture_id(pixels: NDArray[np.uint8]) -> str:
     """The content id of a picture: 16 hexadecimal digits of sha256 over dtype, shape and bytes.
 
     Example:
-        >>> picture_id(np.zeros((2, 2), np.uint8))
+        >>> pool_picture_id(np.zeros((2, 2), np.uint8))
         '0f4c62411b6196a6'
     """
     return files.array_hash(np.ascontiguousarray(pixels))[:16]
 
 
-def store_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
+def store_pool_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
     """Keep a picture in the pool under its content id, whole or not at all; give the id."""
     from PIL import Image
 
-    name = picture_id(pixels)
+    name = pool_picture_id(pixels)
     path = project.pool_file(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,8 +100,8 @@ class KeywordShare:
     used: float
 
 
-@record
-class Subclasses(Report):
+@record(kind="Subclasses")
+class PoolSubclasses(Report):
     """What :func:`find_subclasses` did.
 
     Attributes:
@@ -143,7 +143,7 @@ class AddedCandidates(Report):
     in_original: int
     broken: tuple[str, ...]
     without_class: int
-    subclasses: Subclasses | None = None
+    subclasses: PoolSubclasses | None = None
 
 
 def add_candidates(
@@ -179,7 +179,7 @@ def add_candidates(
     path = files.as_path("source", source)
     if per_class is None and (keywords is not None or first_date or last_date):
         raise InputError("is needed to make quotas of keywords", argument="per_class")
-    report = _add_pictures(project, path, class_name, keyword, progress)
+    report = _add_pool_pictures(project, path, class_name, keyword, progress)
     if per_class is None:
         return report
     subclasses = find_subclasses(
@@ -194,13 +194,16 @@ def add_candidates(
     return replace(report, subclasses=subclasses)
 
 
-def _add_pictures(
+def _add_pool_pictures(
     project: ProjectFolder, path: Path, class_name: str, keyword: str, progress: Progress
 ) -> AddedCandidates:
     if class_name:
         project.config.class_index(class_name)  # refuses a class that is not one of the project's
-    pictures = list(read_source(path))
-    known, originals = set(database.contents(project, "candidate")), set(database.contents(project, "original"))
+    pictures = list(read_pool_source(path))
+    known, originals = (
+        set(database.image_contents(project, "candidate")),
+        set(database.image_contents(project, "original")),
+    )
     counts: Counter[str] = Counter()
     broken: list[str] = []
     seen: list[tuple[str, str]] = []
@@ -209,23 +212,23 @@ def _add_pictures(
         rows = []
         piece = pictures[start : start + _AT_ONCE]
         with ThreadPoolExecutor() as threads:
-            arrays = list(threads.map(functools.partial(decoded, project), piece))
+            arrays = list(threads.map(functools.partial(decoded_pool_picture, project), piece))
         for item, pixels in zip(piece, arrays, strict=True):
             if isinstance(pixels, str):
                 broken.append(pixels)
                 continue
-            name = picture_id(pixels)
+            name = pool_picture_id(pixels)
             seen.append((item.name, name))
             if name in originals:
                 counts["original"] += 1
             elif name in known:
                 counts["repeated"] += 1
             else:
-                row = _image_record(project, item, class_name, keyword, name, pixels.shape)
+                row = _pool_image_record(project, item, class_name, keyword, name, pixels.shape)
                 if isinstance(row, str):
                     broken.append(row)
                     continue
-                store_picture(project, pixels)
+                store_pool_picture(project, pixels)
                 known.add(name)
                 rows.append(row)
                 counts["without"] += row["class_index"] is None
@@ -234,7 +237,7 @@ def _add_pictures(
         len(pictures), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
     )
     if report.added:
-        pictures_hash = {"pictures": hash_rows(seen)}
+        pictures_hash = {"pictures": hash_project_rows(seen)}
         project.record_step(
             "add",
             inputs={"table": file_hash(path)} | pictures_hash if path.is_file() else pictures_hash,
@@ -249,17 +252,17 @@ def _add_pictures(
     return report
 
 
-def read_source(path: Path) -> Iterator[SourcePicture]:
+def read_pool_source(path: Path) -> Iterator[SourcePicture]:
     """What a folder or table offers, in the order of names or rows."""
     if path.is_dir():
-        yield from _folder_pictures(path)
+        yield from _pool_folder_pictures(path)
     elif path.suffix.lower() in (".csv", ".tsv", ".json", ".parquet", ".pq"):
-        yield from _table_pictures(path)
+        yield from _pool_table_pictures(path)
     else:
         raise InputError(f"{path}: candidates come from a folder, a CSV or a Parquet file")
 
 
-def _folder_pictures(root: Path) -> Iterator[SourcePicture]:
+def _pool_folder_pictures(root: Path) -> Iterator[SourcePicture]:
     limit = root.resolve()
     for file in sorted(p for p in root.rglob("*") if not p.name.startswith(".") and not p.is_dir()):
         parts = file.relative_to(root).parts
@@ -277,7 +280,7 @@ def _folder_pictures(root: Path) -> Iterator[SourcePicture]:
         )
 
 
-def _table_pictures(path: Path) -> Iterator[SourcePicture]:
+def _pool_table_pictures(path: Path) -> Iterator[SourcePicture]:
     columns = tables.read_columns(path, text=tables.suffix_of(path) in (".csv", ".tsv"))
     size = len(next(iter(columns.values())))
     column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
@@ -318,7 +321,7 @@ def _table_pictures(path: Path) -> Iterator[SourcePicture]:
         )
 
 
-def decoded(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | str:
+def decoded_pool_picture(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | str:
     """Pixels, or one sentence that says why there are none."""
     if "refused" in item.details:
         return f"{item.name}: {item.details['refused']}"
@@ -336,7 +339,7 @@ def decoded(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | 
         return f"{item.name}: cannot be read ({error.strerror})"
 
 
-def _image_record(
+def _pool_image_record(
     project: ProjectFolder, item: SourcePicture, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
     label, key = item.class_name or class_name, item.keyword or keyword
@@ -344,7 +347,7 @@ def _image_record(
     if label and label not in names:
         return f"{item.name}: class {label!r} is not one of the project's"
     try:
-        database.check_image({"keyword": key, "source": item.source, "date": item.date[:40]})
+        database.check_image_row({"keyword": key, "source": item.source, "date": item.date[:40]})
     except InputError as error:
         return f"{item.name}: {error}"
     return {
@@ -374,7 +377,7 @@ def keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dic
     if not common:
         return {}
     # largest_remainder gives ties to later entries; reversed, those are the more common keywords.
-    quotas = largest_remainder([counts[name] for name in reversed(common)], total)
+    quotas = largest_remainder_counts([counts[name] for name in reversed(common)], total)
     return dict(zip(common, reversed(quotas.tolist()), strict=True))
 
 
@@ -387,7 +390,7 @@ def find_subclasses(
     first_date: str = "",
     last_date: str = "",
     progress: Progress = no_progress,
-) -> Subclasses:
+) -> PoolSubclasses:
     """Find originals' keywords, make quotas, and give candidates with a kept keyword their class.
 
     The arguments are those of :func:`add_candidates`; without ``source`` the originals keep their own keywords.
@@ -395,20 +398,24 @@ def find_subclasses(
     project.check_open()  # the sample of a frozen set is replayed with the quotas that it was drawn by
     whole_number("per_class", per_class, 1)
     whole_number("top", top, 1)
-    window = _window(first_date, last_date)
+    window = _upload_date_window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
-        words, inputs = _keywords_by_match(project, Path(source), database.contents(project, "original"), progress)
-        database.set_columns(
+        words, inputs = _keywords_by_match(
+            project, Path(source), database.image_contents(project, "original"), progress
+        )
+        database.set_image_columns(
             project, [{"id": name, "keyword": word} for name, word in sorted(words.items())], "keywords"
         )
     originals = database.stored_images(project, "original")
-    outside = [row.id for row in database.stored_images(project, "candidate") if not _within(row.date, window)]
-    database.set_aside(project, outside)
+    outside = [
+        row.id for row in database.stored_images(project, "candidate") if not _is_within_dates(row.date, window)
+    ]
+    database.set_images_aside(project, outside)
     counts = keyword_counts(project)
     quotas = [keyword_quotas(count, per_class, top) for count in counts]
     _classify_by_keyword(project, quotas)
-    database.set_quotas(
+    database.set_keyword_quotas(
         project,
         [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
     )
@@ -419,12 +426,12 @@ def find_subclasses(
     )
     matched = sum(row.keyword is not None for row in originals)
     coverage, shares = _keyword_shares(project, counts, quotas, supply)
-    report = Subclasses(matched, len(originals) - matched, coverage, shares, len(outside))
+    report = PoolSubclasses(matched, len(originals) - matched, coverage, shares, len(outside))
     project.record_step(
         "subclasses",
         inputs=inputs,
         parameters={"per_class": per_class, "top": top, "first_date": first_date, "last_date": last_date},
-        outputs={"quotas": hash_rows(sorted([k.class_name, k.keyword, k.quota] for k in report.keywords))},
+        outputs={"quotas": hash_project_rows(sorted([k.class_name, k.keyword, k.quota] for k in report.keywords))},
     )
     return report
 
@@ -444,19 +451,19 @@ def _keywords_by_match(
     """Original id to keyword, of pictures with the same pixels (distance 0)."""
     results: dict[str, str] = {}
     read = []
-    pictures = list(read_source(source))
+    pictures = list(read_pool_source(source))
     for number, item in enumerate(pictures):
         if number % _PROGRESS_EVERY == 0:
             progress(f"looking for originals, {number:,} of {len(pictures):,} pictures", number / len(pictures))
         word = item.keyword or item.class_name
-        pixels = decoded(project, item)
+        pixels = decoded_pool_picture(project, item)
         if isinstance(pixels, str) or not word:
             continue
-        name = picture_id(pixels)
+        name = pool_picture_id(pixels)
         read.append((item.name, name, word))
         if name in originals:
             results.setdefault(originals[name], word)
-    inputs = {"source": hash_rows(read)}
+    inputs = {"source": hash_project_rows(read)}
     if source.is_file():
         inputs["table"] = file_hash(source)
     return results, inputs
@@ -473,7 +480,7 @@ def _classify_by_keyword(project: ProjectFolder, quotas: Sequence[Mapping[str, i
         for row in database.stored_images(project, "candidate")
         if row.class_index is None and len(owners.get(row.keyword or "", ())) == 1
     ]
-    database.set_columns(project, rows, "classes")
+    database.set_image_columns(project, rows, "classes")
 
 
 def _keyword_shares(
@@ -495,9 +502,9 @@ def _keyword_shares(
     return coverage, tuple(shares)
 
 
-def _window(first: str, last: str) -> tuple[date, date] | None:
+def _upload_date_window(first: str, last: str) -> tuple[date, date] | None:
     """The dates between which candidates are used; None: all, also those without a date."""
-    ends = [_date(first) if first else date.min, _date(last) if last else date.max]
+    ends = [_upload_date(first) if first else date.min, _upload_date(last) if last else date.max]
     for name, text, end in zip(("first_date", "last_date"), (first, last), ends, strict=True):
         if end is None:
             raise InputError(f"must be a date, written as YYYY-MM-DD; got {text!r}", argument=name)
@@ -507,12 +514,12 @@ def _window(first: str, last: str) -> tuple[date, date] | None:
     return (low, high) if first or last else None
 
 
-def _within(text: str | None, window: tuple[date, date] | None) -> bool:
-    when = _date(text or "")
+def _is_within_dates(text: str | None, window: tuple[date, date] | None) -> bool:
+    when = _upload_date(text or "")
     return window is None or (when is not None and window[0] <= when <= window[1])
 
 
-def _date(text: str) -> date | None:
+def _upload_date(text: str) -> date | None:
     try:
         return date.fromisoformat(text.strip()[:10])
     except ValueError:

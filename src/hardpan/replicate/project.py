@@ -16,8 +16,8 @@ from hardpan.arguments import real_number, whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
 from hardpan.replicate import assembly, database, experiment, folder, pool, project_sample, quality, tasks
-from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_rows
-from hardpan.replicate.quality import Quality
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_project_rows
+from hardpan.replicate.quality import AnnotationQuality
 from hardpan.report.base import Report
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
@@ -68,7 +68,7 @@ class ProjectStatus(Report):
     frozen: bool
     steps: int
     next: str
-    quality: Quality | None = None
+    quality: AnnotationQuality | None = None
     votes_imported: int = 0
     votes_known: int = 0
 
@@ -112,7 +112,7 @@ class Project(ProjectFolder):
         """
         root = files.as_path("path", path)
         dataset = original if isinstance(original, Dataset) else Dataset.open(original)
-        pixels = as_pictures(dataset)
+        pixels = dataset_as_pictures(dataset)
         if dataset.labels is None:
             raise InputError(f"{dataset.name} has no labels; the original set needs them")
         split = [] if dataset.split is None else dataset.split.tolist()
@@ -124,7 +124,7 @@ class Project(ProjectFolder):
             shape=tuple(int(size) for size in pixels.shape[1:]),
             **settings,
         )
-        _check_config(config)
+        _check_project_config(config)
         if (root / "project.json").exists():
             project = cls.open(root, database_url=database_url)
             if files.to_json(project.config) != files.to_json(config):
@@ -137,12 +137,12 @@ class Project(ProjectFolder):
         new = not root.exists()
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         (root / "original").mkdir(exist_ok=True)
-        local = folder.new_secrets(database_url)
-        folder.write_secrets(root, local)
+        local = folder.new_project_secrets(database_url)
+        folder.write_project_secrets(root, local)
         project = cls(root, config, local)
         np.save(root / "original" / "x.npy", pixels)
         try:
-            _store_originals(project, dataset, pixels)
+            _store_project_originals(project, dataset, pixels)
         except BaseException as error:
             project.close()
             if new and isinstance(error, InputError):  # such as a database that cannot be reached
@@ -177,7 +177,7 @@ class Project(ProjectFolder):
             raise InputError(
                 f"{root / 'project.json'} holds {type(config).__name__}, not the settings of a project"
             )
-        local = folder.read_secrets(root)
+        local = folder.read_project_secrets(root)
         address = database_url or os.environ.get(DATABASE_VARIABLE, "")
         return cls(root, config, local | ({"database_url": address} if address else {}))
 
@@ -192,14 +192,14 @@ class Project(ProjectFolder):
     quality = quality.annotation_quality
 
     # The sample
-    sample = project_sample.draw_sample
-    current_sample = project_sample.current_sample
+    sample = project_sample.draw_project_sample
+    current_sample = project_sample.current_project_sample
     threshold_sweep = project_sample.project_sweep
     find_duplicates = project_sample.find_duplicates
 
     # The set
     assemble = assembly.assemble
-    verify = assembly.verify
+    verify = assembly.verify_project
     begin_experiment = experiment.begin_experiment
     experiment_results = experiment.experiment_results
 
@@ -260,7 +260,7 @@ class Project(ProjectFolder):
 
 
 def _project_status(project: Project) -> ProjectStatus:
-    counts, covered = database.count_images(project), database.coverage(project)
+    counts, covered = database.count_images(project), database.vote_coverage(project)
     votes, workers = database.vote_totals(project)
     images = missing = 0
     compared = False
@@ -269,14 +269,16 @@ def _project_status(project: Project) -> ProjectStatus:
         sample = project.current_sample()
         images, missing = len(sample.images), sum(item.missing for item in sample.shortfalls)
         searches = [step for step in steps if step.name == "duplicates"]
-        removed = project_sample.removed_so_far(project) & set(sample.ids)
-        compared = bool(searches) and searches[-1].outputs["images"] == hash_rows(sample.ids) and not removed
+        removed = project_sample.removed_from_sample(project) & set(sample.ids)
+        compared = (
+            bool(searches) and searches[-1].outputs["images"] == hash_project_rows(sample.ids) and not removed
+        )
     status = ProjectStatus(
         project.config.name,
         len(project.classes),
         counts.get("original", 0),
         counts.get("candidate", 0),
-        sum(item.short > 0 for item in database.keywords(project)),
+        sum(item.short > 0 for item in database.keyword_states(project)),
         sum(row.tasks for row in covered),
         sum(row.complete for row in covered),
         votes,
@@ -290,10 +292,10 @@ def _project_status(project: Project) -> ProjectStatus:
         "",
         quality.annotation_quality(project, probabilities=False) if votes else None,
     )
-    return replace(status, next=_next_command(project, status, compared))
+    return replace(status, next=_next_project_command(project, status, compared))
 
 
-def _next_command(project: ProjectFolder, status: ProjectStatus, compared: bool) -> str:
+def _next_project_command(project: ProjectFolder, status: ProjectStatus, compared: bool) -> str:
     command = f"hardpan replicate {{}} {project.root}"
     if status.frozen:
         return command.format("verify")
@@ -312,7 +314,7 @@ def _next_command(project: ProjectFolder, status: ProjectStatus, compared: bool)
     return command.format("assemble")
 
 
-def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
+def read_target_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
     """Read classes from a CSV file with columns class, definition, link and nearby (names with ; between them)."""
     rows = tables.read_rows(path)
     if not rows or not (rows[0].get("class") or "").strip():
@@ -330,11 +332,11 @@ def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
     )
 
 
-def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
+def dataset_as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
     """Images of a dataset as 8-bit pixels: as they are, or, where no byte is above 127, scaled up to 255.
 
     Example:
-        >>> as_pictures(Dataset.open("digits")).max()
+        >>> dataset_as_pictures(Dataset.open("digits")).max()
         np.uint8(255)
     """
     x = dataset.x
@@ -348,7 +350,7 @@ def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
     return np.asarray(np.round(x * (255.0 / max(float(x.max()), 1e-12))), dtype=np.uint8)
 
 
-def _store_originals(project: ProjectFolder, dataset: Dataset, pixels: NDArray[np.uint8]) -> None:
+def _store_project_originals(project: ProjectFolder, dataset: Dataset, pixels: NDArray[np.uint8]) -> None:
     keyword = next((dataset.metadata[name] for name in KEYWORD_COLUMNS if name in dataset.metadata), None)
     labels = dataset.labels
     assert labels is not None
@@ -379,7 +381,7 @@ def _target_classes(
 ) -> tuple[TargetClass, ...]:
     if classes is None:
         return tuple(TargetClass(name) for name in dataset.class_names)
-    listed = read_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
+    listed = read_target_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
     targets = [files.from_json(files.clean_values(files.to_json(item))) for item in listed]
     names = [item.name for item in targets]
     if sorted(names) != sorted(dataset.class_names):
@@ -397,7 +399,7 @@ def _target_classes(
     return tuple(replace(by_name[name]) for name in dataset.class_names)
 
 
-def _check_config(config: ProjectConfig) -> None:
+def _check_project_config(config: ProjectConfig) -> None:
     for key in ("grid", "positives", "negatives", "workers_per_image", "originals_per_class"):
         whole_number(key, getattr(config, key), 1)
     if config.positives + config.negatives >= config.grid:

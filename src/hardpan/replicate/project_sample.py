@@ -23,12 +23,17 @@ from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.neighbors.near_duplicates import near_duplicates
 from hardpan.replicate import database
-from hardpan.replicate.folder import ProjectFolder, Step, hash_rows, resized
-from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality, write_columns
+from hardpan.replicate.folder import ProjectFolder, ProjectStep, hash_project_rows, resized_picture
+from hardpan.replicate.quality import (
+    selection_frequencies,
+    selection_frequency_table,
+    worker_quality,
+    write_vote_columns,
+)
 from hardpan.replicate.sampling import (
     MIN_VOTES,
     UNKNOWN_VOTES,
-    Annotated,
+    AnnotatedImages,
     Sample,
     ThresholdSweep,
     sample,
@@ -45,7 +50,7 @@ _PAIRS_AT_ONCE = 2048
 _EVERY = 10**9
 
 
-def draw_sample(
+def draw_project_sample(
     project: ProjectFolder,
     strategy: str = "matched",
     *,
@@ -79,11 +84,11 @@ def draw_sample(
         "without_flagged": without_flagged,
         "votes_counted": len(database.all_votes(project)),
         "excluded_workers": sorted(database.excluded_workers(project)),
-        "exclude": sorted(removed_so_far(project)),
-        "selected": sorted(_selected_images(project)) if source == "selection" else [],
+        "exclude": sorted(removed_from_sample(project)),
+        "selected": sorted(_selected_project_images(project)) if source == "selection" else [],
     }
     try:
-        result = replay_sample(project, settings, seed)
+        result = replay_project_sample(project, settings, seed)
     except InputError as error:
         if without_flagged and source == "votes":
             raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
@@ -95,9 +100,9 @@ def draw_sample(
     return result
 
 
-def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
+def replay_project_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
     """The sample that the settings of a step give, from the votes that were there."""
-    candidates, originals = sample_tables(project, settings)
+    candidates, originals = project_sample_tables(project, settings)
     quotas = _quotas_by_name(project)
     if settings["strategy"] == "matched" and not len(originals):
         raise InputError("no original has votes yet; annotate first, or use the strategy 'threshold' or 'top'")
@@ -116,7 +121,7 @@ def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
     )
 
 
-def sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]:
+def project_sample_tables(project: ProjectFolder, settings: Any) -> tuple[AnnotatedImages, AnnotatedImages]:
     """Candidates and originals as :func:`sample` takes them, from the votes that were there at the step."""
     names = project.class_names
     rows = [row for row in database.stored_images(project, "candidate") if row.split != "aside"]
@@ -125,28 +130,30 @@ def sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Ann
         picked = set(settings["selected"])
         selected = [row for row in rows if row.id in picked and row.class_index is not None]
         empty = np.zeros(0, dtype=np.str_)
-        return Annotated(
+        return AnnotatedImages(
             np.array([row.id for row in selected], dtype=np.str_),
             np.array([names[row.class_index] for row in selected], dtype=np.str_),
             np.ones(len(selected)),
             np.full(len(selected), UNKNOWN_VOTES),
             np.array([words[row.id] for row in selected], dtype=np.str_),
-        ), Annotated(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
+        ), AnnotatedImages(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
     excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
     votes = [v for v in database.all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
     frequencies = selection_frequencies(votes, flagged, probabilities=False)  # a draw uses counts alone
     without = bool(settings["without_flagged"])
-    candidates = frequency_table(frequencies, "candidate", names, words, without_flagged=without)
+    candidates = selection_frequency_table(frequencies, "candidate", names, words, without_flagged=without)
     # An image may have votes for a class that is not (or no longer) its own.
     owners = {row.id: names[row.class_index] for row in rows if row.class_index is not None}
     mine = np.array(
         [owners.get(str(i)) == c for i, c in zip(candidates.ids, candidates.classes, strict=True)], bool
     )
-    return candidates.select(mine), frequency_table(frequencies, "positive", names, without_flagged=without)
+    return candidates.select(mine), selection_frequency_table(
+        frequencies, "positive", names, without_flagged=without
+    )
 
 
-def current_sample(project: ProjectFolder) -> Sample:
+def current_project_sample(project: ProjectFolder) -> Sample:
     """The current sample, or an InputError."""
     path = project.root / "sample.json"
     if not path.exists():
@@ -157,12 +164,12 @@ def current_sample(project: ProjectFolder) -> Sample:
     return result
 
 
-def draw_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
+def draw_project_sample_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
     """Replace removed images (id to reason) by others of the same sub-class and bin; one round, one step."""
     project.check_open()
-    before = current_sample(project)
-    round_number = 1 + len(sample_steps(project)[1])
-    after = replay_again(project, before, sorted(removed), round_number)
+    before = current_project_sample(project)
+    round_number = 1 + len(project_sample_steps(project)[1])
+    after = replay_project_sample_again(project, before, sorted(removed), round_number)
     fresh = set(after.ids) - set(before.ids)
     database.change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
     files.save(after, project.root / "sample.json")
@@ -175,34 +182,38 @@ def draw_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
     return after
 
 
-def replay_again(project: ProjectFolder, before: Sample, removed: list[str], round_number: int) -> Sample:
+def replay_project_sample_again(
+    project: ProjectFolder, before: Sample, removed: list[str], round_number: int
+) -> Sample:
     """What a round of drawing again gives; earlier rounds' removals are in the log of steps."""
-    start, rounds = sample_steps(project)
+    start, rounds = project_sample_steps(project)
     gone = set(start.parameters["exclude"])
     for step in rounds:
         if step.parameters["round"] < round_number:
             gone |= set(step.parameters["removed"])
-    candidates = sample_tables(project, start.parameters)[0]
+    candidates = project_sample_tables(project, start.parameters)[0]
     return sample_again(before, candidates, removed, round_number=round_number, ever_removed=gone)
 
 
-def sample_problems(project: ProjectFolder) -> list[str]:
+def project_sample_problems(project: ProjectFolder) -> list[str]:
     """Draw the sample again from votes, quotas, decisions and seeds, and say what does not fit."""
-    start, rounds = sample_steps(project)
-    result = replay_sample(project, start.parameters, start.seed)
+    start, rounds = project_sample_steps(project)
+    result = replay_project_sample(project, start.parameters, start.seed)
     problems = []
-    if hash_rows(result.ids) != start.outputs["ids"]:
+    if hash_project_rows(result.ids) != start.outputs["ids"]:
         problems.append("the votes and the seed give another sample")
     for step in rounds:
-        result = replay_again(project, result, list(step.parameters["removed"]), step.parameters["round"])
-        if hash_rows(result.ids) != step.outputs["ids"]:
+        result = replay_project_sample_again(
+            project, result, list(step.parameters["removed"]), step.parameters["round"]
+        )
+        if hash_project_rows(result.ids) != step.outputs["ids"]:
             problems.append(f"round {step.parameters['round']} gives another sample")
-    if result.ids != current_sample(project).ids:
+    if result.ids != current_project_sample(project).ids:
         problems.append("sample.json holds other images than the steps give")
     return problems
 
 
-def sample_steps(project: ProjectFolder) -> tuple[Step, list[Step]]:
+def project_sample_steps(project: ProjectFolder) -> tuple[ProjectStep, list[ProjectStep]]:
     """The step that drew the current sample, and the rounds after it."""
     steps = project.steps()
     last = max((number for number, step in enumerate(steps) if step.name == "sample"), default=None)
@@ -211,32 +222,40 @@ def sample_steps(project: ProjectFolder) -> tuple[Step, list[Step]]:
     return steps[last], [step for step in steps[last:] if step.name == "resample"]
 
 
-def removed_so_far(project: ProjectFolder) -> set[str]:
+def removed_from_sample(project: ProjectFolder) -> set[str]:
     """Images that a person removed, at any step; they are never drawn."""
     results = {
         name
         for step in ("second-review", "final-review")
-        for name, v in database.verdicts(project, step).items()
+        for name, v in database.decision_verdicts(project, step).items()
         if v == "remove"
     }
     return results | {
-        pair.partition("|")[0] for pair, v in database.verdicts(project, "duplicate").items() if v == "remove"
+        pair.partition("|")[0]
+        for pair, v in database.decision_verdicts(project, "duplicate").items()
+        if v == "remove"
     }
 
 
-def _selected_images(project: ProjectFolder) -> set[str]:
-    first, second = database.verdicts(project, "first-selection"), database.verdicts(project, "second-review")
+def _selected_project_images(project: ProjectFolder) -> set[str]:
+    first, second = (
+        database.decision_verdicts(project, "first-selection"),
+        database.decision_verdicts(project, "second-review"),
+    )
     return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
 
 
 def _quotas_by_name(project: ProjectFolder) -> dict[tuple[str, str], int]:
-    return {(project.classes[c].name, word): count for (c, word), count in database.stored_quotas(project).items()}
+    return {
+        (project.classes[c].name, word): count
+        for (c, word), count in database.stored_keyword_quotas(project).items()
+    }
 
 
 def _sample_outputs(result: Sample) -> dict[str, Any]:
     return {
         "images": len(result.images),
-        "ids": hash_rows(result.ids),
+        "ids": hash_project_rows(result.ids),
         "fills": len(result.fills),
         "missing": sum(item.missing for item in result.shortfalls),
         "average_frequency": result.average_frequency.value,
@@ -254,11 +273,11 @@ def project_sweep(
         predictions: table with id and one column of predicted classes per model, for every candidate; only for an
             assembled set. Opening it is logged.
     """
-    from hardpan.replicate.experiment import right_by_model
+    from hardpan.replicate.experiment import experiment_right_by_model
 
     names = project.class_names
     frequencies = selection_frequencies(database.counted_votes(project), probabilities=False)
-    table = frequency_table(frequencies, "candidate", names)
+    table = selection_frequency_table(frequencies, "candidate", names)
     if not len(table):
         raise InputError("no candidate has votes yet")
     if predictions is None:
@@ -270,7 +289,7 @@ def project_sweep(
         )
     database.add_event(project, "owner", "opened-accuracies", file=Path(predictions).name)
     truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))
-    right = right_by_model([predictions], truth, names)
+    right = experiment_right_by_model([predictions], truth, names)
     for model, answers in right.items():
         missing = [name for name in truth if name not in answers]
         if missing:
@@ -354,10 +373,10 @@ def find_duplicates(
         progress: called with the step and the fraction done.
     """
     project.check_open()
-    imported = import_decisions(project, decisions) if decisions is not None else 0
-    before = current_sample(project)
-    removed = removed_so_far(project) & set(before.ids)
-    after = draw_again(project, dict.fromkeys(removed, "removed by a person")) if removed else before
+    imported = import_duplicate_decisions(project, decisions) if decisions is not None else 0
+    before = current_project_sample(project)
+    removed = removed_from_sample(project) & set(before.ids)
+    after = draw_project_sample_again(project, dict.fromkeys(removed, "removed by a person")) if removed else before
     ids = list(after.ids)
     if not ids:
         raise InputError("the sample is empty; draw one first")
@@ -365,12 +384,12 @@ def find_duplicates(
     count = k if k is not None else NEAREST if last is None else int(last.parameters["k"])
     whole_number("k", count, 1)
     search = DuplicateSearch(len(ids), len(project.original_pixels), 0, None)
-    if last is None or (last.outputs["images"], last.parameters["k"]) != (hash_rows(ids), count):
-        search = _search(project, ids, count, progress)
+    if last is None or (last.outputs["images"], last.parameters["k"]) != (hash_project_rows(ids), count):
+        search = _search_duplicates(project, ids, count, progress)
     queue = database.duplicate_queue(project, most=_EVERY)
     if export is not None:
         empty = {"step": ["duplicate"] * len(queue), "verdict": [""] * len(queue)}
-        write_columns(export, empty | columns_of(queue, "subject", "other_split", "l2", "ssim", "features"))
+        write_vote_columns(export, empty | columns_of(queue, "subject", "other_split", "l2", "ssim", "features"))
     return replace(
         search,
         closest=tuple(SimilarPair(p.image_id, p.other_id, p.other_split, p.l2, p.ssim) for p in queue[:10]),
@@ -381,10 +400,10 @@ def find_duplicates(
     )
 
 
-def _search(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progress) -> DuplicateSearch:
+def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progress) -> DuplicateSearch:
     """Compare the sample with the originals and with itself, and queue the nearest pairs."""
     shape = project.config.shape
-    x = np.stack([resized(project.pixels(name, None), shape) for name in ids])
+    x = np.stack([resized_picture(project.pixels(name, None), shape) for name in ids])
     originals = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
     y = np.concatenate([np.asarray(project.original_pixels), x])
     names = [row.id for row in originals] + list(ids)
@@ -400,16 +419,21 @@ def _search(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progre
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
     round_number = max([0, *(row.round for row in database.sample_rows(project))])
-    new = database.add_pairs(project, _measured_pairs(x, y, sorted(pairs), ids, names, splits, round_number))
+    new = database.add_duplicate_pairs(
+        project, _measured_duplicate_pairs(x, y, sorted(pairs), ids, names, splits, round_number)
+    )
     project.record_step(
         "duplicates",
         parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
-        outputs={"images": hash_rows(ids), "pairs": hash_rows([(ids[a], names[b]) for a, b in sorted(pairs)])},
+        outputs={
+            "images": hash_project_rows(ids),
+            "pairs": hash_project_rows([(ids[a], names[b]) for a, b in sorted(pairs)]),
+        },
     )
     return DuplicateSearch(len(ids), len(originals), new, recall, close_recall)
 
 
-def _measured_pairs(
+def _measured_duplicate_pairs(
     x: NDArray[Any],
     y: NDArray[Any],
     pairs: Sequence[tuple[int, int]],
@@ -442,7 +466,7 @@ def _measured_pairs(
     return results
 
 
-def import_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
+def import_duplicate_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
     """Import decisions of a CSV file (step, subject, verdict, note); the same file again changes nothing.
 
     Rows without a verdict are skipped. Gives how many were new.
@@ -460,7 +484,7 @@ def import_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> in
         try:
             key = f"file-{digest}-{number}"
             note = row.get("note", "")
-            new += database.decide(
+            new += database.record_decision(
                 project, row["step"], row["subject"], verdict, by="owner", submission_key=key, note=note
             )
         except InputError as error:

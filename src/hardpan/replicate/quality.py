@@ -23,7 +23,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.sampling import Annotated, average_frequency, image_columns
+from hardpan.replicate.sampling import AnnotatedImages, annotated_image_columns, average_frequency
 from hardpan.report.base import Report
 from hardpan.report.sections import columns_of
 from hardpan.safe_files import few
@@ -205,8 +205,8 @@ class WorkerQuality:
     flagged: bool
 
 
-@record
-class Frequency:
+@record(kind="Frequency")
+class SelectionFrequency:
     """The selection frequency of an image for a class, with a Beta interval; the same without flagged workers."""
 
     image_id: str
@@ -227,8 +227,8 @@ class Frequency:
         return self.selected_unflagged / self.votes_unflagged if self.votes_unflagged else float("nan")
 
 
-@record
-class Quality(Report):
+@record(kind="Quality")
+class AnnotationQuality(Report):
     """What :func:`annotation_quality` returns.
 
     Attributes:
@@ -243,7 +243,7 @@ class Quality(Report):
     alpha: Estimate | None
     alpha_unflagged: Estimate | None
     average: dict[str, Estimate]
-    frequencies: tuple[Frequency, ...] = field(default=(), repr=False, metadata=files.TRANSIENT)
+    frequencies: tuple[SelectionFrequency, ...] = field(default=(), repr=False, metadata=files.TRANSIENT)
 
     @property
     def flagged(self) -> tuple[str, ...]:
@@ -251,17 +251,17 @@ class Quality(Report):
         return tuple(item.worker_id for item in self.workers if item.flagged)
 
 
-def annotation_quality(project: ProjectFolder, *, probabilities: bool = True) -> Quality:
+def annotation_quality(project: ProjectFolder, *, probabilities: bool = True) -> AnnotationQuality:
     """Workers, frequencies and agreement of a project's votes so far.
 
     Args:
         project: an open project.
         probabilities: also estimate the probability that each image shows the class, which takes most of the time.
     """
-    return quality_of(database.counted_votes(project), probabilities=probabilities)
+    return quality_of_votes(database.counted_votes(project), probabilities=probabilities)
 
 
-def quality_of(votes: Sequence[database.StoredVote], *, probabilities: bool = True) -> Quality:
+def quality_of_votes(votes: Sequence[database.StoredVote], *, probabilities: bool = True) -> AnnotationQuality:
     """The same from votes in memory.
 
     A worker is flagged when the hit rate on positive controls at its upper limit, minus the selection rate on
@@ -277,10 +277,10 @@ def quality_of(votes: Sequence[database.StoredVote], *, probabilities: bool = Tr
         for role in ("candidate", "positive", "negative")
         if any(item.role == role for item in frequencies)
     }
-    return Quality(
+    return AnnotationQuality(
         workers,
-        _alpha([(item.selected, item.votes) for item in candidates]),
-        _alpha([(item.selected_unflagged, item.votes_unflagged) for item in candidates]),
+        _alpha_of_pairs([(item.selected, item.votes) for item in candidates]),
+        _alpha_of_pairs([(item.selected_unflagged, item.votes_unflagged) for item in candidates]),
         average,
         frequencies,
     )
@@ -313,7 +313,7 @@ def worker_quality(votes: Sequence[database.StoredVote]) -> tuple[WorkerQuality,
 
 def selection_frequencies(
     votes: Sequence[database.StoredVote], flagged: Collection[str] = (), *, probabilities: bool = True
-) -> tuple[Frequency, ...]:
+) -> tuple[SelectionFrequency, ...]:
     """The proportion of workers that selected each image for its target class; (image, class) in order.
 
     ``probability`` is the Dawid–Skene estimate that the image shows the class, over all votes for this class; NaN
@@ -333,9 +333,9 @@ def selection_frequencies(
         if vote.worker_id not in bad:
             counts[row] += (0, 0, vote.selected, 1)
     low, high = beta_interval(counts[:, 0], counts[:, 1])
-    chances = _probabilities(votes, keys, row_of) if probabilities else np.full(len(keys), np.nan)
+    chances = _dawid_skene_probabilities(votes, keys, row_of) if probabilities else np.full(len(keys), np.nan)
     return tuple(
-        Frequency(
+        SelectionFrequency(
             *key,
             roles[row],
             int(counts[row, 0]),
@@ -351,17 +351,17 @@ def selection_frequencies(
     )
 
 
-def frequency_table(
-    frequencies: Sequence[Frequency],
+def selection_frequency_table(
+    frequencies: Sequence[SelectionFrequency],
     role: str,
     class_names: Sequence[str],
     subclasses: dict[str, str] | None = None,
     *,
     without_flagged: bool = False,
-) -> Annotated:
+) -> AnnotatedImages:
     """Frequencies of one role as the table that :func:`hardpan.replicate.sample` takes."""
     selected = [f for f in frequencies if f.role == role and (f.votes_unflagged or not without_flagged)]
-    return Annotated(
+    return AnnotatedImages(
         np.array([f.image_id for f in selected], dtype=np.str_),
         np.array([class_names[f.class_index] for f in selected], dtype=np.str_),
         np.array([f.unflagged if without_flagged else f.value for f in selected], dtype=np.float64),
@@ -370,7 +370,7 @@ def frequency_table(
     )
 
 
-def _probabilities(
+def _dawid_skene_probabilities(
     votes: Sequence[database.StoredVote], keys: Sequence[Any], row_of: dict[Any, int]
 ) -> NDArray[np.float64]:
     """Dawid–Skene class by class: a worker's skill may differ between classes."""
@@ -387,7 +387,7 @@ def _probabilities(
     return out
 
 
-def _alpha(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
+def _alpha_of_pairs(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
     counts = np.array([(selected, total - selected) for selected, total in pairs if total >= 2])
     return krippendorff_alpha(counts) if len(counts) else None
 
@@ -397,7 +397,7 @@ def export_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
     if Path(path).suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise InputError(f": votes are written as .csv or .parquet; got {path}", argument="export_votes")
     columns = vote_columns(project)
-    write_columns(path, columns)
+    write_vote_columns(path, columns)
     return len(columns["worker"])
 
 
@@ -411,7 +411,7 @@ def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
     return rows_to_columns(COLUMNS, rows)
 
 
-def frequency_columns(project: ProjectFolder, quality: Quality) -> dict[str, list[Any]]:
+def frequency_columns(project: ProjectFolder, quality: AnnotationQuality) -> dict[str, list[Any]]:
     """Every selection frequency with its interval, and the same without flagged workers."""
     rows = quality.frequencies
     return {
@@ -432,14 +432,14 @@ def rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict
     return {name: [row[position] for row in rows] for position, name in enumerate(names)}
 
 
-def export_frequencies(project: ProjectFolder, path: str | os.PathLike[str]) -> Quality:
+def export_frequencies(project: ProjectFolder, path: str | os.PathLike[str]) -> AnnotationQuality:
     """Write every selection frequency with its interval, and the same without flagged workers."""
     quality = annotation_quality(project)
-    write_columns(path, frequency_columns(project, quality))
+    write_vote_columns(path, frequency_columns(project, quality))
     return quality
 
 
-def write_columns(path: str | os.PathLike[str], columns: dict[str, list[Any]]) -> None:
+def write_vote_columns(path: str | os.PathLike[str], columns: dict[str, list[Any]]) -> None:
     """Write a table where a person asked for it, its folder too; what cannot be written is an InputError."""
     target = Path(path)
     if target.is_dir():
@@ -461,7 +461,7 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
     """
     source = Path(path)
     columns = tables.read_columns(source, text=True)
-    names = image_columns(columns, ("id", "label", "annotator"), str(source))
+    names = annotated_image_columns(columns, ("id", "label", "annotator"), str(source))
     names |= {"selected": "selected"} if "selected" in columns else {}
     for role in ("id", "label", "annotator", "selected"):
         if role not in names:
@@ -474,11 +474,11 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
             "image_id": image,
             "class_index": project.config.class_index(label),
             "worker": worker,
-            "selected": _is_true(said, source),
-            "at": _moment(when, source),
+            "selected": _vote_is_true(said, source),
+            "at": _vote_moment(when, source),
         }
         for image, label, worker, said, when, out in zip(*required, times, excluded, strict=True)
-        if not (out and _is_true(out, source, "excluded"))
+        if not (out and _vote_is_true(out, source, "excluded"))
     ]
     if any(not row["worker"] for row in rows):
         raise InputError(f": {source} has rows without a worker; name the worker of every vote", argument="votes")
@@ -494,7 +494,7 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
     return new, known
 
 
-def _moment(text: str, source: Path) -> float | None:
+def _vote_moment(text: str, source: Path) -> float | None:
     """Seconds since 1970, from a number or from a time as ISO 8601 writes it (UTC where it names no zone)."""
     if not text:
         return None
@@ -511,7 +511,7 @@ def _moment(text: str, source: Path) -> float | None:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-def _is_true(text: str, source: Path, name: str = "selected") -> bool:
+def _vote_is_true(text: str, source: Path, name: str = "selected") -> bool:
     if text.lower() in ("1", "true", "yes", "1.0"):
         return True
     if text.lower() in ("0", "false", "no", "0.0"):

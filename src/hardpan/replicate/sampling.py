@@ -24,13 +24,13 @@ BINS = ("0–0.2", "0.2–0.4", "0.4–0.6", "0.6–0.8", "0.8–1")
 ROUNDING = 1e-9  # a frequency of 3/5 computed in another way still belongs to the bin that begins at 0.6
 
 
-def largest_remainder(weights: ArrayLike, total: int) -> NDArray[np.int64]:
+def largest_remainder_counts(weights: ArrayLike, total: int) -> NDArray[np.int64]:
     """Whole numbers that sum to ``total`` and follow ``weights``: floors first, then the largest remainders.
 
     Ties go to the later entry, which for bins of frequencies is the higher one.
 
     Example:
-        >>> largest_remainder([1, 1, 2], 6).tolist(), largest_remainder([1, 1], 3).tolist()
+        >>> largest_remainder_counts([1, 1, 2], 6).tolist(), largest_remainder_counts([1, 1], 3).tolist()
         ([1, 2, 3], [1, 2])
     """
     values = np.asarray(weights, dtype=np.float64)
@@ -64,7 +64,7 @@ def average_frequency(frequencies: ArrayLike) -> Estimate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Annotated:
+class AnnotatedImages:
     """Images with their selection frequencies, one entry per image and target class.
 
     Attributes:
@@ -84,42 +84,43 @@ class Annotated:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def select(self, rows: NDArray[Any]) -> Annotated:
+    def select(self, rows: NDArray[Any]) -> AnnotatedImages:
         """The entries of a mask or of row numbers."""
         columns = (self.ids, self.classes, self.frequencies, self.votes, self.subclasses)
-        return Annotated(*(column[rows] for column in columns))
+        return AnnotatedImages(*(column[rows] for column in columns))
 
 
-def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) -> Annotated:
+def annotated_images(table: Any, what: str = "candidates", *, need_ids: bool = True) -> AnnotatedImages:
     """Read a table of annotated images: rows, columns, a data frame, a CSV or Parquet file, or an Annotated.
 
     Columns are id, class, frequency (or selection_frequency), votes, and optionally sub-class (or keyword). Where
     there are no votes, ``min_votes`` is not checked.
 
     Example:
-        >>> annotated({"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}).votes
+        >>> table = {"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}
+        >>> annotated_images(table).votes
         array([10, 10])
     """
-    if isinstance(table, Annotated):
+    if isinstance(table, AnnotatedImages):
         return table
     from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
     columns = tables.read_columns(table, text=from_csv, name=what)
-    names = image_columns(columns, ("id", "label", "frequency", "votes", "subclass"), what)
+    names = annotated_image_columns(columns, ("id", "label", "frequency", "votes", "subclass"), what)
     for role in ("id", "label", "frequency") if need_ids else ("label", "frequency"):
         if role not in names:
             raise InputError(f": a column of {role} is missing; it has {few(columns)}", argument=what)
     cells = {role: columns[name] for role, name in names.items()}
     n = len(cells["frequency"])
-    frequencies = _column_numbers(what, "frequency", cells["frequency"])
+    frequencies = _frequency_column_numbers(what, "frequency", cells["frequency"])
     if not ((frequencies >= 0) & (frequencies <= 1)).all():
         raise InputError(": frequencies must lie between 0 and 1", argument=what)
     votes = (
-        arguments.whole_numbers(f"{what}: votes", _column_numbers(what, "votes", cells["votes"]))
+        arguments.whole_numbers(f"{what}: votes", _frequency_column_numbers(what, "votes", cells["votes"]))
         if "votes" in cells
         else np.full(n, UNKNOWN_VOTES, dtype=np.int64)
     )
     ids = np.array([str(value) for value in cells.get("id", range(n))], dtype=np.str_)
-    return Annotated(
+    return AnnotatedImages(
         arguments.ids(f"{what}: id", ids, n) if need_ids else ids,
         np.array([str(value) for value in cells["label"]], dtype=np.str_),
         frequencies,
@@ -131,13 +132,13 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
 UNKNOWN_VOTES = np.iinfo(np.int64).max
 
 
-def image_columns(columns: Collection[str], roles: Collection[str], where: str) -> dict[str, str]:
+def annotated_image_columns(columns: Collection[str], roles: Collection[str], where: str) -> dict[str, str]:
     """The columns of a table of images by role; ids may also be called ``image_id``."""
     renamed = {"id": "image_id"} if "image_id" in columns and "id" not in columns else {}
     return tables.find_columns(list(columns), roles, renamed, where=where)
 
 
-def _column_numbers(what: str, name: str, values: Sequence[Any]) -> NDArray[np.float64]:
+def _frequency_column_numbers(what: str, name: str, values: Sequence[Any]) -> NDArray[np.float64]:
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -172,8 +173,8 @@ class SampledImage:
     fill: str = ""
 
 
-@record
-class Shortfall:
+@record(kind="Shortfall")
+class SampleShortfall:
     """Images that are missing because no candidate fits."""
 
     class_name: str
@@ -208,7 +209,7 @@ class Sample(Report):
     threshold: float
     average_frequency: Estimate
     quotas: Mapping[str, tuple[int, ...]]
-    shortfalls: tuple[Shortfall, ...]
+    shortfalls: tuple[SampleShortfall, ...]
     seed: int
     min_votes: int = MIN_VOTES
     too_few_votes: int = 0
@@ -251,7 +252,7 @@ def sample(
     Class c (in the order of names) draws by ``default_rng([seed, c])``.
 
     Args:
-        candidates: table of id, class, frequency, votes and, optionally, sub-class (see :func:`annotated`).
+        candidates: table of id, class, frequency, votes and, optionally, sub-class (see :func:`annotated_images`).
         strategy: one of the three.
         per_class: how many images of each class.
         originals: the same table of annotated originals; needed by "matched".
@@ -273,7 +274,7 @@ def sample(
         >>> sample(table, "threshold", per_class=4).shortfalls[0].missing
         1
     """
-    table = annotated(candidates)
+    table = annotated_images(candidates)
     one_of("strategy", strategy, STRATEGIES)
     whole_number("per_class", per_class, 1)
     real_number("threshold", threshold, "[0, 1]")
@@ -288,12 +289,12 @@ def sample(
             raise InputError(
                 "are needed for the strategy 'matched'; annotate the original set too", argument="originals"
             )
-        reference = annotated(originals, "originals", need_ids=False)
+        reference = annotated_images(originals, "originals", need_ids=False)
         originals_below = int((reference.votes < min_votes).sum())
-        shares = _bin_counts(reference, min_votes, names)
+        shares = _frequency_bin_counts(reference, min_votes, names)
         few_originals = {name: sum(share) for name, share in shares.items() if sum(share) < MIN_ORIGINALS}
     images: list[SampledImage] = []
-    missing: list[Shortfall] = []
+    missing: list[SampleShortfall] = []
     bin_quotas: dict[str, tuple[int, ...]] = {}
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
@@ -303,12 +304,12 @@ def sample(
                 rows &= table.subclasses == subclass
             need = {-1: size}
             if strategy == "matched":
-                need = dict(enumerate(largest_remainder(shares[name], size).tolist()))
+                need = dict(enumerate(largest_remainder_counts(shares[name], size).tolist()))
                 so_far = bin_quotas.get(name, (0,) * len(BINS))
                 bin_quotas[name] = tuple(so_far[b] + need[b] for b in range(len(BINS)))
-            new_images, short = _draw(table, np.flatnonzero(rows), strategy, need, threshold, rng)
+            new_images, short = _draw_sampled_images(table, np.flatnonzero(rows), strategy, need, threshold, rng)
             images += new_images
-            missing += [Shortfall(name, subclass, slot, count) for slot, count in short]
+            missing += [SampleShortfall(name, subclass, slot, count) for slot, count in short]
     return Sample(
         tuple(images),
         strategy,
@@ -345,7 +346,7 @@ def sample_again(
         round_number: 1, 2, ...: how many times it was drawn again.
         ever_removed: ids removed in earlier rounds, which must not come back.
     """
-    table = annotated(candidates)
+    table = annotated_images(candidates)
     gone = set(removed)
     selected = [image for image in current.images if image.id not in gone]
     used = {image.id for image in current.images} | gone | set(ever_removed)
@@ -361,12 +362,14 @@ def sample_again(
         for (subclass, slot), count in sorted(lost.items()):
             for mask, other in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
                 rows = np.flatnonzero(free & (table.classes == name) & mask)
-                new_images, _ = _draw(table, rows, current.strategy, {slot: count}, current.threshold, rng)
-                images += [_as_replacement(item, other) for item in new_images]
+                new_images, _ = _draw_sampled_images(
+                    table, rows, current.strategy, {slot: count}, current.threshold, rng
+                )
+                images += [_as_replacement_image(item, other) for item in new_images]
                 free &= ~np.isin(table.ids, np.array([item.id for item in new_images], dtype=np.str_))
                 count -= len(new_images)
             if count:
-                missing.append(Shortfall(name, subclass, slot, count))
+                missing.append(SampleShortfall(name, subclass, slot, count))
     images.sort(key=lambda image: image.class_name)  # stable: the order of drawing stays
     return replace(
         current,
@@ -376,8 +379,8 @@ def sample_again(
     )
 
 
-def _draw(
-    table: Annotated,
+def _draw_sampled_images(
+    table: AnnotatedImages,
     rows: NDArray[np.int64],
     strategy: str,
     need: Mapping[int, int],
@@ -387,7 +390,7 @@ def _draw(
     """Draw what each slot needs from the rows of one group; give the images and what stayed empty."""
     order = rng.permutation(rows)
     if strategy == "matched":
-        return _draw_bins(table, order, need)
+        return _draw_frequency_bins(table, order, need)
     if strategy == "threshold":
         order = order[table.frequencies[order] >= threshold - ROUNDING]
     else:
@@ -397,8 +400,8 @@ def _draw(
     return images, [(-1, size - len(images))] if len(images) < size else []
 
 
-def _draw_bins(
-    table: Annotated, order: NDArray[np.int64], need: Mapping[int, int]
+def _draw_frequency_bins(
+    table: AnnotatedImages, order: NDArray[np.int64], need: Mapping[int, int]
 ) -> tuple[list[SampledImage], list[tuple[int, int]]]:
     bins = frequency_bins(table.frequencies[order])
     stock = {b: [int(row) for row in order[bins == b]] for b in range(len(BINS))}
@@ -418,7 +421,9 @@ def _draw_bins(
     return images, short
 
 
-def _bin_counts(originals: Annotated, min_votes: int, names: list[str]) -> dict[str, tuple[int, ...]]:
+def _frequency_bin_counts(
+    originals: AnnotatedImages, min_votes: int, names: list[str]
+) -> dict[str, tuple[int, ...]]:
     enough = originals.select(originals.votes >= min_votes)
     shares = {}
     for name in names:
@@ -440,7 +445,7 @@ def _subclass_quotas(
     return sorted((subclass, count) for (owner, subclass), count in quotas.items() if owner == name and count > 0)
 
 
-def _sampled_image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
+def _sampled_image(table: AnnotatedImages, row: int, slot: int, fill: str) -> SampledImage:
     votes = int(table.votes[row])
     return SampledImage(
         str(table.ids[row]),
@@ -453,7 +458,7 @@ def _sampled_image(table: Annotated, row: int, slot: int, fill: str) -> SampledI
     )
 
 
-def _as_replacement(item: SampledImage, subclass: str) -> SampledImage:
+def _as_replacement_image(item: SampledImage, subclass: str) -> SampledImage:
     if not subclass:
         return item
     reason = "; ".join(text for text in (item.fill, f"in place of sub-class {subclass}") if text)
@@ -500,7 +505,7 @@ def threshold_sweep(
         >>> sweep.size.tolist(), sweep.average.round(3).tolist()
         ([2, 2, 0], [0.575, 0.75, nan])
     """
-    table = annotated(candidates)
+    table = annotated_images(candidates)
     whole_number("per_class", per_class, 1)
     whole_number("steps", steps, 2)
     thresholds = np.round(np.linspace(0.0, 1.0, steps), 6)

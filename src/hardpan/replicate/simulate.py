@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hardpan.data.dataset import Dataset
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.pool import store_picture
+from hardpan.replicate.pool import store_pool_picture
 from hardpan.replicate.project import Project
 
 
@@ -38,20 +38,20 @@ def demo_project(
     project = Project.create(path, original, database_url=database_url, **settings)
     pixels = np.asarray(np.round(digits.x[rest] * (255.0 / 16.0)), dtype=np.uint8)
     labels = [] if digits.labels is None else digits.labels[rest].tolist()
-    add_arrays(project, pixels, labels, [("even row", "odd row")[row % 2] for row in rest])
+    add_candidate_arrays(project, pixels, labels, [("even row", "odd row")[row % 2] for row in rest])
     if tasks:
         project.make_tasks()
     return project
 
 
-def add_arrays(
+def add_candidate_arrays(
     project: ProjectFolder, pixels: NDArray[np.uint8], classes: Sequence[int], keywords: Sequence[str] | None = None
 ) -> list[str]:
     """Put arrays of pixels into the pool; exact copies of originals and of one another are left out."""
-    originals = database.contents(project, "original")
+    originals = database.image_contents(project, "original")
     rows = {}
     for position, picture in enumerate(pixels):
-        name = store_picture(project, picture)
+        name = store_pool_picture(project, picture)
         if name in originals:
             continue
         rows[name] = {
@@ -69,7 +69,7 @@ def add_arrays(
 
 
 @dataclass(frozen=True, slots=True)
-class Annotator:
+class SimulatedAnnotator:
     """A simulated worker.
 
     Attributes:
@@ -86,14 +86,14 @@ class Annotator:
         return np.asarray(rng.random(len(probabilities)) < chance)
 
 
-def annotate(
+def simulate_annotation(
     project: ProjectFolder,
-    annotators: Sequence[Annotator],
+    annotators: Sequence[SimulatedAnnotator],
     probability: Callable[[str, int], float],
     *,
     seed: int = 0,
     most_tasks: int | None = None,
-) -> Mapping[str, Annotator]:
+) -> Mapping[str, SimulatedAnnotator]:
     """Let simulated annotators do every task through the same functions as people; give worker id to annotator.
 
     Args:
@@ -103,16 +103,17 @@ def annotate(
         seed: of their answers.
         most_tasks: largest number of tasks for each.
     """
-    link = database.invite(project, uses=max(1, len(annotators)), label="simulated").link
+    link = database.invite_people(project, uses=max(1, len(annotators)), label="simulated").link
     people = {
-        database.enter(project, link, external_id=f"simulated-{k}").id: who for k, who in enumerate(annotators)
+        database.enter_by_invitation(project, link, external_id=f"simulated-{k}").id: who
+        for k, who in enumerate(annotators)
     }
     rngs = {worker_id: np.random.default_rng([seed, k]) for k, worker_id in enumerate(people)}
     done = dict.fromkeys(people, 0)
     working = list(people)
     while working:  # in turn, as people at work together would
         for worker_id in list(working):
-            lease = None if done[worker_id] == most_tasks else database.next_task(project, worker_id)
+            lease = None if done[worker_id] == most_tasks else database.lease_next_task(project, worker_id)
             if lease is None:
                 working.remove(worker_id)
                 continue
@@ -120,12 +121,14 @@ def annotate(
             order = np.argsort(names)  # of the places, which differs every time; that of the ids does not
             chances = np.array([probability(names[position], lease.class_index) for position in order])
             selected = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()
-            database.submit(project, worker_id, lease.token, selected, f"simulated-{lease.token}")
+            database.submit_lease(project, worker_id, lease.token, selected, f"simulated-{lease.token}")
             done[worker_id] += 1
     return people
 
 
-def annotate_demo(project: ProjectFolder, annotators: int, *, seed: int = 0) -> Mapping[str, Annotator]:
+def simulate_demo_annotation(
+    project: ProjectFolder, annotators: int, *, seed: int = 0
+) -> Mapping[str, SimulatedAnnotator]:
     """Let simulated people annotate a project: every image has its own chance to be selected, every sixth guesses.
 
     An image's chance for its own class is one of 0.3, 0.5, 0.7 and 0.95 (10, 20, 30 and 40 in 100); for another
@@ -138,9 +141,9 @@ def annotate_demo(project: ProjectFolder, annotators: int, *, seed: int = 0) -> 
     }
     values = np.random.default_rng([seed, 1]).choice([0.3, 0.5, 0.7, 0.95], len(rows), p=[0.1, 0.2, 0.3, 0.4])
     chance = dict(zip(sorted(rows), values.tolist(), strict=True))
-    crew = [Annotator(0.0) if k % 6 == 5 else Annotator() for k in range(annotators)]
+    crew = [SimulatedAnnotator(0.0) if k % 6 == 5 else SimulatedAnnotator() for k in range(annotators)]
 
     def probability(image: str, target: int) -> float:
         return chance[image] if rows[image] == target else 0.02
 
-    return annotate(project, crew, probability, seed=seed)
+    return simulate_annotation(project, crew, probability, seed=seed)

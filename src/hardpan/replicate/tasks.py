@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hardpan.arguments import whole_number
 from hardpan.files import record
 from hardpan.replicate import database
-from hardpan.replicate.folder import ProjectConfig, ProjectFolder, hash_rows
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder, hash_project_rows
 from hardpan.report.base import Report
 
 
@@ -72,27 +72,27 @@ def plan_tasks(
 
     Source: Recht et al., section 4.
     """
-    orders = {c: _shuffled(sorted(ids), [config.seed, batch, c, 1]) for c, ids in originals.items()}
+    orders = {c: _shuffled_images(sorted(ids), [config.seed, batch, c, 1]) for c, ids in originals.items()}
     grids: list[tuple[int, dict[str, str]]] = []
     n_positives: list[int] = []
     for c in sorted(c for c, ids in candidates.items() if len(ids)):
         number = _task_count(len(candidates[c]), config)
-        shuffled = _shuffled(sorted(candidates[c]), [config.seed, batch, c, 0])
+        shuffled = _shuffled_images(sorted(candidates[c]), [config.seed, batch, c, 0])
         for piece in np.array_split(np.array(shuffled, dtype=object), number):
             grids.append((c, {str(name): "candidate" for name in piece}))
             n_positives.append(max(config.positives, -(-config.originals_per_class // number)))
     uses = Counter(used or {})
     nearest = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
     for (c, grid), count in zip(grids, n_positives, strict=True):
-        _hide_controls(grid, "positive", orders.get(c, []), count, uses)
+        _hide_control_images(grid, "positive", orders.get(c, []), count, uses)
     for c, grid in grids:
-        _hide_controls(grid, "negative", nearest[c], config.negatives, uses)
+        _hide_control_images(grid, "negative", nearest[c], config.negatives, uses)
     for c, grid in grids:
         for kind in ("positive", "negative") * config.grid:
             if len(grid) >= config.grid:
                 break
             source = orders.get(c, []) if kind == "positive" else nearest[c]
-            _hide_controls(grid, kind, [name for name in source if not uses[name]], 1, uses)
+            _hide_control_images(grid, kind, [name for name in source if not uses[name]], 1, uses)
     return [PlannedTask(c, tuple(sorted(grid.items()))) for c, grid in grids]
 
 
@@ -118,14 +118,14 @@ def make_tasks(
             candidates.setdefault(row.class_index, []).append(row.id)
     originals = control_originals(project)
     nearby = nearby_classes(project)
-    batch = database.next_batch(project)
-    used = original_uses(project, batch)
+    batch = database.next_task_batch(project)
+    used = original_uses_in_tasks(project, batch)
     planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
     if planned:
         keep_blinded_originals(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
         )
-        database.add_tasks(project, planned, batch, workers)
+        database.add_image_tasks(project, planned, batch, workers)
         project.record_step(
             "tasks",
             parameters={
@@ -135,7 +135,7 @@ def make_tasks(
                 "uses_counted": True,
             },
             seed=project.config.seed,
-            outputs={"tasks": len(planned), "plan": hash_plan(planned)},
+            outputs={"tasks": len(planned), "plan": hash_planned_tasks(planned)},
         )
     used.update(name for task in planned for name, role in task.images if role != "candidate")
     positives = {(task.class_index, name) for task in planned for name, role in task.images if role == "positive"}
@@ -145,18 +145,18 @@ def make_tasks(
         sum(map(len, candidates.values())),
         {project.classes[c].name: by_class[c] for c in sorted({task.class_index for task in planned})},
         project.config.originals_per_class,
-        top_up(project) if replace_failing else 0,
+        top_up_tasks(project) if replace_failing else 0,
         sum(count > 1 for count in used.values()) if planned else 0,
     )
 
 
-def original_uses(project: ProjectFolder, before: int) -> Counter[str]:
+def original_uses_in_tasks(project: ProjectFolder, before: int) -> Counter[str]:
     """In how many tasks of the batches before a number each original is."""
     tasks = [task for batch in range(before) for task in database.stored_tasks(project, batch)]
     return Counter(name for task in tasks for name, role in task.images if role != "candidate")
 
 
-def top_up(project: ProjectFolder) -> int:
+def top_up_tasks(project: ProjectFolder) -> int:
     """Ask for one more worker wherever one who fails the controls or is excluded has answered; gives how many."""
     from hardpan.replicate.quality import worker_quality
 
@@ -171,17 +171,17 @@ def top_up(project: ProjectFolder) -> int:
     planned = {step.parameters["batch"]: step.parameters.get("votes", default) for step in project.steps("tasks")}
     extra = {
         task: planned.get(batch, default) + flagged_votes[task] - requested
-        for task, (batch, requested) in database.workers_needed(project).items()
+        for task, (batch, requested) in database.task_workers_needed(project).items()
         if planned.get(batch, default) + flagged_votes[task] > requested
     }
     if extra:
-        database.want_more(project, extra)
+        database.want_more_task_workers(project, extra)
     return sum(extra.values())
 
 
-def hash_plan(planned: Sequence[PlannedTask]) -> str:
+def hash_planned_tasks(planned: Sequence[PlannedTask]) -> str:
     """Sha256 over tasks, in their order."""
-    return hash_rows([task.class_index, task.images] for task in planned)
+    return hash_project_rows([task.class_index, task.images] for task in planned)
 
 
 def keep_blinded_originals(project: ProjectFolder, ids: Collection[str]) -> None:
@@ -211,7 +211,7 @@ def nearby_classes(project: ProjectFolder) -> dict[int, list[int]]:
 
     Distance of class means: ‖mean pixels of a − mean pixels of b‖₂ over the originals.
     """
-    distance = _mean_distances(project)
+    distance = _class_mean_distances(project)
     results = {}
     for c, item in enumerate(project.classes):
         first = [project.config.class_index(name) for name in item.nearby]
@@ -219,7 +219,9 @@ def nearby_classes(project: ProjectFolder) -> dict[int, list[int]]:
     return results
 
 
-def _hide_controls(grid: dict[str, str], kind: str, source: Sequence[str], count: int, used: Counter[str]) -> None:
+def _hide_control_images(
+    grid: dict[str, str], kind: str, source: Sequence[str], count: int, used: Counter[str]
+) -> None:
     """Put ``count`` originals into a grid, least used first, equal ones in their order."""
     for name in sorted((name for name in source if name not in grid), key=lambda name: used[name])[:count]:
         grid[name] = kind
@@ -237,12 +239,12 @@ def _task_count(candidates: int, config: ProjectConfig) -> int:
         number += 1
 
 
-def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
+def _shuffled_images(items: Sequence[str], seed: Sequence[int]) -> list[str]:
     order = np.random.default_rng(list(seed)).permutation(len(items))
     return [items[int(k)] for k in order]
 
 
-def _mean_distances(project: ProjectFolder) -> NDArray[np.float64]:
+def _class_mean_distances(project: ProjectFolder) -> NDArray[np.float64]:
     pixels = project.original_pixels
     flat = pixels.reshape(len(pixels), -1)
     rows: dict[int, list[int]] = {}

@@ -25,7 +25,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._engine = _engine(url)
+        self._engine = _database_engine(url)
         self._writer = self._engine.execution_options(write=True)
         self._light_writer = self._engine.execution_options(write=True, light=True)
         self.dialect = self._engine.dialect.name
@@ -60,20 +60,20 @@ class Database:
         """Bring the tables to this version; several processes may do so at once."""
         from alembic.util.exc import CommandError
 
-        from hardpan.replicate.database.migrations import upgrade
+        from hardpan.replicate.database.migrations import upgrade_database
 
         try:
             with self.write() as connection:
                 self._wait_for_turn(connection, _MIGRATING)
-                upgrade(connection)
+                upgrade_database(connection)
         except CommandError as error:  # a revision that this version does not have
             raise InputError(
-                f"database {url_without_password(self.url)} was made by another version of hardpan ({error}); use "
-                "that version, or create a new project"
+                f"database {database_url_without_password(self.url)} was made by another version of hardpan "
+                f"({error}); use that version, or create a new project"
             ) from error
         except DatabaseError as error:  # no server, or a file that is something else
             reason = str(error.orig).strip().partition("\n")[0]
-            address = url_without_password(self.url)
+            address = database_url_without_password(self.url)
             raise InputError(
                 f"database {address} cannot be opened ({reason}); check its address and that it runs"
             ) from error
@@ -87,28 +87,28 @@ class Database:
         self._engine.dispose()
 
 
-class in_plain_order(FunctionElement[str]):  # noqa: N801 - used where SQL has a function
+class in_database_order(FunctionElement[str]):  # noqa: N801 - used where SQL has a function
     """A text to order by, character by character as Python does; PostgreSQL's own order is that of its language."""
 
     inherit_cache = True
 
 
-@compiles(in_plain_order)
-def _as_it_is(element: in_plain_order, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(in_database_order)
+def _sqlite_order(element: in_database_order, compiler: SQLCompiler, **options: Any) -> str:
     return compiler.process(element.clauses, **options)
 
 
-@compiles(in_plain_order, "postgresql")
-def _by_characters(element: in_plain_order, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(in_database_order, "postgresql")
+def _postgresql_order(element: in_database_order, compiler: SQLCompiler, **options: Any) -> str:
     return f'{compiler.process(element.clauses, **options)} COLLATE "C"'
 
 
-def log(connection: Connection, at: float, actor: str, what: str, /, **details: Any) -> None:
+def log_event(connection: Connection, at: float, actor: str, what: str, /, **details: Any) -> None:
     """Append to the event log, inside the transaction of the change that it tells of."""
     connection.execute(insert(Event), {"at": at, "actor": actor, "what": what, "details": details})
 
 
-def check_text(name: str, text: str, longest: int = 2000) -> None:
+def check_database_text(name: str, text: str, longest: int = 2000) -> None:
     """Refuse a text that one kind of database would refuse or cut off, or that no page or table may have."""
     if len(text) > longest or clean_text(text, lines=True) != text:
         raise InputError(
@@ -116,12 +116,12 @@ def check_text(name: str, text: str, longest: int = 2000) -> None:
         )
 
 
-def url_without_password(url: str) -> str:
+def database_url_without_password(url: str) -> str:
     """A database's address without its password."""
     return make_url(url).render_as_string(hide_password=True)
 
 
-def _engine(url: str) -> Engine:
+def _database_engine(url: str) -> Engine:
     try:
         address = make_url(url)
         if address.drivername in ("postgres", "postgresql"):
@@ -141,7 +141,7 @@ def _engine(url: str) -> Engine:
         raise MissingExtra(error.name or "psycopg", "postgres") from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
+        event.listen(engine, "begin", _begin_sqlite_transaction)
     return engine
 
 
@@ -151,7 +151,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
         connection.execute(f"PRAGMA {setting}").close()
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite_transaction(connection: Connection) -> None:
     # A reader that becomes a writer half way can fail when another wrote in between; a writer says so at once.
     options = connection.get_execution_options()
     if options.get("write"):

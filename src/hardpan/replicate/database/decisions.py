@@ -16,9 +16,9 @@ from sqlalchemy.exc import IntegrityError
 
 from hardpan.arguments import one_of
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_text, in_plain_order, log
+from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
 from hardpan.replicate.database.models import Decision, Image, Pair, Quota, SampleRow
-from hardpan.replicate.database.people import check_use
+from hardpan.replicate.database.people import check_invitation_use
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import SampledImage
 
@@ -46,7 +46,7 @@ class KeywordState:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectorView:
+class KeywordCandidates:
     """The first selector's page for one keyword: its originals, and candidates with what was decided on them."""
 
     state: KeywordState
@@ -65,7 +65,7 @@ class ReviewItem:
 
 
 @dataclass(frozen=True, slots=True)
-class PairItem:
+class DuplicatePair:
     """Two images that may be near-duplicates; ``other_split`` is that of the other: "new", "train" or "test"."""
 
     subject: str
@@ -78,7 +78,7 @@ class PairItem:
     verdict: str
 
 
-def decide(
+def record_decision(
     project: ProjectFolder,
     step: str,
     subject: str,
@@ -104,21 +104,21 @@ def decide(
     """
     one_of("step", step, STEPS)
     one_of(f"verdict of {step}", verdict, STEPS[step])
-    check_text("note", note)
-    check_text("submission_key", submission_key, 200)
-    check_text("subject", subject)
+    check_database_text("note", note)
+    check_database_text("submission_key", submission_key, 200)
+    check_database_text("subject", subject)
     now = project.clock()
     try:
         with project.database.write() as connection:
-            _check_subject(connection, step, subject)
+            _check_decision_subject(connection, step, subject)
             if submission_key and connection.scalar(
                 select(Decision.id).where(Decision.submission_key == submission_key)
             ):
                 return False
-            check_use(connection, by, now)
+            check_invitation_use(connection, by, now)
             row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "note": note, "at": now}
             connection.execute(insert(Decision), row | {"submission_key": submission_key or None})
-            log(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)
+            log_event(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)
             return True
     except IntegrityError:  # on PostgreSQL the same key may come twice at the same moment; the other one was first
         if not submission_key:
@@ -126,13 +126,13 @@ def decide(
         return False
 
 
-def verdicts(project: ProjectFolder, step: str) -> dict[str, str]:
+def decision_verdicts(project: ProjectFolder, step: str) -> dict[str, str]:
     """The verdict that counts on every subject of a step; withdrawn ones are left out."""
     with project.database.read() as connection:
-        return _verdicts(connection, step)
+        return _decision_verdicts(connection, step)
 
 
-def keywords(project: ProjectFolder) -> list[KeywordState]:
+def keyword_states(project: ProjectFolder) -> list[KeywordState]:
     """Every keyword with a quota: quota, selected and missing."""
     with project.database.read() as connection:
         return _keyword_states(connection)
@@ -140,7 +140,7 @@ def keywords(project: ProjectFolder) -> list[KeywordState]:
 
 def selector_view(
     project: ProjectFolder, class_index: int, keyword: str, *, start: int = 0, most: int = 200
-) -> SelectorView:
+) -> KeywordCandidates:
     """A keyword's originals beside its candidates; exact copies of originals are not in the pool."""
     with project.database.read() as connection:
         states = [s for s in _keyword_states(connection) if (s.class_index, s.keyword) == (class_index, keyword)]
@@ -152,22 +152,22 @@ def selector_view(
                 connection.scalars(
                     select(Image.id)
                     .where(*where, Image.kind == kind)
-                    .order_by(in_plain_order(Image.id))
+                    .order_by(in_database_order(Image.id))
                     .offset(first)
                     .limit(most)
                 )
             )
             for kind, first in (("original", 0), ("candidate", start))
         ]
-        decided = _verdicts(connection, "first-selection")
-    return SelectorView(states[0], lists[0], lists[1], {i: decided[i] for i in lists[1] if i in decided})
+        decided = _decision_verdicts(connection, "first-selection")
+    return KeywordCandidates(states[0], lists[0], lists[1], {i: decided[i] for i in lists[1] if i in decided})
 
 
 def second_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewItem]:
     """Images that the first selector chose and the second reviewer has not seen, in the order of their ids."""
     with project.database.read() as connection:
-        selected = {i for i, v in _verdicts(connection, "first-selection").items() if v == "select"}
-        waiting = sorted(selected - _verdicts(connection, "second-review").keys())[:most]
+        selected = {i for i, v in _decision_verdicts(connection, "first-selection").items() if v == "select"}
+        waiting = sorted(selected - _decision_verdicts(connection, "second-review").keys())[:most]
         return _review_items(connection, waiting)
 
 
@@ -177,16 +177,16 @@ def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewIt
         rows = connection.execute(
             select(SampleRow.image_id)
             .where(SampleRow.removed_round.is_(None))
-            .order_by(SampleRow.class_index, in_plain_order(SampleRow.image_id))
+            .order_by(SampleRow.class_index, in_database_order(SampleRow.image_id))
         )
-        seen = _verdicts(connection, "final-review")
+        seen = _decision_verdicts(connection, "final-review")
         return _review_items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
 
 
-def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = False) -> list[PairItem]:
+def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = False) -> list[DuplicatePair]:
     """Pairs of the current sample to review, most similar first; with ``decided``, those that have a verdict."""
     with project.database.read() as connection:
-        result = _verdicts(connection, "duplicate")
+        result = _decision_verdicts(connection, "duplicate")
         rows = connection.execute(
             select(Pair.__table__)
             .join(SampleRow, SampleRow.image_id == Pair.image_id)
@@ -195,7 +195,7 @@ def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = 
         ).all()
         gone = set(connection.scalars(select(SampleRow.image_id).where(SampleRow.removed_round.is_not(None))))
     items = [
-        PairItem(s, r.image_id, r.other_id, r.other_split, r.l2, r.ssim, r.features, result.get(s, ""))
+        DuplicatePair(s, r.image_id, r.other_id, r.other_split, r.l2, r.ssim, r.features, result.get(s, ""))
         for r in rows
         if decided or r.other_id not in gone
         for s in [f"{r.image_id}|{r.other_id}"]
@@ -203,7 +203,7 @@ def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = 
     return [item for item in items if bool(item.verdict) == decided][:most]
 
 
-def picture_of(project: ProjectFolder, image_id: str) -> bytes:
+def stored_picture(project: ProjectFolder, image_id: str) -> bytes:
     """An image by its id, for selectors and reviewers, never for annotators."""
     return project.picture(image_id, _image_row(project, image_id))
 
@@ -221,14 +221,17 @@ def _image_row(project: ProjectFolder, image_id: str) -> int | None:
     return cast(int | None, row.row)
 
 
-def _verdicts(connection: Connection, step: str) -> dict[str, str]:
+def _decision_verdicts(connection: Connection, step: str) -> dict[str, str]:
     latest = select(func.max(Decision.id)).where(Decision.step == step).group_by(Decision.subject)
     rows = connection.execute(select(Decision.subject, Decision.verdict).where(Decision.id.in_(latest)))
     return {row.subject: row.verdict for row in rows if row.verdict != "open"}
 
 
 def _keyword_states(connection: Connection) -> list[KeywordState]:
-    first, second = _verdicts(connection, "first-selection"), _verdicts(connection, "second-review")
+    first, second = (
+        _decision_verdicts(connection, "first-selection"),
+        _decision_verdicts(connection, "second-review"),
+    )
     counts: dict[tuple[int, str], list[int]] = {}
     rows = connection.execute(
         select(Image.id, Image.class_index, Image.keyword).where(
@@ -247,7 +250,9 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
             count[3] += row.id in second
     states = []
     quotas = connection.execute(
-        select(Quota.__table__).order_by(Quota.class_index, Quota.originals.desc(), in_plain_order(Quota.keyword))
+        select(Quota.__table__).order_by(
+            Quota.class_index, Quota.originals.desc(), in_database_order(Quota.keyword)
+        )
     )
     for row in quotas:
         have, selected, removed, reviewed = counts.get((row.class_index, row.keyword), [0, 0, 0, 0])
@@ -266,7 +271,7 @@ def _review_items(connection: Connection, ids: list[str]) -> list[ReviewItem]:
     return [results[image] for image in ids if image in results]
 
 
-def _check_subject(connection: Connection, step: str, subject: str) -> None:
+def _check_decision_subject(connection: Connection, step: str, subject: str) -> None:
     if step == "duplicate":
         first, _, other = subject.partition("|")
         known = connection.scalar(select(func.count()).where(Pair.image_id == first, Pair.other_id == other))
@@ -282,7 +287,7 @@ def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None
         connection.execute(delete(SampleRow))
         if images:
             connection.execute(insert(SampleRow), [_sample_record(project, image, 0) for image in images])
-        log(connection, project.clock(), "owner", "sampled", images=len(images))
+        log_event(connection, project.clock(), "owner", "sampled", images=len(images))
 
 
 def change_sample(
@@ -304,17 +309,17 @@ def change_sample(
             )
         if added:
             connection.execute(insert(SampleRow), [_sample_record(project, image, round_number) for image in added])
-        log(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
+        log_event(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
 
 
 def sample_rows(project: ProjectFolder) -> list[Any]:
     """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
     with project.database.read() as connection:
-        order = (SampleRow.class_index, in_plain_order(SampleRow.image_id))
+        order = (SampleRow.class_index, in_database_order(SampleRow.image_id))
         return list(connection.execute(select(SampleRow.__table__).order_by(*order)).all())
 
 
-def add_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
+def add_duplicate_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
     """Put pairs in that are not there yet; give how many were new."""
     with project.database.write(alone=True) as connection:
         known = {(r.image_id, r.other_id) for r in connection.execute(select(Pair.image_id, Pair.other_id))}
@@ -325,11 +330,11 @@ def add_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
         }
         if fresh:
             connection.execute(insert(Pair), list(fresh.values()))
-            log(connection, project.clock(), "owner", "pairs", count=len(fresh))
+            log_event(connection, project.clock(), "owner", "pairs", count=len(fresh))
         return len(fresh)
 
 
-def all_pairs(project: ProjectFolder) -> list[Any]:
+def all_duplicate_pairs(project: ProjectFolder) -> list[Any]:
     """Every pair, in the order of finding."""
     with project.database.read() as connection:
         return list(connection.execute(select(Pair.__table__).order_by(Pair.id)).all())

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from hardpan.replicate.database.connection import check_text, in_plain_order, log
+from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
 from hardpan.replicate.database.models import Image, Quota, Task, TaskImage
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.tasks import PlannedTask
@@ -29,7 +29,7 @@ _DEFAULTS: Mapping[str, Any] = {
 def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
     """Put images in, those whose id is there already excepted; give how many were new."""
     for row in rows:
-        check_image(row)
+        check_image_row(row)
     now, new = project.clock(), 0
     with project.database.write(alone=True) as connection:
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -40,7 +40,7 @@ def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int
                 connection.execute(insert(Image), fresh)
             new += len(fresh)
         if new:
-            log(connection, now, "owner", "images", count=new, kind=str(rows[0]["kind"]))
+            log_event(connection, now, "owner", "images", count=new, kind=str(rows[0]["kind"]))
     return new
 
 
@@ -50,26 +50,26 @@ def stored_images(project: ProjectFolder, kind: str, **equal: Any) -> list[Any]:
     for column, value in equal.items():
         query = query.where(Image.__table__.c[column] == value)
     with project.database.read() as connection:
-        return list(connection.execute(query.order_by(in_plain_order(Image.id))).all())
+        return list(connection.execute(query.order_by(in_database_order(Image.id))).all())
 
 
-def contents(project: ProjectFolder, kind: str) -> dict[str, str]:
+def image_contents(project: ProjectFolder, kind: str) -> dict[str, str]:
     """Content hash to id, of one kind of image."""
     with project.database.read() as connection:
         rows = connection.execute(
-            select(Image.content, Image.id).where(Image.kind == kind).order_by(in_plain_order(Image.id).desc())
+            select(Image.content, Image.id).where(Image.kind == kind).order_by(in_database_order(Image.id).desc())
         )
         return {row.content: row.id for row in rows}
 
 
-def set_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what: str) -> int:
+def set_image_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what: str) -> int:
     """Set columns (keyword, class_index) of images by id; each row has the same keys beside ``id``."""
     rows = list(rows)
     values = [{f"new_{key}": value for key, value in row.items()} for row in rows]
     if not values:
         return 0
     for row in rows:
-        check_image(row)
+        check_image_row(row)
     columns = [key for key in values[0] if key != "new_id"]
     statement = (
         update(Image.__table__)  # type: ignore[arg-type]
@@ -78,14 +78,14 @@ def set_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what:
     )
     with project.database.write(alone=True) as connection:
         connection.execute(statement, values)
-        log(connection, project.clock(), "owner", what, count=len(values))
+        log_event(connection, project.clock(), "owner", what, count=len(values))
     return len(values)
 
 
-def check_image(row: Mapping[str, Any]) -> None:
+def check_image_row(row: Mapping[str, Any]) -> None:
     """Refuse a text of an image that cannot be stored or shown."""
     for name, longest in MOST_CHARACTERS.items():
-        check_text(f"{name} of an image", row.get(name) or "", longest)
+        check_database_text(f"{name} of an image", row.get(name) or "", longest)
 
 
 def count_images(project: ProjectFolder) -> dict[str, int]:
@@ -95,24 +95,24 @@ def count_images(project: ProjectFolder) -> dict[str, int]:
         return {row.kind: int(row.number) for row in rows}
 
 
-def set_quotas(project: ProjectFolder, rows: Sequence[tuple[int, str, int, int]]) -> None:
+def set_keyword_quotas(project: ProjectFolder, rows: Sequence[tuple[int, str, int, int]]) -> None:
     """Replace the quotas: (class, keyword, originals, quota)."""
     with project.database.write(alone=True) as connection:
         connection.execute(delete(Quota))
         if rows:
             names = ("class_index", "keyword", "originals", "quota")
             connection.execute(insert(Quota), [dict(zip(names, row, strict=True)) for row in rows])
-        log(connection, project.clock(), "owner", "quotas", keywords=len(rows))
+        log_event(connection, project.clock(), "owner", "quotas", keywords=len(rows))
 
 
-def stored_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
+def stored_keyword_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
     """(class, keyword) to the number of new images wanted."""
     with project.database.read() as connection:
         rows = connection.execute(select(Quota.class_index, Quota.keyword, Quota.quota))
         return {(row.class_index, row.keyword): row.quota for row in rows}
 
 
-def set_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
+def set_images_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
     """Mark candidates outside the date window, and only those; they stay in the pool and are never drawn."""
     with project.database.write(alone=True) as connection:
         connection.execute(update(Image).where(Image.split == "aside").values(split=""))
@@ -121,7 +121,7 @@ def set_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
             connection.execute(update(Image).where(Image.id.in_(piece)).values(split="aside"))
 
 
-def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
+def add_image_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
     """Put planned tasks in, all or none; each needs ``workers`` workers."""
     with project.database.write(alone=True) as connection:
         first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
@@ -140,7 +140,7 @@ def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int
                 for name, role in t.images
             ],
         )
-        log(connection, project.clock(), "owner", "tasks", count=len(planned), batch=batch)
+        log_event(connection, project.clock(), "owner", "tasks", count=len(planned), batch=batch)
 
 
 def images_in_tasks(project: ProjectFolder) -> set[str]:
@@ -149,7 +149,7 @@ def images_in_tasks(project: ProjectFolder) -> set[str]:
         return set(connection.scalars(select(TaskImage.image_id).where(TaskImage.role == "candidate").distinct()))
 
 
-def next_batch(project: ProjectFolder) -> int:
+def next_task_batch(project: ProjectFolder) -> int:
     """The number of the next batch of tasks."""
     with project.database.read() as connection:
         last = connection.scalar(select(func.max(Task.batch)))
@@ -166,7 +166,7 @@ def stored_tasks(project: ProjectFolder, batch: int) -> list[PlannedTask]:
             select(TaskImage.__table__)
             .join(Task, Task.id == TaskImage.task_id)
             .where(Task.batch == batch)
-            .order_by(TaskImage.task_id, in_plain_order(TaskImage.image_id))
+            .order_by(TaskImage.task_id, in_database_order(TaskImage.image_id))
         ).all()
     images: dict[int, list[tuple[str, str]]] = {}
     for row in rows:
@@ -174,7 +174,7 @@ def stored_tasks(project: ProjectFolder, batch: int) -> list[PlannedTask]:
     return [PlannedTask(task.class_index, tuple(sorted(images.get(task.id, [])))) for task in tasks]
 
 
-def workers_needed(project: ProjectFolder) -> dict[int, tuple[int, int]]:
+def task_workers_needed(project: ProjectFolder) -> dict[int, tuple[int, int]]:
     """Task id to its batch and the number of workers it wants."""
     with project.database.read() as connection:
         return {
@@ -182,9 +182,9 @@ def workers_needed(project: ProjectFolder) -> dict[int, tuple[int, int]]:
         }
 
 
-def want_more(project: ProjectFolder, extra: dict[int, int]) -> None:
+def want_more_task_workers(project: ProjectFolder, extra: dict[int, int]) -> None:
     """Raise the number of workers that tasks want: task id to how many more."""
     with project.database.write(alone=True) as connection:
         for task, count in extra.items():
             connection.execute(update(Task).where(Task.id == task).values(needed=Task.needed + count))
-        log(connection, project.clock(), "owner", "want-more", tasks=len(extra), workers=sum(extra.values()))
+        log_event(connection, project.clock(), "owner", "want-more", tasks=len(extra), workers=sum(extra.values()))

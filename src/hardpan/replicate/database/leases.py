@@ -13,9 +13,14 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists, func, insert, or_, select, update
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_text, in_plain_order, log
+from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
 from hardpan.replicate.database.models import Assignment, Image, Invitation, Task, TaskImage, Vote, Worker
-from hardpan.replicate.database.people import LinkUsedUp, NotAdmitted, recently_leased, taking_part
+from hardpan.replicate.database.people import (
+    InvitationUsedUp,
+    PersonNotAdmitted,
+    people_taking_part,
+    worker_recently_leased,
+)
 from hardpan.replicate.folder import ProjectFolder
 
 _assignments = cast(Table, Assignment.__table__)
@@ -43,7 +48,9 @@ WORKER = (
 )
 INVITATION_LOCKED = select(_invitations.c.id).where(_invitations.c.id == bindparam("invitation")).with_for_update()
 TAKES_PART = (
-    select(_a.id).where(_a.worker_id == _worker, or_(_a.state == "submitted", recently_leased(_a, _now))).limit(1)
+    select(_a.id)
+    .where(_a.worker_id == _worker, or_(_a.state == "submitted", worker_recently_leased(_a, _now)))
+    .limit(1)
 )
 HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a.leased_at)
 OPEN_TASKS = (
@@ -70,7 +77,7 @@ HELD_OF_TASK = select(func.count()).where(_a.task_id == _task, _running)
 CLASS_OF_TASK = select(_t.class_index).where(_t.id == _task)
 OWN_EARLIER = select(_assignments).where(_a.task_id == _task, _a.worker_id == _worker)
 OWN_LOCKED = select(_assignments).where(_a.token == bindparam("token"), _a.worker_id == _worker).with_for_update()
-TASK_IMAGES = select(_p.image_id, _p.role).where(_p.task_id == _task).order_by(in_plain_order(_p.image_id))
+TASK_IMAGES = select(_p.image_id, _p.role).where(_p.task_id == _task).order_by(in_database_order(_p.image_id))
 ANSWERED_BEFORE = (
     select(_v.id).where(_v.worker_id == _worker, _v.image_id.in_(bindparam("images", expanding=True))).limit(1)
 )
@@ -117,7 +124,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class SubmissionReceipt:
     """What became of a submission: "counted", or "repeated" where this lease had been counted before."""
 
     state: str
@@ -130,7 +137,7 @@ class LeaseLost(InputError):
     """The lease expired and others have finished its task meanwhile, or it is not this worker's."""
 
 
-def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str] = ()) -> Lease | None:
+def lease_next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str] = ()) -> Lease | None:
     """Give a worker a task: one that they hold already, else the open one nearest to completion.
 
     A worker never gets an image twice. A task's images are shuffled for each worker.
@@ -146,36 +153,38 @@ def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str
     """
     now = project.clock()
     with project.database.write(light=True) as connection:
-        _check_worker(connection, worker_id, now)
+        _check_lease_worker(connection, worker_id, now)
         leases = connection.execute(HELD, {"worker": worker_id, "now": now}).all()
         for row in leases:
             if row.token not in besides:
-                return _lease(connection, row)
-        if len(leases) >= (MOST_HELD if _done(connection, worker_id) else MOST_HELD_FIRST):
+                return _lease_from_row(connection, row)
+        if len(leases) >= (MOST_HELD if _done_leases(connection, worker_id) else MOST_HELD_FIRST):
             return None
-        task = _open_task(connection, worker_id, now)
-        return None if task is None else _take(connection, project, worker_id, task, now)
+        task = _open_task_to_lease(connection, worker_id, now)
+        return None if task is None else _take_lease(connection, project, worker_id, task, now)
 
 
 def renew_lease(project: ProjectFolder, worker_id: str, token: str) -> Lease:
     """Begin the lease's time anew, also after it expired while its task is still wanted."""
     now = project.clock()
     with project.database.write(light=True) as connection:
-        row = _own(connection, worker_id, token)
+        row = _own_lease(connection, worker_id, token)
         if row.state == "submitted":
             raise LeaseLost("this task has been submitted already; take the next one")
-        _check_task_open(connection, row, now)
-        if now > row.leased_at + MOST_FIRST * project.config.lease_seconds and not _done(connection, worker_id):
+        _check_lease_task_open(connection, row, now)
+        if now > row.leased_at + MOST_FIRST * project.config.lease_seconds and not _done_leases(
+            connection, worker_id
+        ):
             raise LeaseLost("this task was open for too long without an answer; take the next one")
         expires = now + project.config.lease_seconds
         connection.execute(EXTEND, {"row": row.id, "expires": expires})
-        log(connection, now, worker_id, "renewed", task=row.task_id)
-        return _lease(connection, row, expires)
+        log_event(connection, now, worker_id, "renewed", task=row.task_id)
+        return _lease_from_row(connection, row, expires)
 
 
-def submit(
+def submit_lease(
     project: ProjectFolder, worker_id: str, token: str, selected: Collection[int], submission_key: str
-) -> Receipt:
+) -> SubmissionReceipt:
     """Count a worker's answers, once: the same lease again, by whatever key, gives the first receipt.
 
     Args:
@@ -191,23 +200,25 @@ def submit(
     """
     if not submission_key:
         raise InputError("must not be empty", argument="submission_key")
-    check_text("submission_key", submission_key, 200)
+    check_database_text("submission_key", submission_key, 200)
     now = project.clock()
     with project.database.write() as connection:
-        _check_worker(connection, worker_id, now)
-        row = _own(connection, worker_id, token)
+        _check_lease_worker(connection, worker_id, now)
+        row = _own_lease(connection, worker_id, token)
         if row.state == "submitted":
             same = row.submission_key == submission_key
-            log(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
-            return Receipt("repeated", token, _done(connection, worker_id), row.submitted_at)
-        positions = _checked_positions(selected, len(row.image_ids))
-        _check_task_open(connection, row, now)
-        _check_first_look(connection, row)
-        _count(connection, row, positions, now)
+            log_event(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
+            return SubmissionReceipt("repeated", token, _done_leases(connection, worker_id), row.submitted_at)
+        positions = _checked_lease_positions(selected, len(row.image_ids))
+        _check_lease_task_open(connection, row, now)
+        _check_first_lease_look(connection, row)
+        _count_lease_votes(connection, row, positions, now)
         connection.execute(SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
         seconds = round(now - row.leased_at, 3)
-        log(connection, now, worker_id, "submitted", task=row.task_id, selected=len(positions), seconds=seconds)
-        return Receipt("counted", token, _done(connection, worker_id), now)
+        log_event(
+            connection, now, worker_id, "submitted", task=row.task_id, selected=len(positions), seconds=seconds
+        )
+        return SubmissionReceipt("counted", token, _done_leases(connection, worker_id), now)
 
 
 def lease_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
@@ -228,14 +239,14 @@ def lease_image_ids(project: ProjectFolder, token: str) -> list[str]:
         return list(connection.scalar(select(Assignment.image_ids).where(Assignment.token == token)) or [])
 
 
-def progress(project: ProjectFolder, worker_id: str) -> tuple[int, int, int]:
+def lease_progress(project: ProjectFolder, worker_id: str) -> tuple[int, int, int]:
     """Tasks that a worker has done, that all have done, and that are needed, for the page's bar."""
     with project.database.read() as connection:
         done, needed = connection.execute(TOTALS).one()
-        return _done(connection, worker_id), int(done), int(needed)
+        return _done_leases(connection, worker_id), int(done), int(needed)
 
 
-def _open_task(connection: Connection, worker_id: str, now: float) -> int | None:
+def _open_task_to_lease(connection: Connection, worker_id: str, now: float) -> int | None:
     """The open task nearest to completion that shares no image with what this worker has or had."""
     who = {"worker": worker_id, "now": now}
     rows = connection.scalars(OPEN_TASKS, who).all()
@@ -243,25 +254,25 @@ def _open_task(connection: Connection, worker_id: str, now: float) -> int | None
         piece = rows[start : start + _LOOK_AT_ONCE]
         blocked = set(connection.scalars(BLOCKED, who | {"tasks": piece}))
         for task in piece:
-            if task not in blocked and _still_open(connection, task, now):
+            if task not in blocked and _task_is_still_open(connection, task, now):
                 return int(task)
     return None
 
 
-def _still_open(connection: Connection, task: int, now: float) -> bool:
+def _task_is_still_open(connection: Connection, task: int, now: float) -> bool:
     """Look again with the task's row locked: on PostgreSQL two workers may have found the same last slot."""
     row = connection.execute(TASK_LOCKED, {"task": task}).one()
     leased = connection.scalar(HELD_OF_TASK, {"task": task, "now": now})
     return bool(row.submitted + (leased or 0) < row.needed)
 
 
-def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: int, now: float) -> Lease:
+def _take_lease(connection: Connection, project: ProjectFolder, worker_id: str, task: int, now: float) -> Lease:
     expires = now + project.config.lease_seconds
     again = connection.execute(OWN_EARLIER, {"task": task, "worker": worker_id}).first()
     if again is not None:  # the worker's own expired lease: the old page, if still open, keeps working
         connection.execute(LEASE_AGAIN, {"row": again.id, "leased": now, "expires": expires})
-        log(connection, now, worker_id, "leased-again", task=task)
-        return _lease(connection, again, expires)
+        log_event(connection, now, worker_id, "leased-again", task=task)
+        return _lease_from_row(connection, again, expires)
     image_ids = list(connection.scalars(TASK_IMAGES, {"task": task}))
     # A seeded order could be computed by a worker, and with it the controls; this one is only stored.
     secrets.SystemRandom().shuffle(image_ids)
@@ -275,31 +286,31 @@ def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: 
         "image_ids": image_ids,
     }
     connection.execute(NEW_LEASE, row)
-    log(connection, now, worker_id, "leased", task=task)
+    log_event(connection, now, worker_id, "leased", task=task)
     class_index = connection.scalar(CLASS_OF_TASK, {"task": task})
     return Lease(str(row["token"]), int(class_index or 0), len(image_ids), expires)
 
 
-def _own(connection: Connection, worker_id: str, token: str) -> Any:
+def _own_lease(connection: Connection, worker_id: str, token: str) -> Any:
     row = connection.execute(OWN_LOCKED, {"token": token, "worker": worker_id}).first()
     if row is None:
         raise LeaseLost("this task is not yours, or is no longer there; take the next one")
     return row
 
 
-def _check_task_open(connection: Connection, row: Any, now: float) -> None:
+def _check_lease_task_open(connection: Connection, row: Any, now: float) -> None:
     """An expired lease stays valid until other workers have completed its task."""
-    if row.expires_at <= now and not _still_open(connection, row.task_id, now):
+    if row.expires_at <= now and not _task_is_still_open(connection, row.task_id, now):
         raise LeaseLost("this task's time ran out and others have finished it; take the next one")
 
 
-def _check_first_look(connection: Connection, row: Any) -> None:
+def _check_first_lease_look(connection: Connection, row: Any) -> None:
     """A late submission may have put an image of this task before the same worker elsewhere."""
     if connection.scalar(ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.image_ids}):
         raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
 
 
-def _count(connection: Connection, row: Any, positions: set[int], now: float) -> None:
+def _count_lease_votes(connection: Connection, row: Any, positions: set[int], now: float) -> None:
     class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
     pairs = connection.execute(TASK_IMAGES, {"task": row.task_id})
     roles: dict[str, str] = {pair.image_id: pair.role for pair in pairs}
@@ -319,35 +330,35 @@ def _count(connection: Connection, row: Any, positions: set[int], now: float) ->
     connection.execute(ONE_MORE, {"task": row.task_id})
 
 
-def _checked_positions(selected: Collection[int], n_images: int) -> set[int]:
+def _checked_lease_positions(selected: Collection[int], n_images: int) -> set[int]:
     for item in selected:
         if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < n_images:
             raise InputError(f"must hold positions from 0 to {n_images - 1}; got {item!r}", argument="selected")
     return set(selected)
 
 
-def _done(connection: Connection, worker_id: str) -> int:
+def _done_leases(connection: Connection, worker_id: str) -> int:
     return int(connection.scalar(DONE, {"worker": worker_id}) or 0)
 
 
-def _lease(connection: Connection, row: Any, expires: float | None = None) -> Lease:
+def _lease_from_row(connection: Connection, row: Any, expires: float | None = None) -> Lease:
     class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
     return Lease(
         row.token, int(class_index or 0), len(row.image_ids), row.expires_at if expires is None else expires
     )
 
 
-def _check_worker(connection: Connection, worker_id: str, now: float) -> None:
+def _check_lease_worker(connection: Connection, worker_id: str, now: float) -> None:
     row = connection.execute(WORKER, {"worker": worker_id}).first()
     if row is None:
         raise InputError("this worker is not known; enter by an invitation link")
     if row.role != "annotator":
         raise InputError(f"tasks are for annotators; this worker has the role {row.role}")
     if row.blocked_at is not None or row.revoked_at is not None:
-        raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
+        raise PersonNotAdmitted("your access to this project has ended; ask its owner for a new link")
     begun = connection.scalar(TAKES_PART, {"worker": worker_id, "now": now})
     if begun is not None or row.id is None:
         return
     connection.execute(INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
-    if taking_part(connection, row.id, now, besides=worker_id) >= row.uses:
-        raise LinkUsedUp
+    if people_taking_part(connection, row.id, now, besides=worker_id) >= row.uses:
+        raise InvitationUsedUp

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_text, log
+from hardpan.replicate.database.connection import check_database_text, log_event
 from hardpan.replicate.database.models import Answer, Assignment, Decision, Event, Invitation, Worker
 from hardpan.replicate.folder import ProjectFolder
 
@@ -35,11 +35,11 @@ MOST_USES = 1_000_000_000
 FIRST_ANSWER_SECONDS = 300.0  # a newcomer who has not answered by then no longer occupies a use of a shared link
 
 
-class NotAdmitted(InputError):
+class PersonNotAdmitted(InputError):
     """The link or the person behind a session may not enter (any more)."""
 
 
-class LinkUsedUp(NotAdmitted):
+class InvitationUsedUp(PersonNotAdmitted):
     """As many people as a link was made for have taken part."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class LinkUsedUp(NotAdmitted):
 
 
 @dataclass(frozen=True, slots=True)
-class Invited:
+class StoredInvitation:
     """An invitation; ``link`` is the signed text that goes into its address.
 
     ``entered`` counts the people who opened it, ``used`` those who take part: have answered, or took their first
@@ -66,7 +66,7 @@ class Invited:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class StoredPerson:
     """A worker: annotator, selector (author A), reviewer (author B), or participant of the human experiment."""
 
     id: str
@@ -78,11 +78,11 @@ class Person:
     excluded: bool = False
 
 
-def new_name() -> str:
+def new_worker_name() -> str:
     """A random name; a letter or digit comes first, for tables must mark what could begin a formula.
 
     Example:
-        >>> len(new_name())
+        >>> len(new_worker_name())
         16
     """
     while not (name := secrets.token_urlsafe(12))[0].isalnum():
@@ -90,15 +90,15 @@ def new_name() -> str:
     return name
 
 
-def invite(
+def invite_people(
     project: ProjectFolder, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
-) -> Invited:
+) -> StoredInvitation:
     """Make an invitation for ``uses`` people of one role, valid for ``seconds`` (without end if None)."""
     one_of("role", role, ROLES)
     whole_number("uses", uses, 1, MOST_USES)
-    check_text("label", label)
+    check_database_text("label", label)
     now = project.clock()
-    name = new_name()
+    name = new_worker_name()
     row = {
         "id": name,
         "role": role,
@@ -110,13 +110,13 @@ def invite(
     }
     with project.database.write() as connection:
         connection.execute(insert(Invitation), row)
-        log(connection, now, "owner", "invited", invitation=name, role=role, uses=uses)
-    return invitations(project, name)[0]
+        log_event(connection, now, "owner", "invited", invitation=name, role=role, uses=uses)
+    return stored_invitations(project, name)[0]
 
 
-def invitations(project: ProjectFolder, only: str | None = None) -> list[Invited]:
+def stored_invitations(project: ProjectFolder, only: str | None = None) -> list[StoredInvitation]:
     """Every invitation, oldest first, with how many people opened it and how many of them have taken part."""
-    taking_part = case((_takes_part(project.clock()), 1))
+    taking_part = case((_person_takes_part(project.clock()), 1))
     counts = (
         select(Worker.invitation_id, func.count().label("entered"), func.count(taking_part).label("used"))
         .group_by(Worker.invitation_id)
@@ -130,7 +130,7 @@ def invitations(project: ProjectFolder, only: str | None = None) -> list[Invited
     with project.database.read() as connection:
         rows = connection.execute(query.order_by(Invitation.created_at, Invitation.id)).all()
     return [
-        Invited(
+        StoredInvitation(
             row.id,
             f"{row.id}.{project.sign('invitation', row.id)}",
             row.role,
@@ -145,18 +145,18 @@ def invitations(project: ProjectFolder, only: str | None = None) -> list[Invited
     ]
 
 
-def revoke(project: ProjectFolder, invitation: str) -> None:
+def revoke_invitation(project: ProjectFolder, invitation: str) -> None:
     """End an invitation and the sessions of those who entered by it."""
     with project.database.write() as connection:
         now = project.clock()
         changed = connection.execute(update(Invitation).where(Invitation.id == invitation).values(revoked_at=now))
         if not changed.rowcount:
             raise InputError(f"invitation {invitation[:40]!r} is not in this project; give the id of one")
-        _return_tasks(connection, now, select(Worker.id).where(Worker.invitation_id == invitation))
-        log(connection, now, "owner", "revoked", invitation=invitation)
+        _return_worker_tasks(connection, now, select(Worker.id).where(Worker.invitation_id == invitation))
+        log_event(connection, now, "owner", "revoked", invitation=invitation)
 
 
-def block(project: ProjectFolder, worker_id: str, *, exclude_votes: bool = False) -> None:
+def block_worker(project: ProjectFolder, worker_id: str, *, exclude_votes: bool = False) -> None:
     """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
     with project.database.write() as connection:
         now = project.clock()
@@ -164,16 +164,16 @@ def block(project: ProjectFolder, worker_id: str, *, exclude_votes: bool = False
         if exclude_votes:
             values["excluded_at"] = func.coalesce(Worker.excluded_at, now)
         _change_worker(connection, worker_id, values)
-        _return_tasks(connection, now, select(Worker.id).where(Worker.id == worker_id))
-        log(connection, now, "owner", "blocked", worker=worker_id, votes_excluded=exclude_votes)
+        _return_worker_tasks(connection, now, select(Worker.id).where(Worker.id == worker_id))
+        log_event(connection, now, "owner", "blocked", worker=worker_id, votes_excluded=exclude_votes)
 
 
-def unblock(project: ProjectFolder, worker_id: str) -> None:
+def unblock_worker(project: ProjectFolder, worker_id: str) -> None:
     """Give a blocked worker access again, and count the votes again."""
     with project.database.write() as connection:
         now = project.clock()
         _change_worker(connection, worker_id, {"blocked_at": None, "excluded_at": None})
-        log(connection, now, "owner", "unblocked", worker=worker_id)
+        log_event(connection, now, "owner", "unblocked", worker=worker_id)
 
 
 def _change_worker(connection: Connection, worker_id: str, values: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ def excluded_workers(project: ProjectFolder) -> frozenset[str]:
 def end_owner_session(project: ProjectFolder, session: str) -> None:
     """Record that the owner signed out; that login is no longer valid on any server of this project."""
     with project.database.write() as connection:
-        log(connection, project.clock(), "owner", OWNER_LEFT, session=session)
+        log_event(connection, project.clock(), "owner", OWNER_LEFT, session=session)
 
 
 def owner_session_ended(project: ProjectFolder, session: str) -> bool:
@@ -200,7 +200,7 @@ def owner_session_ended(project: ProjectFolder, session: str) -> bool:
     return any(details.get("session") == session for details in ended)
 
 
-def check_admitted(project: ProjectFolder, worker_id: str, *, entering: bool = False) -> None:
+def check_worker_admitted(project: ProjectFolder, worker_id: str, *, entering: bool = False) -> None:
     """Raise :class:`NotAdmitted` for a person who was blocked, or whose invitation was revoked.
 
     ``entering`` by the link also needs one that has not expired.
@@ -208,12 +208,14 @@ def check_admitted(project: ProjectFolder, worker_id: str, *, entering: bool = F
     with project.database.read() as connection:
         row = connection.execute(_ADMITTED, {"worker": worker_id}).first()
     if row is None or row.blocked_at is not None or row.revoked_at is not None:
-        raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
+        raise PersonNotAdmitted("your access to this project has ended; ask its owner for a new link")
     if entering and row.expires_at is not None and row.expires_at < project.clock():
-        raise NotAdmitted("this link has ended; ask for a new one")
+        raise PersonNotAdmitted("this link has ended; ask for a new one")
 
 
-def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str = "") -> Person:
+def enter_by_invitation(
+    project: ProjectFolder, link: str, *, external_id: str = "", role: str = ""
+) -> StoredPerson:
     """Let a person in by a signed link: the same person for the same link and external id, every time.
 
     A link of one use is one person, whoever opens it. A link of more uses distinguishes people by ``external_id``
@@ -229,17 +231,17 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
     """
     name, _, signature = link.rpartition(".")
     if not name or not project.is_signed("invitation", name, signature):
-        raise NotAdmitted("this link is not valid; ask for a new one")
-    check_text("external_id", external_id, MOST_EXTERNAL)
+        raise PersonNotAdmitted("this link is not valid; ask for a new one")
+    check_database_text("external_id", external_id, MOST_EXTERNAL)
     now = project.clock()
     with project.database.write() as connection:
         invitation = connection.execute(
             select(Invitation.__table__).where(Invitation.id == name).with_for_update()
         ).first()
         if invitation is None or (role and invitation.role != role):
-            raise NotAdmitted("this link is not valid; ask for a new one")
+            raise PersonNotAdmitted("this link is not valid; ask for a new one")
         if invitation.revoked_at is not None or (invitation.expires_at is not None and invitation.expires_at < now):
-            raise NotAdmitted("this link has ended; ask for a new one")
+            raise PersonNotAdmitted("this link has ended; ask for a new one")
         external = "" if invitation.uses == 1 else external_id
         if external or invitation.uses == 1:
             known = connection.execute(
@@ -247,52 +249,52 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
             ).first()
             if known is not None:
                 if known.blocked_at is not None:
-                    raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
-                return _person(known)
-        if taking_part(connection, name, now) >= invitation.uses:
-            raise LinkUsedUp
-        worker = new_name()
+                    raise PersonNotAdmitted("your access to this project has ended; ask its owner for a new link")
+                return _person_from_row(known)
+        if people_taking_part(connection, name, now) >= invitation.uses:
+            raise InvitationUsedUp
+        worker = new_worker_name()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
         external = external or ("" if invitation.uses == 1 else f"#{worker}")
         return _new_worker(connection, now, worker, name, external, invitation.role)
 
 
-def taking_part(connection: Connection, invitation: str, now: float, *, besides: str = "") -> int:
+def people_taking_part(connection: Connection, invitation: str, now: float, *, besides: str = "") -> int:
     """How many people of an invitation have answered, or took a task in the last :data:`FIRST_ANSWER_SECONDS`.
 
     ``besides`` one who asks for the first time, perhaps in two tabs at the same moment.
     """
-    people = (Worker.invitation_id == invitation, Worker.id != besides, _takes_part(now))
+    people = (Worker.invitation_id == invitation, Worker.id != besides, _person_takes_part(now))
     return int(connection.scalar(select(func.count()).select_from(Worker).where(*people)) or 0)
 
 
-def check_use(connection: Connection, worker_id: str, now: float) -> None:
+def check_invitation_use(connection: Connection, worker_id: str, now: float) -> None:
     """Raise :class:`NotAdmitted` where others have used up the link of a person who has not taken part yet."""
-    newcomer = select(Worker.invitation_id).where(Worker.id == worker_id, not_(_takes_part(now)))
+    newcomer = select(Worker.invitation_id).where(Worker.id == worker_id, not_(_person_takes_part(now)))
     name = connection.scalar(newcomer)
     if name is None:  # has taken part, or came by no link: the owner, a worker of imported votes
         return
     # Newcomers of a link begin one at a time.
     uses = connection.scalar(select(Invitation.uses).where(Invitation.id == name).with_for_update())
-    if uses is not None and taking_part(connection, name, now, besides=worker_id) >= uses:
-        raise LinkUsedUp
+    if uses is not None and people_taking_part(connection, name, now, besides=worker_id) >= uses:
+        raise InvitationUsedUp
 
 
-def worker(project: ProjectFolder, worker_id: str) -> Person | None:
+def stored_worker(project: ProjectFolder, worker_id: str) -> StoredPerson | None:
     """A worker by id, or None."""
     with project.database.read() as connection:
         row = connection.execute(select(Worker.__table__).where(Worker.id == worker_id)).first()
-    return None if row is None else _person(row)
+    return None if row is None else _person_from_row(row)
 
 
-def workers(project: ProjectFolder) -> list[Person]:
+def stored_workers(project: ProjectFolder) -> list[StoredPerson]:
     """Every worker, in the order of their coming."""
     with project.database.read() as connection:
         rows = connection.execute(select(Worker.__table__).order_by(Worker.created_at, Worker.id)).all()
-    return [_person(row) for row in rows]
+    return [_person_from_row(row) for row in rows]
 
 
-def completion_code(project: ProjectFolder, worker_id: str) -> str:
+def worker_completion_code(project: ProjectFolder, worker_id: str) -> str:
     """What a worker pastes into a crowd platform: the number of tasks done and a signature of it."""
     with project.database.read() as connection:
         done = connection.scalar(
@@ -304,33 +306,35 @@ def completion_code(project: ProjectFolder, worker_id: str) -> str:
 
 def _new_worker(
     connection: Connection, now: float, worker_id: str, invitation: str | None, external: str, role: str
-) -> Person:
+) -> StoredPerson:
     row = {"id": worker_id, "invitation_id": invitation, "external_id": external, "role": role, "created_at": now}
     connection.execute(insert(Worker), row)
-    log(connection, now, worker_id, "entered", invitation=invitation, role=role)
-    return Person(worker_id, role, external, invitation or "", now)
+    log_event(connection, now, worker_id, "entered", invitation=invitation, role=role)
+    return StoredPerson(worker_id, role, external, invitation or "", now)
 
 
-def _person(row: Any) -> Person:
+def _person_from_row(row: Any) -> StoredPerson:
     blocked, excluded = row.blocked_at is not None, row.excluded_at is not None
-    return Person(row.id, row.role, row.external_id, row.invitation_id or "", row.created_at, blocked, excluded)
+    return StoredPerson(
+        row.id, row.role, row.external_id, row.invitation_id or "", row.created_at, blocked, excluded
+    )
 
 
-def recently_leased(table: Any, now: Any) -> ColumnElement[bool]:
+def worker_recently_leased(table: Any, now: Any) -> ColumnElement[bool]:
     """Whether a lease runs that was taken in the last :data:`FIRST_ANSWER_SECONDS`."""
     return and_(table.expires_at > now, table.leased_at > now - FIRST_ANSWER_SECONDS)
 
 
-def _takes_part(now: float) -> ColumnElement[bool]:
+def _person_takes_part(now: float) -> ColumnElement[bool]:
     mine = Assignment.worker_id == Worker.id
     return or_(
-        exists().where(mine, or_(Assignment.state == "submitted", recently_leased(Assignment, now))),
+        exists().where(mine, or_(Assignment.state == "submitted", worker_recently_leased(Assignment, now))),
         exists().where(Decision.worker_id == Worker.id),
         exists().where(Answer.worker_id == Worker.id),
     )
 
 
-def _return_tasks(connection: Connection, now: float, workers: Select[str]) -> None:
+def _return_worker_tasks(connection: Connection, now: float, workers: Select[str]) -> None:
     """End the leases of these workers, so that others get their tasks."""
     leased = (Assignment.worker_id.in_(workers), Assignment.state == "leased", Assignment.expires_at > now)
     connection.execute(update(Assignment).where(*leased).values(expires_at=now))

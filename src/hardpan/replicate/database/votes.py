@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import func, insert, select
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_text, log
+from hardpan.replicate.database.connection import check_database_text, log_event
 from hardpan.replicate.database.models import Answer, Assignment, Event, Image, Question, Task, Vote, Worker
-from hardpan.replicate.database.people import check_use, excluded_workers
+from hardpan.replicate.database.people import check_invitation_use, excluded_workers
 from hardpan.replicate.folder import ProjectFolder
 
 MOST_NAME = 64  # characters of a worker's name in the database
@@ -69,9 +69,9 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         unknown = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
         if unknown is not None:
             raise InputError(f": image {unknown!r} is not in this project; add the images first", argument="votes")
-        names = {imported_name(platform, row["worker"]) for row in rows}
+        names = {imported_voter_name(platform, row["worker"]) for row in rows}
         for name in (platform, *names):
-            check_text("votes: the name of a worker or platform", name)
+            check_database_text("votes: the name of a worker or platform", name)
         known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
         fresh = [
             {"id": name, "invitation_id": None, "external_id": name, "role": "annotator", "created_at": now}
@@ -85,7 +85,7 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         present = {tuple(row) for row in keys}
         votes = []
         for row in rows:
-            worker = imported_name(platform, row["worker"])
+            worker = imported_voter_name(platform, row["worker"])
             key = (worker, row["image_id"], row["class_index"])
             if key in present:
                 continue
@@ -93,15 +93,15 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
             votes.append(_vote_record(images[row["image_id"]], worker, row, now))
         if votes:
             connection.execute(insert(Vote), votes)
-            log(connection, now, "owner", "imported", votes=len(votes), platform=platform)
+            log_event(connection, now, "owner", "imported", votes=len(votes), platform=platform)
         return len(votes), len(rows) - len(votes)
 
 
-def imported_name(platform: str, worker: str) -> str:
+def imported_voter_name(platform: str, worker: str) -> str:
     """What a worker of another platform is called here; long names that begin alike stay apart.
 
     Example:
-        >>> imported_name("prolific", "5f1"), len({imported_name("p" * 80, str(k)) for k in range(9)})
+        >>> imported_voter_name("prolific", "5f1"), len({imported_voter_name("p" * 80, str(k)) for k in range(9)})
         ('prolific:5f1', 9)
     """
     name = f"{platform}:{worker}"
@@ -111,7 +111,7 @@ def imported_name(platform: str, worker: str) -> str:
     return f"{name[: MOST_NAME - 17]}-{digest}"
 
 
-def events(project: ProjectFolder, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
+def stored_events(project: ProjectFolder, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
     """Events after a number, oldest first: id, at, actor, what, details."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -129,7 +129,7 @@ def has_event(project: ProjectFolder, what: str) -> bool:
 def add_event(project: ProjectFolder, actor: str, what: str, **details: Any) -> None:
     """Append an event of a page or command to the log."""
     with project.database.write() as connection:
-        log(connection, project.clock(), actor, what, **details)
+        log_event(connection, project.clock(), actor, what, **details)
 
 
 def task_seconds(project: ProjectFolder) -> dict[str, list[float]]:
@@ -154,7 +154,7 @@ class ClassCoverage:
     leased: int
 
 
-def coverage(project: ProjectFolder) -> list[ClassCoverage]:
+def vote_coverage(project: ProjectFolder) -> list[ClassCoverage]:
     """Annotation so far, one row per class with tasks."""
     now = project.clock()
     with project.database.read() as connection:
@@ -216,7 +216,7 @@ def start_experiment(project: ProjectFolder, original_ids: Sequence[str], new_id
         questions = [{"image_id": n, "origin": origins[n], "class_index": classes[n]} for n in order]
         if questions:
             connection.execute(insert(Question), questions)
-        log(connection, now, "owner", "experiment", original=len(original_ids), new=len(new_ids))
+        log_event(connection, now, "owner", "experiment", original=len(original_ids), new=len(new_ids))
         return len(questions)
 
 
@@ -259,10 +259,10 @@ def answer_question(project: ProjectFolder, worker_id: str, question: int, class
             select(Answer.id).where(Answer.question_id == question, Answer.worker_id == worker_id)
         ):
             return False
-        check_use(connection, worker_id, now)
+        check_invitation_use(connection, worker_id, now)
         row = {"question_id": question, "worker_id": worker_id, "class_index": class_index, "at": now}
         connection.execute(insert(Answer), row)
-        log(connection, now, worker_id, "answered", question=question)
+        log_event(connection, now, worker_id, "answered", question=question)
         return True
 
 

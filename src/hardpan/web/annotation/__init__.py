@@ -8,7 +8,7 @@ from hardpan import files
 from hardpan.errors import InputError
 from hardpan.replicate import Project
 from hardpan.replicate.database.leases import LeaseLost
-from hardpan.replicate.database.people import LinkUsedUp, NotAdmitted
+from hardpan.replicate.database.people import InvitationUsedUp, PersonNotAdmitted
 from hardpan.web import serving
 from hardpan.web.annotation import annotate, entry, owner, people, review
 from hardpan.web.annotation.site import Site
@@ -30,8 +30,8 @@ def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
     site = Site(project, limits)
     app = site.shell.app([route for page in PAGES for route in page.routes(site)])
     app.add_exception_handler(LeaseLost, site.shell.refusal(410))
-    app.add_exception_handler(NotAdmitted, site.shell.refusal(401))
-    app.add_exception_handler(LinkUsedUp, site.shell.refusal(403))
+    app.add_exception_handler(PersonNotAdmitted, site.shell.refusal(401))
+    app.add_exception_handler(InvitationUsedUp, site.shell.refusal(403))
     return protect(app, limits)
 
 

@@ -48,11 +48,11 @@ def page(site: Site, session: Session, request: Request) -> Response:
 def take(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next task, besides those that the page holds already."""
     besides = texts_of(body, "besides", MOST_AHEAD)
-    lease = leases.next_task(site.project, session.person, besides=besides)
+    lease = leases.lease_next_task(site.project, session.person, besides=besides)
     task = None if lease is None else _task_json(site, lease)
     answer: dict[str, Any] = {"task": task, **_progress(site, session)}
     if lease is None and not besides:
-        answer["code"] = people.completion_code(site.project, session.person)
+        answer["code"] = people.worker_completion_code(site.project, session.person)
     return answer
 
 
@@ -67,13 +67,13 @@ def submit(site: Site, session: Session, body: Body) -> dict[str, Any]:
     token, key, selected = text_of(body, "task"), text_of(body, "key"), body.get("selected")
     if not isinstance(selected, list):
         raise HTTPException(400, "selected must be a list of positions.")
-    receipt = leases.submit(site.project, session.person, token, selected, key)
+    receipt = leases.submit_lease(site.project, session.person, token, selected, key)
     return {"state": receipt.state, "done": receipt.done}
 
 
 def code(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The completion code for what is done so far."""
-    return {"code": people.completion_code(site.project, session.person), **_progress(site, session)}
+    return {"code": people.worker_completion_code(site.project, session.person), **_progress(site, session)}
 
 
 def image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
@@ -101,5 +101,5 @@ def _seconds(site: Site, lease: leases.Lease) -> float:
 
 
 def _progress(site: Site, session: Session) -> dict[str, Any]:
-    own, done, needed = leases.progress(site.project, session.person)
+    own, done, needed = leases.lease_progress(site.project, session.person)
     return {"done": own, "project": {"done": done, "needed": needed}}

@@ -48,10 +48,10 @@ def _page(site: Site, template: str) -> Endpoint:
 
 
 def _join(site: Site, role: Role) -> Endpoint:
-    def person_behind(request: Request) -> people.Person:
+    def person_behind(request: Request) -> people.StoredPerson:
         link = request.path_params["link"]
         session = site.gate.session(request, role)
-        person = people.worker(site.project, session.person) if session else None
+        person = people.stored_worker(site.project, session.person) if session else None
         number = next((request.query_params[n] for n in PLATFORM_NAMES if request.query_params.get(n)), "")
         if person is None or link != _link_of(site, person) or number not in ("", person.external_id):
             if not number.isprintable():
@@ -59,8 +59,8 @@ def _join(site: Site, role: Role) -> Endpoint:
             address = request.client.host if request.client else ""
             if not site.newcomers.allow(f"{address} {link}"):
                 raise HTTPException(429, "Too many people entered from your address. Try again later.", _LATER)
-            return people.enter(site.project, link, external_id=number, role=ROLE_OF[role])
-        people.check_admitted(site.project, person.id, entering=True)
+            return people.enter_by_invitation(site.project, link, external_id=number, role=ROLE_OF[role])
+        people.check_worker_admitted(site.project, person.id, entering=True)
         return person
 
     def admit(request: Request) -> Response:
@@ -81,7 +81,7 @@ def _join(site: Site, role: Role) -> Endpoint:
     return endpoint
 
 
-def _link_of(site: Site, person: people.Person) -> str:
+def _link_of(site: Site, person: people.StoredPerson) -> str:
     """The link by which a person entered: whoever opens it again in the same browser stays the same person."""
     if not person.invitation:
         return ""
@@ -168,7 +168,7 @@ class EntryLinks:
         )
 
 
-def path_of(invited: people.Invited) -> str:
+def path_of(invited: people.StoredInvitation) -> str:
     """The path of an invitation.
 
     Example:
@@ -188,9 +188,9 @@ def entry_links(project: Project, base: str, *, admits: int = 100, new_owner: bo
     return EntryLinks(project.config.name, base, owner, f"{base}{path_of(shared)}", admits)
 
 
-def _shared_invitation(project: Project, admits: int) -> people.Invited:
+def _shared_invitation(project: Project, admits: int) -> people.StoredInvitation:
     """The invitation that was printed before, where it was made for as many."""
-    for invited in people.invitations(project):
+    for invited in people.stored_invitations(project):
         if invited.label == SHARED_LABEL and invited.uses == admits and not invited.revoked:
             return invited
-    return people.invite(project, uses=admits, label=SHARED_LABEL)
+    return people.invite_people(project, uses=admits, label=SHARED_LABEL)

@@ -24,8 +24,8 @@ from hardpan.estimates import Estimate
 from hardpan.replicate import Project
 from hardpan.replicate.database import people, votes
 from hardpan.replicate.quality import (
-    Frequency,
-    Quality,
+    AnnotationQuality,
+    SelectionFrequency,
     WorkerQuality,
     annotation_quality,
     frequency_columns,
@@ -103,7 +103,7 @@ def page(site: Site, session: Session, request: Request) -> Response:
 
 def live(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
-    invited = [(item, path_of(item)) for item in people.invitations(site.project)]
+    invited = [(item, path_of(item)) for item in people.stored_invitations(site.project)]
     return site.shell.page(
         "owner_live.html",
         figures=cache.get(site),
@@ -122,25 +122,25 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
     if label != "":
         label = text_of(body, "label", LONGEST_LABEL)
     uses, count = integer_of(body, "uses", 1, 100_000), integer_of(body, "count", 1, MOST_LINKS)
-    invitations = [people.invite(site.project, role=role, uses=uses, label=label) for _ in range(count)]
+    invitations = [people.invite_people(site.project, role=role, uses=uses, label=label) for _ in range(count)]
     return {"paths": [path_of(item) for item in invitations]}
 
 
 def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a link, and the sessions of the people who came by it."""
-    people.revoke(site.project, text_of(body, "invitation", 64))
+    people.revoke_invitation(site.project, text_of(body, "invitation", 64))
     return {}
 
 
 def block(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a worker's access; their votes are excluded where that was asked for."""
-    people.block(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
+    people.block_worker(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
     return {}
 
 
 def unblock(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Give a worker access again."""
-    people.unblock(site.project, text_of(body, "worker", 64))
+    people.unblock_worker(site.project, text_of(body, "worker", 64))
     return {}
 
 
@@ -154,7 +154,7 @@ def download(site: Site, session: Session, request: Request) -> Response:
 
 def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
     """Every event after a number, oldest first."""
-    while batch := votes.events(project, after=after, most=5000):
+    while batch := votes.stored_events(project, after=after, most=5000):
         yield from batch
         after = batch[-1]["id"]
 
@@ -169,9 +169,9 @@ def _workers(project: Project) -> Columns:
     states = ("flagged", "blocked", "excluded")
     header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
     rows = []
-    for person in people.workers(project):
+    for person in people.stored_workers(project):
         row = annotators.get(person.id)
-        code = people.completion_code(project, person.id) if person.role == "annotator" else ""
+        code = people.worker_completion_code(project, person.id) if person.role == "annotator" else ""
         counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
         state = (int(person.blocked), int(person.excluded))
         rows.append((person.id, person.role, person.external_id, *counts, *state, code))
@@ -256,15 +256,15 @@ class Figures:
     alpha_unflagged: Estimate | None
     histograms: Mapping[int | None, tuple[Histogram, Histogram]]
     entered: int
-    excluded: list[people.Person]
+    excluded: list[people.StoredPerson]
     humans: Humans | None
 
 
 def owner_figures(project: Project) -> Figures:
     """Count everything anew."""
     quality = project.quality(probabilities=False)
-    coverage = votes.coverage(project)
-    persons = people.workers(project)
+    coverage = votes.vote_coverage(project)
+    persons = people.stored_workers(project)
     seconds = votes.task_seconds(project)
     every = [value for values in seconds.values() for value in values]
     return Figures(
@@ -297,7 +297,9 @@ def histogram(title: str, frequencies: Sequence[float]) -> Histogram:
     return Histogram(title, tuple(counts), len(frequencies), statistics.fmean(frequencies) if frequencies else None)
 
 
-def _histograms(frequencies: Sequence[Frequency], classes: int) -> dict[int | None, tuple[Histogram, Histogram]]:
+def _histograms(
+    frequencies: Sequence[SelectionFrequency], classes: int
+) -> dict[int | None, tuple[Histogram, Histogram]]:
     """Candidates and originals, by class and (None) over all."""
     values: dict[tuple[int | None, str], list[float]] = {}
     for item in frequencies:
@@ -313,7 +315,7 @@ def _histograms(frequencies: Sequence[Frequency], classes: int) -> dict[int | No
 
 
 def _worker_rows(
-    quality: Quality, persons: Mapping[str, people.Person], seconds: Mapping[str, list[float]]
+    quality: AnnotationQuality, persons: Mapping[str, people.StoredPerson], seconds: Mapping[str, list[float]]
 ) -> list[WorkerRow]:
     """Weakest on the controls first; who has seen too few to tell comes last."""
     rows = [

@@ -51,7 +51,7 @@ def routes(site: Site) -> list[BaseRoute]:
 def keywords_page(site: Site, session: Session, request: Request) -> Response:
     """Every keyword: what it should give, what it has, and which came back from the reviewer."""
     groups: dict[str, list[decisions.KeywordState]] = {}
-    for state in decisions.keywords(site.project):
+    for state in decisions.keyword_states(site.project):
         groups.setdefault(site.class_name(state.class_index), []).append(state)
     return site.shell.page("select_keywords.html", session=session, groups=groups, came_back=came_back)
 
@@ -91,7 +91,7 @@ def candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
 def select(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Select a candidate, or take that back."""
     verdict = "select" if flag_of(body, "picked") else "open"
-    new = decisions.decide(
+    new = decisions.record_decision(
         site.project,
         "first-selection",
         text_of(body, "image"),
@@ -102,7 +102,7 @@ def select(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"new": new}
 
 
-def _candidates_json(seen: decisions.SelectorView, start: int) -> dict[str, Any]:
+def _candidates_json(seen: decisions.KeywordCandidates, start: int) -> dict[str, Any]:
     state = seen.state
     return {
         "class": state.class_index,
@@ -121,7 +121,7 @@ def overview(site: Site, session: Session, request: Request) -> Response:
     """What waits, and which keywords went back to the first selector."""
     waiting = {name: len(queue(site.project, LOOK_AHEAD)) for name, queue in QUEUES.items()}
     waiting["duplicates"] = len(decisions.duplicate_queue(site.project, most=LOOK_AHEAD))
-    states = decisions.keywords(site.project)
+    states = decisions.keyword_states(site.project)
     short = [(site.class_name(state.class_index), state) for state in states if came_back(state)]
     return site.shell.page("review.html", session=session, waiting=waiting, short=short)
 
@@ -160,7 +160,9 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
     for position, name in enumerate(images):
         verdict = "remove" if name in removed else "keep"
         name_of_submission = f"{session.tag}:{key}:{position}"
-        decisions.decide(site.project, step, name, verdict, by=session.person, submission_key=name_of_submission)
+        decisions.record_decision(
+            site.project, step, name, verdict, by=session.person, submission_key=name_of_submission
+        )
     return {"kept": len(images) - len(removed), "removed": len(removed)}
 
 
@@ -188,7 +190,7 @@ def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep the new image of a pair, remove it, or open the question again."""
-    new = decisions.decide(
+    new = decisions.record_decision(
         site.project,
         "duplicate",
         text_of(body, "subject", 500),

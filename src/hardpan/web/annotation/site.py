@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hardpan.replicate import Project
-from hardpan.replicate.database.decisions import picture_of
-from hardpan.replicate.database.people import NotAdmitted, check_admitted, owner_session_ended
+from hardpan.replicate.database.decisions import stored_picture
+from hardpan.replicate.database.people import PersonNotAdmitted, check_worker_admitted, owner_session_ended
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
 from hardpan.web.shell import Shell, read_json, sentence, text_of
 
@@ -65,8 +65,8 @@ class Site:
                 raise HTTPException(401, "You have left. Open the owner's link to enter again.")
             return
         try:
-            check_admitted(self.project, session.person)
-        except NotAdmitted as error:
+            check_worker_admitted(self.project, session.person)
+        except PersonNotAdmitted as error:
             raise HTTPException(401, sentence(error)) from None
 
     def class_name(self, index: int) -> str:
@@ -140,4 +140,4 @@ def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool =
 
 def image_by_id(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """An image by its id, for selectors and reviewers."""
-    return picture_of(site.project, text_of(parameters, "id"))
+    return stored_picture(site.project, text_of(parameters, "id"))

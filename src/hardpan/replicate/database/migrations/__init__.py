@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 
-def upgrade(connection: Connection) -> None:
+def upgrade_database(connection: Connection) -> None:
     """Run what this database has not seen yet, inside the transaction of ``connection``."""
     scripts = ScriptDirectory(str(Path(__file__).parent))
 

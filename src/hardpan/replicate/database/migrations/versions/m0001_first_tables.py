@@ -14,15 +14,15 @@ APPEND_ONLY = ("votes", "events", "decisions", "answers")
 
 def upgrade() -> None:
     """Make every table."""
-    _images()
-    _people()
-    _tasks()
-    _votes()
-    _sample()
-    _log()
+    _create_images_table()
+    _create_people_tables()
+    _create_tasks_tables()
+    _create_votes_table()
+    _create_sample_tables()
+    _create_events_table()
 
 
-def _images() -> None:
+def _create_images_table() -> None:
     """Images and what each keyword should give."""
     op.create_table(
         "images",
@@ -52,7 +52,7 @@ def _images() -> None:
     )
 
 
-def _people() -> None:
+def _create_people_tables() -> None:
     """Invitations, workers, and the human-accuracy experiment."""
     op.create_table(
         "invitations",
@@ -102,7 +102,7 @@ def _people() -> None:
     )
 
 
-def _tasks() -> None:
+def _create_tasks_tables() -> None:
     """Tasks, leases and votes."""
     op.create_table(
         "tasks",
@@ -148,7 +148,7 @@ def _tasks() -> None:
     )
 
 
-def _votes() -> None:
+def _create_votes_table() -> None:
     """Answers, one for each worker, image and class."""
     op.create_table(
         "votes",
@@ -168,7 +168,7 @@ def _votes() -> None:
     op.create_index("ix_votes_image", "votes", ["image_id", "class_index"], unique=False)
 
 
-def _sample() -> None:
+def _create_sample_tables() -> None:
     """The sample, its possible duplicates, and decisions."""
     op.create_table(
         "decisions",
@@ -216,7 +216,7 @@ def _sample() -> None:
     op.create_index(op.f("ix_pairs_image_id"), "pairs", ["image_id"], unique=False)
 
 
-def _log() -> None:
+def _create_events_table() -> None:
     """The event log, and what must never be altered."""
     op.create_table(
         "events",
