@@ -22,7 +22,7 @@ import altair as alt
 import numpy as np
 
 from hardpan import bayes, files
-from hardpan.report import drawing
+from hardpan.report import charts
 
 ROOT = Path(__file__).resolve().parent.parent
 DIMENSION = 784
@@ -69,7 +69,7 @@ def main() -> None:
     print(text)
     files.save(result, ROOT / "reproductions" / "records" / "bayes_fig1.json")
     (ROOT / "docs" / "results" / "bayes_fig1.md").write_text(text + "\n", encoding="utf-8")
-    picture = drawing.picture(figure(result).to_dict())
+    picture = charts.picture(figure(result).to_dict())
     (ROOT / "docs" / "results" / "bayes_fig1.svg").write_text(picture, encoding="utf-8")
 
 
