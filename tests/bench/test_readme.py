@@ -42,7 +42,7 @@ def measured():
         (f"{many['d']:,} dim", f"{100 * many['relative stderr']:.1f} %", f"{many['seconds']:.1f} s"),
     )
     pairs = [row["times"] for row in rows("ssim", "Structural similarity of pairs") if row.get("times")]
-    yield "SSIM", (f"{min(pairs):.0f} to {max(pairs):.0f}×",)
+    yield "SSIM", (f"{min(pairs):.0f}×", f"{max(pairs):.0f}×")
     shares = [row["share"] for row in rows("store", "Overhead of the recorder")]
     yield "Recording", (f"{100 * min(shares):.1f} to {100 * max(shares):.1f} %",)
     glow = by("Glow", rows("flows", "Training steps of the paper's Glow on a GPU"))
