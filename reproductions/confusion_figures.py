@@ -485,7 +485,7 @@ def _pictures(drawn: Mapping[str, Chart], start: str) -> list[str]:
 
 def _svg(chart: Chart) -> str:
     drawn = charts.spec(chart) | {"width": 460, "background": "white", "title": chart.title}
-    svg: str = charts.picture(drawn)
+    svg: str = charts.svg_of_spec(drawn)
     return svg
 
 

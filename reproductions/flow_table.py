@@ -370,7 +370,7 @@ def floors(found: dict[str, Any]) -> list[str]:
     )
     options = {"x_title": "epoch", "y_title": "Bayes error of the flow, τ = 1", "log": True}
     chart = Chart("lines", "The flow's own floor while it is fitted", rows, told, options)
-    svg = charts.picture(charts.spec(chart) | {"width": 640, "background": "white"})
+    svg = charts.svg_of_spec(charts.spec(chart) | {"width": 640, "background": "white"})
     (RESULTS / "flows_floor.svg").write_text(svg, encoding="utf-8")
     return [
         "## The floor along training",

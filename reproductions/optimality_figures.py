@@ -124,7 +124,7 @@ def figure(name: str, held: dict[float, tuple[float, dict[str, CurvePoint]]]) ->
     options = {"x_title": "temperature τ", "y_title": "error"}
     told = "; ".join(f"Bayes error {100 * floor:.3g} % at τ = {t:g}" for t, (floor, _) in held.items())
     chart = Chart("lines", title, tuple(rows), told, options)
-    svg = charts.picture(charts.spec(chart) | {"width": 640, "background": "white"})
+    svg = charts.svg_of_spec(charts.spec(chart) | {"width": 640, "background": "white"})
     (RESULTS / f"optimality_{name}.svg").write_text(svg, encoding="utf-8")
     lines = [
         "",

@@ -90,7 +90,7 @@ def main() -> None:
     files.save(result, ROOT / "reproductions" / "records" / "replication_cifar.json")
     (ROOT / "docs" / "results" / "replication_cifar.md").write_text(text + "\n", encoding="utf-8")
     chart = section(everything, new="v4").charts[0]
-    picture = charts.picture(charts.spec(chart) | {"width": 560, "background": "white"})
+    picture = charts.svg_of_spec(charts.spec(chart) | {"width": 560, "background": "white"})
     (ROOT / "docs" / "results" / "replication_cifar.svg").write_text(picture, encoding="utf-8")
 
 

@@ -406,14 +406,14 @@ def record_class(kind: str) -> type[Any] | None:
         >>> record_class("Estimate"), record_class("Nonsense")
         (<class 'hardpan.estimates.Estimate'>, None)
     """
-    if kind not in KINDS and kind in _modules():
+    if kind not in KINDS and kind in _modules_of_kinds():
         with contextlib.suppress(ImportError):
-            importlib.import_module(_modules()[kind])
+            importlib.import_module(_modules_of_kinds()[kind])
     return KINDS.get(kind)
 
 
 @functools.cache
-def _modules() -> dict[str, str]:
+def _modules_of_kinds() -> dict[str, str]:
     return cast(
         dict[str, str], json.loads((Path(__file__).parent / "record_kinds.json").read_text(encoding="utf-8"))
     )
@@ -441,7 +441,7 @@ def to_json(item: Any) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any], folder: Path | None = None) -> Any:
     """Read back what :func:`to_json` or :func:`save` wrote; ``folder`` is where the arrays lie."""
-    _check_header(data)
+    _check_record_header(data)
     return _from_json_value(data, folder)
 
 
@@ -526,10 +526,10 @@ def array_hash(item: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _check_header(data: Mapping[str, Any]) -> None:
+def _check_record_header(data: Mapping[str, Any]) -> None:
     kind, schema = data.get("kind"), data.get("schema")
     if not isinstance(kind, str) or record_class(kind) is None:
-        raise InputError(f"must be one of {', '.join(_modules())}; got {kind!r}", argument="kind")
+        raise InputError(f"must be one of {', '.join(_modules_of_kinds())}; got {kind!r}", argument="kind")
     if schema != SCHEMA:
         raise InputError(
             f"must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan", argument="schema"
@@ -540,7 +540,7 @@ def _from_json_value(value: Any, folder: Path | None) -> Any:
     if isinstance(value, Mapping) and value.get("kind") == "array":
         return _build_array(value, folder)
     if isinstance(value, Mapping) and "kind" in value and "schema" in value:
-        _check_header(value)
+        _check_record_header(value)
         cls = KINDS[value["kind"]]
         names = {f.name for f in dataclasses.fields(cls)}
         unknown = set(value) - names - set(HEADER) - _DROPPED[cls]
@@ -549,7 +549,7 @@ def _from_json_value(value: Any, folder: Path | None) -> Any:
                 f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"
             )
         fields = {name: _from_json_value(value[name], folder) for name in names if name in value}
-        return _construct(cls, fields)
+        return _build_record(cls, fields)
     if isinstance(value, Mapping):
         return {key: _from_json_value(item, folder) for key, item in value.items()}
     if isinstance(value, list):
@@ -557,7 +557,7 @@ def _from_json_value(value: Any, folder: Path | None) -> Any:
     return value
 
 
-def _construct(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
+def _build_record(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
     # JSON has no NaN: a null in a required float field was a number that could not be written.
     for f in dataclasses.fields(cast(Any, cls)):
         if f.type in ("float", float) and f.name in fields and fields[f.name] is None:
@@ -570,7 +570,7 @@ def _construct(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
 
 def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
     if "sha256" not in value:
-        return _build_inline(value)
+        return _build_inline_array(value)
     if not re.fullmatch(r"[0-9a-f]{64}", str(value["sha256"])):
         raise InputError(f"array name must be a sha256 in hexadecimal; got {value['sha256']!r}")
     if folder is None:
@@ -587,7 +587,7 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
     return item
 
 
-def _build_inline(value: Mapping[str, Any]) -> NDArray[Any]:
+def _build_inline_array(value: Mapping[str, Any]) -> NDArray[Any]:
     try:
         dtype = np.dtype(value["dtype"])
         if dtype.hasobject:

@@ -94,7 +94,7 @@ def estimate(item: Estimate) -> str:
     """
     if item.value == 0.0 and item.log10 is not None and math.isfinite(item.log10):
         return _from_log10(item.log10)
-    spread = _half_width(item)
+    spread = _half_interval(item)
     if spread == 0.0 or not math.isfinite(item.value):
         return percent(item.value)
     if 0.0 < abs(item.value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
@@ -119,7 +119,7 @@ def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
         >>> plain(Estimate(0.4127, 0.01, 0.391, 0.434), unit="nats")
         '0.413 nats (0.391–0.434)'
     """
-    return _with_interval(item, scale, _digits(item, scale), unit=unit)
+    return _value_and_interval(item, scale, _estimate_decimals(item, scale), unit=unit)
 
 
 def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interval: bool = True) -> str:
@@ -131,7 +131,7 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interv
         >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
         '−0.017 (−0.041 to +0.007)'
     """
-    return _with_interval(item, scale, _digits(item, scale), "+", unit, interval)
+    return _value_and_interval(item, scale, _estimate_decimals(item, scale), "+", unit, interval)
 
 
 def points(value: float, sign: str = "+", digits: int = 1) -> str:
@@ -164,15 +164,17 @@ def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sig
     """
     rows = list(items)
     uncertain = [
-        item for item in rows if item is not None and _half_width(item) > 0.0 and math.isfinite(_centre(item))
+        item
+        for item in rows
+        if item is not None and _half_interval(item) > 0.0 and math.isfinite(_interval_centre(item))
     ]
-    digits = min((_digits(item, scale) for item in uncertain), default=None)
-    if digits is not None and any(scale * _half_width(item) < 10.0**-digits for item in uncertain):
+    digits = min((_estimate_decimals(item, scale) for item in uncertain), default=None)
+    if digits is not None and any(scale * _half_interval(item) < 10.0**-digits for item in uncertain):
         digits = None
     return [
         NOTHING
         if item is None
-        else _with_interval(item, scale, _digits(item, scale) if digits is None else digits, sign)
+        else _value_and_interval(item, scale, _estimate_decimals(item, scale) if digits is None else digits, sign)
         for item in rows
     ]
 
@@ -276,30 +278,30 @@ def column(cells: Sequence[Any]) -> list[str]:
     return texts
 
 
-def _half_width(item: Estimate | Interval) -> float:
+def _half_interval(item: Estimate | Interval) -> float:
     """Half the width of the interval; 0 where there is none, or none beyond the rounding of the computer."""
     half = (item.high - item.low) / 2
     size = max(abs(item.low), abs(item.high))
     return half if half > _ROUNDING * size or half == math.inf else 0.0
 
 
-def _centre(item: Estimate | Interval) -> float:
+def _interval_centre(item: Estimate | Interval) -> float:
     return item.value if isinstance(item, Estimate) else (item.low + item.high) / 2
 
 
-def _digits(item: Estimate | Interval, scale: float) -> int:
-    return _decimals(scale * _centre(item), scale * _half_width(item))
+def _estimate_decimals(item: Estimate | Interval, scale: float) -> int:
+    return _decimals(scale * _interval_centre(item), scale * _half_interval(item))
 
 
-def _with_interval(
+def _value_and_interval(
     item: Estimate | Interval, scale: float, decimals: int, sign: str = "", unit: str = "", interval: bool = True
 ) -> str:
     ends = _interval_ends(scale * item.low, scale * item.high, decimals, sign)
     if isinstance(item, Interval):
-        return NOTHING if math.isnan(_centre(item)) else ends
+        return NOTHING if math.isnan(_interval_centre(item)) else ends
     if not math.isfinite(item.value):
         return NOTHING
-    known = _half_width(item) > 0.0
+    known = _half_interval(item) > 0.0
     sign = sign if known or item.value else ""  # an exact 0 has none
     value = f"{fixed(scale * item.value, decimals, sign)} {unit}".rstrip()
     return f"{value} ({ends})" if known and interval else value

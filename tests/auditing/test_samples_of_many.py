@@ -26,9 +26,9 @@ def images():
 
 
 def test_models_get_a_sample_and_copies_are_searched_in_all(images, monkeypatch):
-    whole = running._gather(images, AuditConfig())
+    whole = running._gather_evidence(images, AuditConfig())
     monkeypatch.setattr(running, "MOST_IMAGES", 90)
-    evidence = running._gather(images, AuditConfig())
+    evidence = running._gather_evidence(images, AuditConfig())
     assert [len(rows) for rows in evidence.parts.values()] == [600, 100, 200]
     sample = evidence.modelled
     assert len(sample.train) in (60, 61, 62, 63, 64)

@@ -150,15 +150,15 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         raise InputError(f": a comparison needs at least two; got {len(audits)}", argument="audits")
     if max_bits is not None and not max_bits > 0:
         raise InputError(f"must be a positive number of bits per dimension; got {max_bits!r}", argument="max_bits")
-    named = dict(zip(_names(audits), audits, strict=True))
+    named = dict(zip(_audit_names(audits), audits, strict=True))
     values = {
         measure: by_name
         for measure in MEASURES
         if (by_name := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
     }
-    left_out = _left_out(named, max_bits)
+    left_out = _audits_left_out(named, max_bits)
     remaining = {name: item for name, item in named.items() if name not in left_out}
-    rankings = tuple(_ranked(measure, remaining) for measure in HARDNESS)
+    rankings = tuple(_hardness_order(measure, remaining) for measure in HARDNESS)
     rankings = tuple(item for item in rankings if len(item.names) >= 2)
     first, second = list(named)[:2]
     compared = [
@@ -168,7 +168,7 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         if not any(too_few(measure, item) for item in by_name.values())
     ]
     differences = {
-        measure: difference(*(_widened(values[measure][name], len(compared)) for name in (first, second)))
+        measure: difference(*(_widened_for_pairs(values[measure][name], len(compared)) for name in (first, second)))
         for measure in compared
     }
     return AuditComparison(
@@ -176,8 +176,8 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         values=values,
         differences=differences,
         rankings=rankings,
-        agreement=_agreement(rankings),
-        stability=tuple(_stability(curve, remaining) for curve in _shared_curves(remaining)),
+        agreement=_order_agreement(rankings),
+        stability=tuple(_order_stability(curve, remaining) for curve in _shared_curves(remaining)),
         left_out=left_out,
         verdicts={
             measure: {name: item.verdicts[measure] for name, item in named.items() if measure in item.verdicts}
@@ -213,7 +213,7 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
     )
 
 
-def _names(audits: Sequence[Audit]) -> list[str]:
+def _audit_names(audits: Sequence[Audit]) -> list[str]:
     """The datasets' names; one that comes twice gets a number."""
     seen: dict[str, int] = {}
     names = []
@@ -224,7 +224,7 @@ def _names(audits: Sequence[Audit]) -> list[str]:
     return names
 
 
-def _left_out(named: Mapping[str, Audit], max_bits: float | None) -> dict[str, float | None]:
+def _audits_left_out(named: Mapping[str, Audit], max_bits: float | None) -> dict[str, float | None]:
     if max_bits is None:
         return {}
     left_out: dict[str, float | None] = {}
@@ -237,16 +237,16 @@ def _left_out(named: Mapping[str, Audit], max_bits: float | None) -> dict[str, f
     return left_out
 
 
-def _ranked(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
+def _hardness_order(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
     values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
-    names = _falling(values)
+    names = _names_by_falling_value(values)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    items = {name: _widened(named[name].measures[measure], len(pairs)) for name in names}
+    items = {name: _widened_for_pairs(named[name].measures[measure], len(pairs)) for name in names}
     close = tuple((a, b) for a, b in pairs if difference(items[b], items[a]).low <= 0)
     return HardnessOrder(measure, names, tuple(values[name] for name in names), close)
 
 
-def _widened(item: Estimate, pairs: int) -> Estimate:
+def _widened_for_pairs(item: Estimate, pairs: int) -> Estimate:
     """The estimate with its interval stretched from its level to that of one of so many comparisons."""
     if pairs < 2:
         return item
@@ -256,12 +256,12 @@ def _widened(item: Estimate, pairs: int) -> Estimate:
     return dataclasses.replace(item, low=low, high=high)
 
 
-def _falling(values: Mapping[str, float]) -> tuple[str, ...]:
+def _names_by_falling_value(values: Mapping[str, float]) -> tuple[str, ...]:
     """Names by their values, largest first."""
     return tuple(sorted(values, key=lambda name: -values[name]))
 
 
-def _agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
+def _order_agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
     agreement = {}
     for number, first in enumerate(rankings):
         for second in rankings[number + 1 :]:
@@ -283,7 +283,7 @@ def _shared_curves(named: Mapping[str, Audit]) -> list[str]:
     return [curve for curve, count in counts.items() if count >= 2]
 
 
-def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
+def _order_stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
     curves = {name: np.array(item.curves[curve]) for name, item in named.items() if curve in item.curves}
     low = max(float(points[:, 0].min()) for points in curves.values())
     high = min(float(points[:, 0].max()) for points in curves.values())
@@ -294,14 +294,17 @@ def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
         for name, points in curves.items()
     }
     one = int(np.abs(np.log(grid)).argmin())
-    orders = [_falling({name: float(values[at]) for name, values in errors.items()}) for at in range(len(grid))]
+    orders = [
+        _names_by_falling_value({name: float(values[at]) for name, values in errors.items()})
+        for at in range(len(grid))
+    ]
     first = last = one
     while first > 0 and orders[first - 1] == orders[one]:
         first -= 1
     while last < len(grid) - 1 and orders[last + 1] == orders[one]:
         last += 1
     agreement = tuple(
-        _tau([errors[n][one] for n in errors], [errors[n][at] for n in errors]) for at in range(len(grid))
+        _kendall_tau([errors[n][one] for n in errors], [errors[n][at] for n in errors]) for at in range(len(grid))
     )
     return OrderStability(
         curve,
@@ -314,7 +317,7 @@ def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
     )
 
 
-def _tau(a: Sequence[float], b: Sequence[float]) -> float:
+def _kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
     """Kendall's τ-a, which exists for two datasets too."""
     pairs = [(i, j) for i in range(len(a)) for j in range(i)]
     return float(np.mean([np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]) for i, j in pairs]))

@@ -70,18 +70,18 @@ def join_columns(
     split = np.full(n, "", dtype=object)
     for name, rows in splits.items():
         split[rows] = name
-    results: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "split": _category(split)}
+    results: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "split": _category_column(split)}
     if "row" in dataset.metadata:
         results["row"] = pa.array(np.asarray(dataset.metadata["row"], dtype=np.int64))
     if "path" in dataset.metadata:
         results["path"] = pa.array(np.asarray(dataset.metadata["path"]).astype(object))
     if dataset.labels is not None:
         names = np.array(dataset.class_names, dtype=object)
-        results["label"] = _category(names[dataset.labels])
+        results["label"] = _category_column(names[dataset.labels])
     for name, values in columns.items():
         if len(values) != n:
             raise InputError(f"column {name!r} must have one value per example, {n:,}; got {len(values):,}")
-        results[name] = _column(np.asarray(values))
+        results[name] = _example_column(np.asarray(values))
     return pa.table(results)
 
 
@@ -138,11 +138,11 @@ def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
     return as_bytes(small, float(small.min(initial=0)), float(small.max(initial=0)))
 
 
-def _category(values: NDArray[Any]) -> pa.Array:
+def _category_column(values: NDArray[Any]) -> pa.Array:
     return pa.array(values).dictionary_encode()
 
 
-def _column(values: NDArray[Any]) -> pa.Array:
+def _example_column(values: NDArray[Any]) -> pa.Array:
     if values.dtype.kind == "f":
         return pa.array(values.astype(np.float32), from_pandas=True)
     if values.dtype.kind in "US":

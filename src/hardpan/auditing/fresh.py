@@ -49,7 +49,7 @@ def find(evidence: Evidence) -> FreshScores:
     """Compare the models of ``config.testbed``, or evaluate the ensemble on ``config.new_test``."""
     config = evidence.config
     if not config.testbed:
-        return _new_test(evidence)
+        return _scores_on_new_test(evidence)
     table = testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
     comparison = testbed.compare(table, seed=config.seed, confidence=config.confidence)
     return FreshScores(comparison.mean_gap, comparison)
@@ -61,29 +61,29 @@ def check(evidence: Evidence) -> None:
     if config.testbed:
         testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
         return
-    _labels(Dataset.open(config.new_test), evidence)
+    _fresh_labels(Dataset.open(config.new_test), evidence)
     if config.predictions or config.ensemble == "none":
         raise InputError(_NO_MODEL.format(config.new_test))
 
 
-def _new_test(evidence: Evidence) -> FreshScores:
+def _scores_on_new_test(evidence: Evidence) -> FreshScores:
     fresh = Dataset.open(evidence.config.new_test)
-    labels = _labels(fresh, evidence)
+    labels = _fresh_labels(fresh, evidence)
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:
         raise InputError(_NO_MODEL.format(evidence.config.new_test))
     truth = evidence.labels[evidence.modelled.test]
-    before = tuple(float((answers == truth).mean()) for answers in _original(model, evidence))
+    before = tuple(float((answers == truth).mean()) for answers in _original_answers(model, evidence))
     after = tuple(
         float((training.predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
         for number in range(len(model.weights))
     )
     first, second = float(np.mean(before)), float(np.mean(after))
-    drop = _drop(first, len(truth), second, len(labels), evidence.config.confidence)
+    drop = _accuracy_drop(first, len(truth), second, len(labels), evidence.config.confidence)
     return FreshScores(drop, None, fresh.name, len(labels), before, after, files.array_hash(fresh.x))
 
 
-def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
+def _fresh_labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     original = evidence.dataset
     if fresh.labels is None:
         raise InputError(
@@ -108,7 +108,7 @@ def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     return fresh.labels  # no name in common: class numbers of a set without names
 
 
-def _original(model: Model, evidence: Evidence) -> list[NDArray[np.int64]]:
+def _original_answers(model: Model, evidence: Evidence) -> list[NDArray[np.int64]]:
     """Each network's predictions on the original test set."""
     recorded, test = model.predictions, evidence.modelled.test
     at = np.full(len(evidence.dataset), -1)
@@ -116,9 +116,9 @@ def _original(model: Model, evidence: Evidence) -> list[NDArray[np.int64]]:
     return [recorded.read(seed, recorded.epochs[-1]).argmax(axis=1)[at[test]] for seed in recorded.seeds]
 
 
-def _drop(a: float, n: int, b: float, m: int, confidence: float) -> Estimate:
+def _accuracy_drop(a: float, n: int, b: float, m: int, confidence: float) -> Estimate:
     """a − b for mean accuracies over n and m examples."""
-    ends = [_interval(share, count, confidence) for share, count in ((a, n), (b, m))]
+    ends = [_accuracy_interval(share, count, confidence) for share, count in ((a, n), (b, m))]
     value = a - b
     low = value - math.hypot(a - ends[0][0], ends[1][1] - b)
     high = value + math.hypot(ends[0][1] - a, b - ends[1][0])
@@ -126,7 +126,7 @@ def _drop(a: float, n: int, b: float, m: int, confidence: float) -> Estimate:
     return Estimate(value, error, low, high, confidence, "mean over networks; MOVER", n + m)
 
 
-def _interval(share: float, n: int, confidence: float) -> tuple[float, float]:
+def _accuracy_interval(share: float, n: int, confidence: float) -> tuple[float, float]:
     # A mean over networks need not be a whole count; one that is must not lose an example to rounding.
     low, _ = stats.clopper_pearson(math.floor(share * n + 1e-6), n, confidence)
     _, high = stats.clopper_pearson(math.ceil(share * n - 1e-6), n, confidence)

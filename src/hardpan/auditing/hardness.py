@@ -43,7 +43,7 @@ class Hardness:
 def find(evidence: Evidence) -> Hardness:
     """Score every example by the first model, and compare the scores with its errors on the test set."""
     model, level = evidence.models[0], evidence.config.confidence
-    scores, signals = _scored(model, evidence)
+    scores, signals = _scored_model(model, evidence)
     test = scores.select(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
     config = confusion.ConfusionConfig(split="test", confidence=level)
@@ -52,11 +52,11 @@ def find(evidence: Evidence) -> Hardness:
     tenth = None if summary.bands is None else summary.bands.hardest_tenth
     if tenth is not None and np.isfinite(tenth.value):
         measures["tail_share"] = tenth
-    bands = _bands(test, evidence) if len(evidence.models) > 1 else {}
-    return Hardness(model, summary, hard, bands, measures, _columns(scores, signals, model, evidence))
+    bands = _errors_by_band(test, evidence) if len(evidence.models) > 1 else {}
+    return Hardness(model, summary, hard, bands, measures, _hardness_columns(scores, signals, model, evidence))
 
 
-def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, Signals]:
+def _scored_model(model: Model, evidence: Evidence) -> tuple[confusion.Scores, Signals]:
     recorded = model.predictions
     several = len(recorded.seeds) > 1 or len(recorded.epochs) > 1
     names = np.full(len(evidence.dataset), "validation")
@@ -72,7 +72,7 @@ def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, Signals
     return scores, dataclasses.replace(signals, ids=scores.ids)
 
 
-def _bands(test: confusion.Scores, evidence: Evidence) -> dict[str, confusion.Bands]:
+def _errors_by_band(test: confusion.Scores, evidence: Evidence) -> dict[str, confusion.Bands]:
     """The errors of every model by band of the first one's scores."""
     rows_by_id = {str(name): row for row, name in enumerate(evidence.dataset.ids)}
     rows = np.array([rows_by_id[str(name)] for name in test.ids])
@@ -87,7 +87,7 @@ def _bands(test: confusion.Scores, evidence: Evidence) -> dict[str, confusion.Ba
     }
 
 
-def _columns(
+def _hardness_columns(
     scores: confusion.Scores, signals: Signals, model: Model, evidence: Evidence
 ) -> dict[str, NDArray[Any]]:
     n = len(evidence.dataset)

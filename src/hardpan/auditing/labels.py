@@ -81,13 +81,13 @@ class Suspects:
         """
         if not self.comparable:
             return None
-        sure = self._from_sure(confidence)
+        sure = self._precision_from_sure(confidence)
         if self.trial is None or sure is None:
             return sure
-        estimate = self._from_trial(self.trial, confidence)
+        estimate = self._precision_from_trial(self.trial, confidence)
         return estimate if estimate is None or estimate.value <= sure.value else dataclasses.replace(sure, high=1.0)
 
-    def _from_trial(self, trial: Trial, confidence: float) -> Estimate | None:
+    def _precision_from_trial(self, trial: Trial, confidence: float) -> Estimate | None:
         count = len(self.rows)
         if not count or not trial.clean:
             return None
@@ -100,7 +100,7 @@ class Suspects:
         method = "planted flips of learned labels, models trained again; lower limit from Jeffreys intervals"
         return Estimate(value, float(draws.std()), min(low, value), 1.0, confidence, method, count)
 
-    def _from_sure(self, confidence: float) -> Estimate | None:
+    def _precision_from_sure(self, confidence: float) -> Estimate | None:
         if not len(self.rows) or not self.sure:
             return None
         rate = stats.share(self.sure_errors, self.sure, confidence)
@@ -120,7 +120,7 @@ class Suspects:
         expected = self.precision(0.95)
         if self.clueless or expected is None or expected.value < TELLING:
             return False
-        by_trial = None if self.trial is None else self._from_trial(self.trial, 0.95)
+        by_trial = None if self.trial is None else self._precision_from_trial(self.trial, 0.95)
         return by_trial is None or by_trial.low > 0
 
 
@@ -154,7 +154,7 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
     sure = issues.suggested_probability >= np.maximum(usual[issues.suggested], SURE) - 1e-6
     at = issues.row[sure]
     wrong = predicted != labels
-    surest = _surest(probs, predicted, wrong)
+    surest = _surest_predictions(probs, predicted, wrong)
     return Suspects(
         rows[at],
         issues.suggested[sure],
@@ -167,7 +167,7 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
     )
 
 
-def _surest(probs: Floats, predicted: Labels, wrong: NDArray[np.bool_]) -> Labels:
+def _surest_predictions(probs: Floats, predicted: Labels, wrong: NDArray[np.bool_]) -> Labels:
     """The third or the tenth, whichever has the lower error rate, with the largest probability of each class."""
     subsets = []
     for fraction in SUREST:

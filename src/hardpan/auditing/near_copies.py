@@ -60,17 +60,17 @@ def near_copies(found: Nearest, exact: NDArray[np.bool_]) -> Labels:
     """
     first, near = found.distances[:, 0], np.zeros(len(found.rows), dtype=bool)
     if (~exact).sum() >= FEWEST_DISTANCES and found.distances.shape[1] > 1:
-        ratio = _ratios(found.distances)
-        near = (ratio < _ratio_limit(ratio[~exact], _ratios(found.own))) & ~exact
+        ratio = _distance_ratios(found.distances)
+        near = (ratio < _near_copy_ratio(ratio[~exact], _distance_ratios(found.own))) & ~exact
     rows = np.flatnonzero(near)
     return np.asarray(found.rows[rows[np.argsort(first[rows], kind="stable")]])
 
 
-def _ratios(distances: Floats) -> Floats:
+def _distance_ratios(distances: Floats) -> Floats:
     return np.where(distances[:, 1] > 0, distances[:, 0] / np.maximum(distances[:, 1], 1e-300), 1.0)
 
 
-def _ratio_limit(ratio: Floats, own: Floats) -> float:
+def _near_copy_ratio(ratio: Floats, own: Floats) -> float:
     """The widest of the ratios below which there are far more examples than chance explains; 0 where there is none.
 
     Where the density is locally even, the ratio of the two distances is below r with probability r^d in d
@@ -117,12 +117,12 @@ def turned_copies(evidence: Evidence) -> Labels:
     copied = np.zeros(len(split.test), dtype=bool)
     for start in range(0, len(split.test), TURNED_AT_ONCE):
         images = x[split.test[start : start + TURNED_AT_ONCE]]
-        for turned in _turned(images):
+        for turned in _turned_images(images):
             copied[start : start + len(images)] |= np.isin(row_digests(turned), known)
     return np.asarray(split.test[copied & ~np.isin(own[split.test], known)])
 
 
-def _turned(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
+def _turned_images(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
     square = images.shape[1] == images.shape[2]
     for flipped in (images, images[:, :, ::-1]):
         for quarters in range(4) if square else (0, 2):

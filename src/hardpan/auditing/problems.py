@@ -86,44 +86,44 @@ class BenchmarkProblem(Mapping[str, Any]):
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> BenchmarkProblem:
         """The problem from its mapping in report.json, whose lists become tuples again."""
-        return cls(**{name: _tuples(value) for name, value in item.items() if name not in _TEXTS})
+        return cls(**{name: _lists_as_tuples(value) for name, value in item.items() if name not in _PROBLEM_TEXTS})
 
     @property
     def title(self) -> str:
         """One line for people."""
-        return self._texts()[0]
+        return self._title_and_advice()[0]
 
     @property
     def advice(self) -> str:
         """What to do about it."""
-        return self._texts()[1]
+        return self._title_and_advice()[1]
 
-    def _texts(self) -> tuple[str, str]:
+    def _title_and_advice(self) -> tuple[str, str]:
         pages = importlib.import_module("hardpan.pages.auditing.problems")  # when it is first read
         texts: tuple[str, str] = pages.title_and_advice(self)
         return texts
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.__dataclass_fields__ and name not in _TEXTS:
+        if name not in self.__dataclass_fields__ and name not in _PROBLEM_TEXTS:
             raise KeyError(name)
         return getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("kind", "severity", *_TEXTS, *list(self.__dataclass_fields__)[2:]))
+        return iter(("kind", "severity", *_PROBLEM_TEXTS, *list(self.__dataclass_fields__)[2:]))
 
     def __len__(self) -> int:
-        return len(_TEXTS) + len(self.__dataclass_fields__)
+        return len(_PROBLEM_TEXTS) + len(self.__dataclass_fields__)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-_TEXTS = ("title", "advice")
+_PROBLEM_TEXTS = ("title", "advice")
 
 
-def _tuples(value: Any) -> Any:
+def _lists_as_tuples(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _tuples(item) for key, item in value.items()}
-    return tuple(_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
+        return {key: _lists_as_tuples(item) for key, item in value.items()}
+    return tuple(_lists_as_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkProblem]:
@@ -134,7 +134,7 @@ def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkP
         error: of the best model, where there is one.
     """
     problems = [item for detect in DETECTORS for item in detect(evidence)]
-    problems += _small_test(evidence, None if error is None else error.value)
+    problems += _small_test_problems(evidence, None if error is None else error.value)
     noun = "image" if evidence.is_images else "example"
     return sorted(
         (dataclasses.replace(item, noun=noun) for item in problems),
@@ -151,7 +151,7 @@ def _count_and_proportion(evidence: Evidence, count: int, total: int) -> tuple[E
     return whole, item
 
 
-def _listed_rows(evidence: Evidence, rows: Labels) -> dict[str, Any]:
+def _listed_problem_rows(evidence: Evidence, rows: Labels) -> dict[str, Any]:
     some = rows[:MOST_ROWS]
     return {
         "rows": tuple(int(row) for row in some),
@@ -159,14 +159,14 @@ def _listed_rows(evidence: Evidence, rows: Labels) -> dict[str, Any]:
     }
 
 
-def _one_class(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _one_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     if len(np.unique(evidence.labels)) < 2:
         yield BenchmarkProblem("one-class", "high", of="all", breaks=True)
     elif len(np.unique(evidence.labels[evidence.split.train])) < 2:
         yield BenchmarkProblem("one-class", "high", of="train", breaks=True)
 
 
-def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs = evidence.inputs
     if inputs is None:
         return
@@ -181,7 +181,7 @@ def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             count=count,
             proportion=proportion,
             breaks=broken,
-            **_listed_rows(evidence, inputs.copied),
+            **_listed_problem_rows(evidence, inputs.copied),
         )
     conflicts = [rows for rows in inputs.equal.copied_groups() if len(np.unique(labels[rows])) > 1]
     if conflicts:
@@ -195,7 +195,7 @@ def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             proportion=proportion,
             of="all",
             details={"groups": len(conflicts)},
-            **_listed_rows(evidence, rows),
+            **_listed_problem_rows(evidence, rows),
         )
     for part, members in evidence.parts.items():
         if part == "validation" or not len(members):
@@ -205,11 +205,16 @@ def _copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             count, proportion = _count_and_proportion(evidence, len(again), len(members))
             severity = "medium" if proportion.value > 0.01 else "low"
             yield BenchmarkProblem(
-                "duplicates", severity, count=count, proportion=proportion, of=part, **_listed_rows(evidence, again)
+                "duplicates",
+                severity,
+                count=count,
+                proportion=proportion,
+                of=part,
+                **_listed_problem_rows(evidence, again),
             )
 
 
-def _near_copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs, nearest = evidence.inputs, evidence.nearest
     if inputs is None or inputs.equal.by_chance or nearest is None:
         return
@@ -228,11 +233,11 @@ def _near_copies(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             count=count,
             proportion=proportion,
             details={"searched": searched, "turned": len(turned)},
-            **_listed_rows(evidence, rows),
+            **_listed_problem_rows(evidence, rows),
         )
 
 
-def _labels(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _label_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     for split, item in evidence.suspects.items():
         if len(item.rows) < FEWEST_SUSPECTS:
             continue
@@ -257,7 +262,7 @@ def _labels(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             proportion=proportion,
             of=split,
             details=details,
-            **_listed_rows(evidence, item.rows),
+            **_listed_problem_rows(evidence, item.rows),
         )
 
 
@@ -274,7 +279,7 @@ def _voted_precision(evidence: Evidence, suspects: Suspects) -> Estimate | None:
     return stats.share(wrong, len(judged), evidence.config.confidence)
 
 
-def _classes(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     k, names = evidence.dataset.n_classes, evidence.dataset.class_names
     counts = {split: np.bincount(evidence.labels[rows], minlength=k) for split, rows in evidence.parts.items()}
     total = np.bincount(evidence.labels, minlength=k)
@@ -304,7 +309,7 @@ def _classes(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         yield BenchmarkProblem("imbalance", severity, of="all", details=details)
 
 
-def _small_test(evidence: Evidence, error: float | None) -> Iterator[BenchmarkProblem]:
+def _small_test_problems(evidence: Evidence, error: float | None) -> Iterator[BenchmarkProblem]:
     """The smallest difference between two models that the test set can show (5 % level, power 80 %)."""
     n = len(evidence.split.test) if evidence.inputs is None else len(evidence.inputs.test)
     if not n or error is None:
@@ -320,7 +325,7 @@ def _small_test(evidence: Evidence, error: float | None) -> Iterator[BenchmarkPr
     )
 
 
-def _columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _column_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """What the reader of the data noticed, and whether an index predicts the label."""
     dataset = evidence.dataset
     names = {name: j for j, name in enumerate(dataset.feature_names)} or {
@@ -337,7 +342,7 @@ def _columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             yield BenchmarkProblem("index-feature", "low", of="all", details=details)
         elif item.code == "identifier":
             columns = [names[name] for name in item.columns if name in names]
-            predicts = [j for j in columns if _predicts(evidence, dataset.x[:, j].astype(np.float64))]
+            predicts = [j for j in columns if _column_predicts_label(evidence, dataset.x[:, j].astype(np.float64))]
             severity = "high" if predicts else "medium"
             details["predicts"] = bool(predicts)
             yield BenchmarkProblem("index-feature", severity, of="all", breaks=bool(predicts), details=details)
@@ -345,7 +350,7 @@ def _columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             yield BenchmarkProblem("data", "note", of="all", details=details | {"code": item.code})
 
 
-def _predicts(evidence: Evidence, column: Floats) -> bool:
+def _column_predicts_label(evidence: Evidence, column: Floats) -> bool:
     """Whether a single column halves the error of always answering the most frequent class."""
     split, labels = evidence.split, evidence.labels
     order = np.argsort(column[split.train], kind="stable")
@@ -359,7 +364,7 @@ def _predicts(evidence: Evidence, column: Floats) -> bool:
     return error < INDEX_GAIN * chance
 
 
-def _leaks(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _leak_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """Columns that are nearly the label: values that coincide with classes, up to a little noise."""
     dataset = evidence.dataset
     raw = dataset.x if dataset.table is None else dataset.table.values
@@ -371,13 +376,13 @@ def _leaks(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     columns = []
     for j in range(raw.shape[1]):
         column = np.asarray(raw[rows, j], dtype=np.float64)
-        if np.isfinite(column).all() and _is_label(column, labels):
+        if np.isfinite(column).all() and _column_is_label(column, labels):
             columns.append(names[j] if names else str(j))
     if columns:
         yield BenchmarkProblem("leak-feature", "high", of="all", details={"columns": tuple(columns)})
 
 
-def _is_label(column: Floats, labels: Labels) -> bool:
+def _column_is_label(column: Floats, labels: Labels) -> bool:
     """Whether the values of a column separate the classes as labels would.
 
     Discrete columns: at most two values per class, and the most frequent class of each value is wrong in at most 1
@@ -399,7 +404,7 @@ def _is_label(column: Floats, labels: Labels) -> bool:
     return bool(spread <= LEAK_SPREAD * gaps.min() / 2)
 
 
-def _permuted(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _permuted_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     for model in evidence.models:
         if model.permutation is not None:
             moved = sum(i != j for i, j in enumerate(model.permutation))
@@ -407,19 +412,19 @@ def _permuted(evidence: Evidence) -> Iterator[BenchmarkProblem]:
             yield BenchmarkProblem("permuted-classes", "high", details=details)
 
 
-def _fresh(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _fresh_data_note(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     if not evidence.config.testbed and not evidence.config.new_test:
         yield BenchmarkProblem("fresh", "note")
 
 
 DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
-    _one_class,
-    _copies,
-    _near_copies,
-    _classes,
-    _columns,
-    _leaks,
-    _permuted,
-    _fresh,
-    _labels,
+    _one_class_problems,
+    _copy_problems,
+    _near_copy_problems,
+    _class_problems,
+    _column_problems,
+    _leak_problems,
+    _permuted_class_problems,
+    _fresh_data_note,
+    _label_problems,
 )

@@ -168,11 +168,11 @@ def audit(
         True
     """
     reading, changes = split_options(changes)
-    config = _settings(config, predictions, changes)
+    config = _audit_config(config, predictions, changes)
     tell = progress or no_progress
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
-    evidence = _gather(Dataset.open(dataset, **reading), config)
+    evidence = _gather_evidence(Dataset.open(dataset, **reading), config)
     if config.testbed or config.new_test:
         from hardpan.auditing import fresh
 
@@ -195,14 +195,14 @@ def audit(
                 votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
             )
     with _work_folder(out, evidence) as work:
-        audit_record = _run(evidence, work, source, tell, on_plan)
+        audit_record = _run_audit(evidence, work, source, tell, on_plan)
         if out is not None:
             tell("writing", 0.97)
             audit_record.save(out)
     return audit_record
 
 
-def _settings(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
+def _audit_config(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
     if config is not None and not isinstance(config, AuditConfig):
         raise InputError(f"must be an AuditConfig; got {type(config).__name__}", argument="config")
     known = {item.name for item in dataclasses.fields(AuditConfig)}
@@ -218,7 +218,7 @@ def _settings(config: AuditConfig | None, predictions: Sources | None, changes: 
     return dataclasses.replace(config or AuditConfig(), **changes)
 
 
-def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
+def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
     labels, n, most = dataset.require_labels(), len(dataset), int(MOST_NUMBERS / max(1, dataset.x[:1].size))
@@ -236,12 +236,12 @@ def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
         return evidence
     evidence.inputs = floor_inputs(dataset, labels, equal, split)
     if n > most:
-        evidence.inputs = _sampled(evidence.inputs, most, config.seed)
+        evidence.inputs = _sampled_inputs(evidence.inputs, most, config.seed)
         evidence.notes.append(AuditNote("sampled", {"rows": most, "of": n}))
     return evidence
 
 
-def _sampled(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
+def _sampled_inputs(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
     """The same inputs with about ``most`` rows: an equal fraction of every split, every class kept in train."""
     rng, split = np.random.default_rng([seed, 71]), inputs.split
     fraction = most / len(inputs.dataset)
@@ -255,7 +255,7 @@ def _sampled(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
     return dataclasses.replace(inputs, split=reduced, test=inputs.test[np.isin(inputs.test, test)])
 
 
-def _run(
+def _run_audit(
     evidence: Evidence,
     work: Path,
     source: str,
@@ -265,10 +265,10 @@ def _run(
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
     flow, evidence.flow = training.train(evidence, work, tell, on_plan)
     if inputs is not None:
-        evidence.floor, evidence.gaussian_curve = _floor(evidence, flow, between(tell, 0.75, 0.85))
+        evidence.floor, evidence.gaussian_curve = _audit_floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
-        _near_columns(evidence, evidence.nearest)
+        _add_nearest_columns(evidence, evidence.nearest)
         evidence.suspects = labels.find_suspects(evidence)
         evidence.probs = evidence.test_probs() if len(inputs.test) else {}
     tell("scoring the examples", 0.88)
@@ -277,7 +277,7 @@ def _run(
         from hardpan.auditing import fresh
 
         evidence.fresh = fresh.find(evidence)
-    measures = _measures(evidence)
+    measures = _audit_measures(evidence)
     listed = tuple(problems.find_problems(evidence, measures.get("best_error")))
     label_csv, label_columns = labels.label_table(evidence)
     if evidence.hard is not None:
@@ -285,10 +285,10 @@ def _run(
     if any(len(item.rows) for item in evidence.suspects.values()):
         evidence.columns |= label_columns
     if inputs is not None:
-        _correct_columns(evidence, inputs.test)
-    answers = _answers(evidence)
-    learning = _learning(evidence, answers)
-    budget, hashes = _error_budget(evidence, answers, listed), _hashes(evidence)
+        _add_correct_columns(evidence, inputs.test)
+    answers = _test_answers(evidence)
+    learning = _audit_learning_curve(evidence, answers)
+    budget, hashes = _audit_error_budget(evidence, answers, listed), _hashes_of_evidence(evidence)
     table = examples.join_columns(dataset, evidence.parts, evidence.columns)
     downloads: dict[str, Any] = {
         **examples.table_files(table, dataset),
@@ -302,8 +302,8 @@ def _run(
         problems=listed,
         floor=evidence.floor,
         measures=measures,
-        verdicts=_verdicts(evidence.floor),
-        curves=_curves(evidence),
+        verdicts=_floor_entries_by_measure(evidence.floor),
+        curves=_temperature_curves(evidence),
         learning=learning,
         budget=budget,
         steps=tuple(evidence.steps),
@@ -315,7 +315,7 @@ def _run(
         },
         features=dataset.feature_names,
         origin=Provenance(
-            command=_command(source, config),
+            command=_audit_command(source, config),
             seed=config.seed,
             versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
             hashes=hashes,
@@ -326,7 +326,7 @@ def _run(
     )
 
 
-def _hashes(evidence: Evidence) -> dict[str, str]:
+def _hashes_of_evidence(evidence: Evidence) -> dict[str, str]:
     """Sha256 of everything that was read."""
     floor, fresh_scores, flow = evidence.floor, evidence.fresh, evidence.flow
     hashes = {
@@ -343,7 +343,7 @@ def _hashes(evidence: Evidence) -> dict[str, str]:
     return hashes
 
 
-def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> tuple[Floor, Curve | None]:
+def _audit_floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> tuple[Floor, Curve | None]:
     """The floor, and, without a flow, the Gaussian model's Bayes error against temperature where it is quick."""
     config, inputs = evidence.config, evidence.inputs
     assert inputs is not None
@@ -386,7 +386,7 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> tup
     return floor, curve
 
 
-def _measures(evidence: Evidence) -> dict[str, Estimate]:
+def _audit_measures(evidence: Evidence) -> dict[str, Estimate]:
     measures = _floor_measures(evidence.floor) if evidence.floor is not None else {}
     if evidence.flow is not None and evidence.flow.bits is not None:
         measures["bits"] = evidence.flow.bits
@@ -419,10 +419,10 @@ def _floor_measures(floor: Floor) -> dict[str, Estimate]:
             method,
             item.n,
         )
-    return measures | {name: entry.estimate for name, entry in _verdicts(floor).items()}
+    return measures | {name: entry.estimate for name, entry in _floor_entries_by_measure(floor).items()}
 
 
-def _verdicts(floor: Floor | None) -> dict[str, Entry]:
+def _floor_entries_by_measure(floor: Floor | None) -> dict[str, Entry]:
     """The entries of whole models of the data, by the names of the measures."""
     entries = {}
     for entry in floor.entries if floor is not None else ():
@@ -433,7 +433,7 @@ def _verdicts(floor: Floor | None) -> dict[str, Entry]:
     return entries
 
 
-def _correct_columns(evidence: Evidence, test: Labels) -> None:
+def _add_correct_columns(evidence: Evidence, test: Labels) -> None:
     """Which test examples every classifier gets right, so that two of them can be compared example by example."""
     for name, values in evidence.probs.items():
         right = np.full(len(evidence.dataset), None, dtype=object)
@@ -441,7 +441,7 @@ def _correct_columns(evidence: Evidence, test: Labels) -> None:
         evidence.columns.setdefault(f"correct: {name}", right)
 
 
-def _near_columns(evidence: Evidence, nearest: Nearest) -> None:
+def _add_nearest_columns(evidence: Evidence, nearest: Nearest) -> None:
     n = len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
     at = nearest.rows
@@ -457,7 +457,7 @@ def _near_columns(evidence: Evidence, nearest: Nearest) -> None:
         evidence.columns["selection_frequency"] = frequency
 
 
-def _answers(evidence: Evidence) -> dict[str, Labels]:
+def _test_answers(evidence: Evidence) -> dict[str, Labels]:
     """Classes of the test rows by model, the best of the floor among them where its decisions are known."""
     floor = evidence.floor
     answers = {name: p.argmax(axis=1) for name, p in evidence.probs.items()}
@@ -467,7 +467,7 @@ def _answers(evidence: Evidence) -> dict[str, Labels]:
     return answers
 
 
-def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | None:
+def _audit_learning_curve(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | None:
     correct, config = evidence.correct_by_size, evidence.config
     if len(correct) < 3:
         return None
@@ -480,7 +480,7 @@ def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | 
     return curve
 
 
-def _error_budget(
+def _audit_error_budget(
     evidence: Evidence, answers: Mapping[str, Labels], listed: Sequence[BenchmarkProblem]
 ) -> ErrorBudget | None:
     """The error budget of the floor's best model; None where its decisions on all test rows are not known."""
@@ -511,7 +511,7 @@ def _error_budget(
     )
 
 
-def _curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
+def _temperature_curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
     """Bayes error against temperature: of the flow, or of the Gaussian model where it is quick."""
     flow, gaussian = evidence.flow, evidence.gaussian_curve
     if flow is not None:
@@ -522,7 +522,7 @@ def _curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
     return {"Gaussian model": tuple((t, e.value) for t, e in pairs)}
 
 
-def _command(source: str, config: AuditConfig) -> str:
+def _audit_command(source: str, config: AuditConfig) -> str:
     """The command that computes the audit again; empty where the data or the predictions are in memory."""
     if not source or any(not Path(path).exists() for path in config.predictions):
         return ""
@@ -548,7 +548,7 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
         return
-    folder = Path(out) / WORK / _work_key(evidence)
+    folder = Path(out) / WORK / _work_folder_name(evidence)
     created = files.missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -568,7 +568,7 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _work_key(evidence: Evidence) -> str:
+def _work_folder_name(evidence: Evidence) -> str:
     settings = {
         name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
     }

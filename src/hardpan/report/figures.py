@@ -276,7 +276,7 @@ def gallery_tiles(chart: Chart) -> dict[str, Any]:
             "words": ", ".join(f"{name} {value}" for name, value in story.items() if name != "id"),
             "label": "" if label in (None, row["group"]) else str(label),
             "other": "" if other in (None, label) else str(other),
-            "where": _whereabouts(row),
+            "where": _where_example_is(row),
             "note": row["shown"] if score is None else formatting.fixed(float(score), 2),
         }
         groups.setdefault(str(row["group"]), []).append(tile)
@@ -293,7 +293,7 @@ def gallery_tiles(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _whereabouts(row: Mapping[str, Any]) -> str:
+def _where_example_is(row: Mapping[str, Any]) -> str:
     """How a person finds an example again: its file, or its row with the split."""
     if row.get("path"):
         return PurePath(str(row["path"])).name  # all of the path is one click away

@@ -82,10 +82,12 @@ def generic_view(
     title = title or words_of(type(result).__name__)
     template = getattr(result, "HEADLINE", "")
     if not headline:
-        headline = fill(template, result) if template else _first_numbers(title, result)
-    first = _section(title, result)
+        headline = fill(template, result) if template else _headline_of_numbers(title, result)
+    first = _section_of_fields(title, result)
     first = dataclasses.replace(first, sentences=tuple(sentences), warnings=tuple(warnings))
-    nested = [_section(words_of(name), value) for name, value, _ in _fields(result) if _is_record(value)]
+    nested = [
+        _section_of_fields(words_of(name), value) for name, value, _ in _shown_fields(result) if _is_record(value)
+    ]
     sections = tuple(
         item for item in (first, *nested) if item.sentences or item.warnings or item.estimates or item.tables
     )
@@ -112,16 +114,16 @@ def fill(template: str, result: Any) -> str:
         >>> fill("{value} of {n:counted example}, {low:percent}.", Estimate(0.5, 0.1, 0.3, 0.7, n=1200))
         '0.5 of 1,200 examples, 30.0 %.'
     """
-    return _Template().vformat(template, (), _Attributes(result))
+    return _HeadlineTemplate().vformat(template, (), _ResultAttributes(result))
 
 
-class _Template(string.Formatter):
+class _HeadlineTemplate(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         name, *arguments = re.split(r",\s*|(?<=^counted) ", format_spec)
         return str(getattr(formatting, name)(value, *arguments)) if name else written(value)
 
 
-class _Attributes(Mapping[str, Any]):
+class _ResultAttributes(Mapping[str, Any]):
     """The fields and properties of a result, by name."""
 
     def __init__(self, result: Any) -> None:
@@ -154,7 +156,7 @@ def written(value: Any, unit: str = "percent") -> str:
         scale, mark = (100.0, " %") if unit == "percent" else (100.0, " points") if unit == "points" else (1.0, "")
         return formatting.aligned([value], scale)[0] + mark
     if isinstance(value, np.ndarray):
-        return _summary(value)
+        return _array_in_words(value)
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {written(item, unit)}" for key, item in value.items())
     if isinstance(value, (tuple, list)):
@@ -163,7 +165,7 @@ def written(value: Any, unit: str = "percent") -> str:
     return formatting.cell(value)
 
 
-def _summary(values: Any) -> str:
+def _array_in_words(values: Any) -> str:
     """How many numbers an array has, and its range."""
     size = " × ".join(f"{length:,}" for length in values.shape)
     if values.dtype.kind not in "iuf" or not values.size or not np.isfinite(values).any():
@@ -172,7 +174,7 @@ def _summary(values: Any) -> str:
     return f"{size} numbers, {formatting.cell(known.min().item())} to {formatting.cell(known.max().item())}"
 
 
-def _fields(result: Any) -> list[tuple[str, Any, str]]:
+def _shown_fields(result: Any) -> list[tuple[str, Any, str]]:
     """Name, value and unit of every field that people look at."""
     return [
         (item.name, getattr(result, item.name), item.metadata.get("unit", "percent"))
@@ -185,7 +187,7 @@ def _is_record(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, (type, Estimate, Interval))
 
 
-def _records(value: Any) -> list[Any]:
+def _records_of_field(value: Any) -> list[Any]:
     """The rows of a field that is a list of records, or a mapping to records."""
     items = (
         list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, (tuple, list)) else []
@@ -193,14 +195,14 @@ def _records(value: Any) -> list[Any]:
     return list(items) if items and all(map(_is_record, items)) else []
 
 
-def _section(title: str, result: Any) -> Section:
+def _section_of_fields(title: str, result: Any) -> Section:
     estimates: dict[str, Estimate] = {}
     numbers: list[tuple[str, str]] = []
     tables: list[Table] = []
-    for name, value, unit in _fields(result):
+    for name, value, unit in _shown_fields(result):
         words = words_of(name)
-        if rows := _records(value):
-            tables.append(_table(words, rows, list(value) if isinstance(value, Mapping) else None))
+        if rows := _records_of_field(value):
+            tables.append(_table_of_records(words, rows, list(value) if isinstance(value, Mapping) else None))
         elif isinstance(value, Estimate) and unit == "percent":
             estimates[words] = value
         elif isinstance(value, Mapping) and all(isinstance(item, Estimate) for item in value.values()):
@@ -215,10 +217,10 @@ def _section(title: str, result: Any) -> Section:
     return Section(title, estimates=estimates, tables=tuple(tables))
 
 
-def _table(title: str, rows: Sequence[Any], names: Sequence[Any] | None = None) -> Table:
+def _table_of_records(title: str, rows: Sequence[Any], names: Sequence[Any] | None = None) -> Table:
     columns = {"": [str(name) for name in names]} if names is not None else {}
-    for position, (name, _, unit) in enumerate(_fields(rows[0])):
-        values = [_fields(row)[position][1] for row in rows]
+    for position, (name, _, unit) in enumerate(_shown_fields(rows[0])):
+        values = [_shown_fields(row)[position][1] for row in rows]
         if any(isinstance(value, Estimate) for value in values):
             scale, sign, mark = {"percent": (100.0, "", ", %"), "points": (100.0, "+", ", points")}.get(
                 unit, (1.0, "", f", {unit}" if unit else "")
@@ -234,25 +236,25 @@ def _table(title: str, rows: Sequence[Any], names: Sequence[Any] | None = None) 
 
 def frame_columns(result: Any) -> dict[str, list[Any]]:
     """The columns of ``to_frame``: of the first list of records, else of arrays, else one row of the numbers."""
-    fields = _fields(result)
+    fields = _shown_fields(result)
     for _, value, _ in fields:
-        if rows := _records(value):
+        if rows := _records_of_field(value):
             columns = {"name": list(map(str, value))} if isinstance(value, Mapping) else {}
             for row in rows:
-                for name, cell in _cells(row).items():
+                for name, cell in _frame_cells(row).items():
                     columns.setdefault(name, []).append(cell)
             return columns
     arrays = {name: value for name, value, _ in fields if isinstance(value, np.ndarray) and value.ndim == 1}
     longest = max(map(len, arrays.values()), default=0)
     if longest:
         return {name: value.tolist() for name, value in arrays.items() if len(value) == longest}
-    return {name: [cell] for name, cell in _cells(result).items()}
+    return {name: [cell] for name, cell in _frame_cells(result).items()}
 
 
-def _cells(row: Any) -> dict[str, Any]:
+def _frame_cells(row: Any) -> dict[str, Any]:
     """The fields of a record as cells of a frame: an estimate has three, its value and its ends."""
     cells: dict[str, Any] = {}
-    for name, value, _ in _fields(row):
+    for name, value, _ in _shown_fields(row):
         if isinstance(value, Estimate):
             cells |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         elif isinstance(value, Interval):
@@ -262,9 +264,11 @@ def _cells(row: Any) -> dict[str, Any]:
     return cells
 
 
-def _first_numbers(title: str, result: Any) -> str:
+def _headline_of_numbers(title: str, result: Any) -> str:
     known = [
-        (name, value, unit) for name, value, unit in _fields(result) if isinstance(value, (Estimate, int, float))
+        (name, value, unit)
+        for name, value, unit in _shown_fields(result)
+        if isinstance(value, (Estimate, int, float))
     ]
     numbers = ", ".join(f"{words_of(name)} {written(value, unit)}" for name, value, unit in known[:3])
     return f"{title}: {numbers}." if numbers else f"{title}."

@@ -33,33 +33,33 @@ def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
         Best error  0.6 %
         Not measured: Fresh data
     """
-    lines: list[RenderableType] = [_text(view.headline, style="bold")]
-    lines += [_text(sentence) for sentence in view.lede]
+    lines: list[RenderableType] = [_terminal_text(view.headline, style="bold")]
+    lines += [_terminal_text(sentence) for sentence in view.lede]
     for problem in view.problems[:MOST_PROBLEMS]:
         mark, style = _MARKS[problem.severity]
-        lines.append(Text.assemble((mark, style), " ", _text(problem.title)))
+        lines.append(Text.assemble((mark, style), " ", _terminal_text(problem.title)))
     if len(view.problems) > MOST_PROBLEMS:
-        lines.append(_text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
+        lines.append(_terminal_text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
     values = [(tile.title, tile.value) for tile in view.tiles if tile.value]
     if values:
         table = Table.grid(padding=(0, GAP, 0, 0))
         for row in values:
-            table.add_row(*map(_text, row))
+            table.add_row(*map(_terminal_text, row))
         lines.append(table)
     missing = [tile.title for tile in view.tiles if not tile.value]
     if missing:
-        lines.append(_text(f"Not measured: {', '.join(missing)}", style="dim"))
+        lines.append(_terminal_text(f"Not measured: {', '.join(missing)}", style="dim"))
     for section in view.sections if view.terminal is None else view.terminal:
-        lines += [_text(""), _text(section.title, style="bold")]
-        lines += [_text(sentence) for sentence in section.sentences]
-        lines += [_text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
+        lines += [_terminal_text(""), _terminal_text(section.title, style="bold")]
+        lines += [_terminal_text(sentence) for sentence in section.sentences]
+        lines += [_terminal_text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
         if section.estimates:
             rows = [(name, formatting.estimate(item)) for name, item in section.estimates.items()]
             lines.append(FittedTable("", ("", "estimate"), rows))
         for item in section.tables:
             lines.append(FittedTable(item.title, item.columns, item.rows[:most_rows]))
             if len(item.rows) > most_rows:
-                lines.append(_text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
+                lines.append(_terminal_text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
     return Group(*lines)
 
 
@@ -74,7 +74,7 @@ class FittedTable:
     Example:
         >>> table = FittedTable("Errors", ("model", "error"), [("linear", "26.8 % (24.9–28.9 %)")])
         >>> for width in (30, 24, 16):
-        ...     print("\\n".join(line.rstrip() for line in _lines(table, width)))
+        ...     print("\\n".join(line.rstrip() for line in _terminal_lines(table, width)))
         Errors
         model   error
         linear  26.8 % (24.9–28.9 %)
@@ -97,63 +97,67 @@ class FittedTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """What fits into the width."""
         if self._title:
-            yield _text(self._title, style="italic")
-        broken = [tuple(map(_broken, row)) for row in self._rows]
+            yield _terminal_text(self._title, style="italic")
+        broken = [tuple(map(_interval_below, row)) for row in self._rows]
         room = options.max_width - GAP * (len(self._columns) - 1)
         for rows in (self._rows, broken):
-            widths = [_width([*name.split(), *cells]) for name, *cells in zip(self._columns, *rows, strict=True)]
+            widths = [
+                _terminal_width([*name.split(), *cells]) for name, *cells in zip(self._columns, *rows, strict=True)
+            ]
             if sum(widths) <= room:
-                yield self._side_by_side(rows, _widened(widths, self._columns, room))
+                yield self._columns_side_by_side(rows, _widened_columns(widths, self._columns, room))
                 return
-        yield Group(*(line for row in self._rows for line in self._stacked(row, options.max_width)))
+        yield Group(*(line for row in self._rows for line in self._stacked_cells(row, options.max_width)))
 
-    def _side_by_side(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+    def _columns_side_by_side(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
         for position, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
             justify: JustifyMethod = "left" if not self._words or self._words[position] else "right"
-            table.add_column(_text(name), min_width=width, max_width=width, overflow="fold", justify=justify)
+            table.add_column(
+                _terminal_text(name), min_width=width, max_width=width, overflow="fold", justify=justify
+            )
         for row in rows:
-            table.add_row(*map(_text, row))
+            table.add_row(*map(_terminal_text, row))
         return table
 
-    def _stacked(self, row: Sequence[str], width: int) -> Iterator[RenderableType]:
+    def _stacked_cells(self, row: Sequence[str], width: int) -> Iterator[RenderableType]:
         first, *others = (f"{name}: {cell}" for name, cell in zip(self._columns, row, strict=True))
-        yield _text(first, style="bold")
+        yield _terminal_text(first, style="bold")
         for line in others:
-            fits = _width([line]) + GAP <= width
-            yield Padding(_text(line if fits else _broken(line)), (0, 0, 0, GAP))
+            fits = _terminal_width([line]) + GAP <= width
+            yield Padding(_terminal_text(line if fits else _interval_below(line)), (0, 0, 0, GAP))
 
 
-def _broken(text: str) -> str:
+def _interval_below(text: str) -> str:
     """A value with its interval below it, so that no number is broken in two.
 
     Example:
-        >>> _broken("26.8 % (24.9–28.9 %)"), _broken("1.2 × 10⁻⁷ ± 2.6 × 10⁻¹²")
+        >>> _interval_below("26.8 % (24.9–28.9 %)"), _interval_below("1.2 × 10⁻⁷ ± 2.6 × 10⁻¹²")
         ('26.8 %\\n(24.9–28.9 %)', '1.2 × 10⁻⁷\\n± 2.6 × 10⁻¹²')
     """
     return text.replace(" (", "\n(").replace(" ± ", "\n± ")
 
 
-def _text(text: str, style: str = "") -> Text:
+def _terminal_text(text: str, style: str = "") -> Text:
     """A file's name may hold what a terminal would act on."""
     return Text(files.clean_text(text, lines=True), style=style)
 
 
-def _width(lines: Sequence[str]) -> int:
-    return max((_text(line).cell_len for text in lines for line in text.split("\n")), default=0)
+def _terminal_width(lines: Sequence[str]) -> int:
+    return max((_terminal_text(line).cell_len for text in lines for line in text.split("\n")), default=0)
 
 
-def _widened(widths: Sequence[int], names: Sequence[str], room: int) -> list[int]:
+def _widened_columns(widths: Sequence[int], names: Sequence[str], room: int) -> list[int]:
     """Give the remaining width to columns whose names are wider than their cells, from the first on."""
     left = room - sum(widths)
     result: list[int] = []
     for width, name in zip(widths, names, strict=True):
-        more = min(left, max(0, _width([name]) - width))
+        more = min(left, max(0, _terminal_width([name]) - width))
         left, result = left - more, [*result, width + more]
     return result
 
 
-def _lines(table: FittedTable, width: int) -> list[str]:
+def _terminal_lines(table: FittedTable, width: int) -> list[str]:
     """What a terminal of this width shows."""
     console = Console(width=width, file=io.StringIO())
     with console.capture() as captured:

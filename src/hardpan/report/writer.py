@@ -41,9 +41,9 @@ MOST_BESIDE_PICTURE = 3  # rows of problems that are no longer than one chart
 MOST_SMALL_MATRIX = 12  # rows of a matrix that has two charts beside it
 TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
-_DIGITS = "0123456789+−"
-_RANGE = re.compile(r"(?<=\d)–(?=\d)")
-_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,24}(?![\w-])")
+_FIRST_OF_NUMBER = "0123456789+−"
+_NUMBER_RANGE = re.compile(r"(?<=\d)–(?=\d)")
+_COMMAND_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,24}(?![\w-])")
 
 
 NOTEBOOK_STYLE = """
@@ -94,16 +94,16 @@ def view_page(view: View, *, date: str = "") -> str:
         view: what the report says and shows.
         date: the day it was computed.
     """
-    view, small = _with_table(_with_picture(_without_repeats(view)))
+    view, small = _with_small_table(_with_hero_chart(_without_repeats(view)))
     keys = itertools.count(1)
-    hero = [_item(chart, keys) for chart in view.hero]
+    hero = [_chart_for_template(chart, keys) for chart in view.hero]
     # A tall first chart has the second one beside it, under the problems; so has any beside a few words.
     tall = bool(view.problems) and len(view.hero) > 1 and view.hero[0].drawing in TALL
     tall = tall or (not view.problems and bool(view.lede) and len(view.hero) == 2)
     # Few problems leave room for the numbers beside the picture; without problems the text is there, too.
-    tiles_beside = bool(view.hero and view.tiles) and not tall and _height(view.problems) <= MOST_BESIDE_TILES
+    tiles_beside = bool(view.hero and view.tiles) and not tall and _problem_rows(view.problems) <= MOST_BESIDE_TILES
     lede_beside = bool(view.hero and (view.lede or small)) and not view.problems
-    sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
+    sections = [_section_for_template(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
     for number, section in enumerate(sections, 1):  # a name that the page uses itself, or twice, gets its number
         if section["key"] in RESERVED or names.count(section["key"]) > 1 or section["key"].startswith("chart-"):
@@ -111,9 +111,9 @@ def view_page(view: View, *, date: str = "") -> str:
     drawings = [
         item["drawing"] for item in [*hero, *(item for s in sections for item in s["items"])] if item["drawing"]
     ]
-    script = Markup(_read("page.js") if view.sections or drawings else "")
+    script = Markup(_page_resource("page.js") if view.sections or drawings else "")
     bundle = Markup(vega_bundle() if drawings else "")
-    environment = _environment()
+    environment = _template_environment()
     return environment.get_template("page.html").render(
         view=view,
         date=date,
@@ -122,16 +122,16 @@ def view_page(view: View, *, date: str = "") -> str:
         tiles_beside=tiles_beside,
         lede_beside=lede_beside,
         small_table=small,
-        problems=[_problem(problem) for problem in view.problems],
+        problems=[_problem_for_template(problem) for problem in view.problems],
         sections=sections,
-        provenance=_with_versions(view.provenance),
-        payload=Markup(_payload(drawings)),
+        provenance=_provenance_with_versions(view.provenance),
+        payload=Markup(_script_payload(drawings)),
         bundle=bundle,
         script=script,
-        policy=_policy([text for text in (bundle, script) if text]),
-        css=Markup(_css()),
+        policy=_content_security_policy([text for text in (bundle, script) if text]),
+        css=Markup(_page_css()),
         version=hardpan.__version__,
-        table=functools.partial(_table, environment),
+        table=functools.partial(_table_html, environment),
     )
 
 
@@ -143,29 +143,33 @@ def first_screen(view: View) -> str:
         '<div class="hp-headline">Two &lt;classes&gt;.</div></div>'
     """
     top = " · ".join(text for text in (view.name or view.title, view.size) if text)
-    body = f'<div class="hp-top">{_escaped(top)}</div><div class="hp-headline">{_escaped(view.headline)}</div>'
+    body = f'<div class="hp-top">{_escaped_html(top)}</div>'
+    body += f'<div class="hp-headline">{_escaped_html(view.headline)}</div>'
     blocks = []
     if view.problems:
         items = (
-            f'<li><i style="background:{_DOTS[item.severity]}"></i><div>{_escaped(item.title)}'
-            f"{f'<small>{_escaped(item.detail)}</small>' if item.detail else ''}</div></li>"
+            f'<li><i style="background:{_DOTS[item.severity]}"></i><div>{_escaped_html(item.title)}'
+            f"{f'<small>{_escaped_html(item.detail)}</small>' if item.detail else ''}</div></li>"
             for item in view.problems
         )
         blocks.append(f"<div><b>Problems, worst first</b><ol>{''.join(items)}</ol></div>")
     charts = view.hero or tuple(chart for section in view.sections for chart in section.charts)[:1]
-    pictures = [f"<b>{_escaped(chart.title)}</b>{svg}" for chart in charts if (svg := notebook_svg(chart))]
+    pictures = [f"<b>{_escaped_html(chart.title)}</b>{svg}" for chart in charts if (svg := notebook_svg(chart))]
     if pictures:
         blocks.append(f"<div>{''.join(pictures)}</div>")
     if blocks:
         body += f'<div class="hp-hero">{"".join(blocks)}</div>'
     tiles = [tile for tile in view.tiles if tile.value]
     if tiles:
-        rows = (f"<tr><td>{_escaped(tile.title)}</td><td><b>{_escaped(tile.value)}</b></td></tr>" for tile in tiles)
+        rows = (
+            f"<tr><td>{_escaped_html(tile.title)}</td><td><b>{_escaped_html(tile.value)}</b></td></tr>"
+            for tile in tiles
+        )
         body += f"<table>{''.join(rows)}</table>"
     return f'<div class="hp-view"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
 
 
-def _escaped(value: str) -> str:
+def _escaped_html(value: str) -> str:
     return html.escape(formatting.unbroken(clean_text(value, lines=True)), quote=True)
 
 
@@ -187,16 +191,16 @@ def _without_repeats(view: View) -> View:
     hero = tuple(
         chart for chart in view.hero if chart.drawing != GALLERY or chart.options["sprite"] not in following
     )
-    few = 0 < _height(view.problems) <= MOST_BESIDE_PICTURE
+    few = 0 < _problem_rows(view.problems) <= MOST_BESIDE_PICTURE
     return dataclasses.replace(view, sections=tuple(sections), hero=hero if hero and few else view.hero)
 
 
-def _height(problems: Sequence[ProblemLine]) -> int:
+def _problem_rows(problems: Sequence[ProblemLine]) -> int:
     """Rows that problems take: those with pictures two."""
     return sum(2 if problem.examples else 1 for problem in problems)
 
 
-def _with_picture(view: View) -> View:
+def _with_hero_chart(view: View) -> View:
     """A view without a picture of its own gets the first section's first chart, and its text beside it."""
     if view.hero or view.problems or not view.sections or not view.sections[0].charts:
         return view
@@ -215,11 +219,11 @@ def _with_picture(view: View) -> View:
         view,
         hero=tuple(pictures),
         lede=(*view.lede, *first.sentences[:room]),
-        sections=(*([rest] if _has_content(rest) else ()), *others),
+        sections=(*([rest] if _section_has_content(rest) else ()), *others),
     )
 
 
-def _with_table(view: View) -> tuple[View, Table | None]:
+def _with_small_table(view: View) -> tuple[View, Table | None]:
     """Take the first section's first table out, if it is small and fits beside the picture under few words."""
     first = view.sections[0] if view.sections else None
     full = view.problems or view.tiles or len(view.hero) > 1 or sum(map(len, view.lede)) > SHORT_LEDE
@@ -228,48 +232,48 @@ def _with_table(view: View) -> tuple[View, Table | None]:
     table, *others = first.tables
     cells = [formatting.column(cells) for cells in zip(*table.rows, strict=True)]
     widths = (
-        max(map(len, (*name.split(), *(word for text in column for word in _unbreakable(text)))))
+        max(map(len, (*name.split(), *(word for text in column for word in _unbreakable_parts(text)))))
         for name, column in zip(table.columns, cells, strict=False)
     )
     size = (len(table.rows), len(table.columns), sum(widths))
     if not table.rows or any(value > most for value, most in zip(size, SMALL_TABLE, strict=True)):
         return view, None
     rest = dataclasses.replace(first, tables=tuple(others))
-    sections = (rest, *view.sections[1:]) if _has_content(rest) else view.sections[1:]
+    sections = (rest, *view.sections[1:]) if _section_has_content(rest) else view.sections[1:]
     return dataclasses.replace(view, sections=sections), table
 
 
-def _unbreakable(text: str) -> Sequence[str]:
+def _unbreakable_parts(text: str) -> Sequence[str]:
     """What stays on one line of a cell: a number with its interval, or a word."""
-    return (text,) if _whole(text) else text.split()
+    return (text,) if _is_unbroken_number(text) else text.split()
 
 
-def _whole(text: str) -> bool:
-    return len(text) <= MOST_UNBROKEN and text[:1] in _DIGITS
+def _is_unbroken_number(text: str) -> bool:
+    return len(text) <= MOST_UNBROKEN and text[:1] in _FIRST_OF_NUMBER
 
 
-def _has_content(section: Section) -> bool:
+def _section_has_content(section: Section) -> bool:
     parts = (section.charts, section.sentences, section.tables, section.folded, section.estimates)
     return any((*parts, section.methods, section.warnings))
 
 
-def _with_versions(provenance: Provenance | None) -> Provenance | None:
+def _provenance_with_versions(provenance: Provenance | None) -> Provenance | None:
     """Provenance with the versions that every report has where the view names none."""
     if provenance is None or provenance.versions:
         return provenance
     return dataclasses.replace(provenance, versions=versions_of())
 
 
-def _problem(problem: ProblemLine) -> dict[str, Any]:
+def _problem_for_template(problem: ProblemLine) -> dict[str, Any]:
     gallery = problem.examples and gallery_tiles(problem.examples)
     return {"problem": problem, "gallery": gallery, "words": SEVERITY_WORDS[problem.severity]}
 
 
-def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, Any]:
+def _section_for_template(section: Section, number: int, keys: Iterator[int]) -> dict[str, Any]:
     """A section as the template reads it: charts drawn, numbers written."""
-    charts_open = [_item(chart, keys) for chart in section.charts]
+    charts_open = [_chart_for_template(chart, keys) for chart in section.charts]
     folded = [
-        {"table": None, **_item(item, keys)}
+        {"table": None, **_chart_for_template(item, keys)}
         if isinstance(item, Chart)
         else {"table": item, "drawing": None, "gallery": None, "raster": None}
         for item in section.folded
@@ -277,7 +281,12 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
     estimates = [
         (
             name,
-            {"shown": formatting.estimate(item), "method": item.method, "notes": item.notes, "n": _count(item.n)},
+            {
+                "shown": formatting.estimate(item),
+                "method": item.method,
+                "notes": item.notes,
+                "n": _sample_count(item.n),
+            },
         )
         for name, item in section.estimates.items()
     ]
@@ -289,7 +298,7 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         "sentences": section.sentences,
         "warnings": section.warnings,
         "figures": figures,
-        "columns": _columns([chart for chart in section.charts if chart.drawing != GALLERY]),
+        "columns": _chart_columns_class([chart for chart in section.charts if chart.drawing != GALLERY]),
         "galleries": [item["gallery"] for item in charts_open if item["gallery"]],
         "items": [*charts_open, *folded],
         "estimates": estimates,
@@ -301,7 +310,7 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
     }
 
 
-def _columns(charts: Sequence[Chart]) -> str:
+def _chart_columns_class(charts: Sequence[Chart]) -> str:
     """How a section's charts stand: one; three, the first a small matrix; or in two columns."""
     if len(charts) == 1:
         return "one"
@@ -309,7 +318,7 @@ def _columns(charts: Sequence[Chart]) -> str:
     return "three" if small and len({row["row"] for row in charts[0].rows}) <= MOST_SMALL_MATRIX else "two"
 
 
-def _item(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
+def _chart_for_template(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
     """A chart as the template reads it: drawn by Vega, or a gallery or raster that the page shows itself."""
     if chart.drawing == GALLERY:
         return {"drawing": None, "gallery": gallery_tiles(chart), "raster": None, "title": chart.title}
@@ -319,11 +328,11 @@ def _item(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
     return {"drawing": drawing, "gallery": None, "raster": None, "title": chart.title}
 
 
-def _count(n: int) -> str:
+def _sample_count(n: int) -> str:
     return f"{n:,}" if n else "exact"
 
 
-def _table(
+def _table_html(
     environment: Environment,
     title: str,
     columns: Sequence[str],
@@ -331,10 +340,10 @@ def _table(
     sortable: bool,
     bars: Sequence[str] = (),
 ) -> Markup:
-    values = [[_number(cell) for cell in row] for row in rows]
+    values = [[_sort_number(cell) for cell in row] for row in rows]
     numeric = [
         any(row[i] is not None for row in values)
-        and all(value[i] is not None or _nothing(row[i]) for row, value in zip(rows, values, strict=True))
+        and all(value[i] is not None or _is_empty_cell(row[i]) for row, value in zip(rows, values, strict=True))
         for i in range(len(columns))
     ]
     largest = [
@@ -347,16 +356,16 @@ def _table(
     ]
     template = environment.get_template("table.html")
     texts = list(zip(*(formatting.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
-    whole = [list(map(_whole, row)) for row in texts]
+    whole = [list(map(_is_unbroken_number, row)) for row in texts]
     cells = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
     return Markup(template.render(title=title, columns=columns, rows=cells, numeric=numeric, sortable=sortable))
 
 
-def _nothing(cell: Any) -> bool:
+def _is_empty_cell(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and not math.isfinite(cell))
 
 
-def _number(value: Any) -> float | None:
+def _sort_number(value: Any) -> float | None:
     """What a cell is sorted by, where it is a number."""
     if isinstance(value, Estimate):
         value = value.value
@@ -364,7 +373,7 @@ def _number(value: Any) -> float | None:
     return value if known else None
 
 
-def _payload(drawings: Sequence[Drawing]) -> str:
+def _script_payload(drawings: Sequence[Drawing]) -> str:
     """What the script reads, safe inside a script element: no character in it can end the element."""
     content = {
         "colours": COLOURS,
@@ -386,44 +395,44 @@ def _payload(drawings: Sequence[Drawing]) -> str:
     return text
 
 
-def _policy(scripts: Iterable[str]) -> str:
+def _content_security_policy(scripts: Iterable[str]) -> str:
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     # Vega compiles its expressions with Function(), which is what unsafe-eval permits; inline text stays forbidden.
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed} 'unsafe-eval'"
 
 
-def _css() -> str:
-    return _read("page.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
+def _page_css() -> str:
+    return _page_resource("page.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
 
 
-def _read(name: str) -> str:
+def _page_resource(name: str) -> str:
     return resources.files("hardpan.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _unbroken(value: Any) -> Any:
+def _unbroken_text(value: Any) -> Any:
     # Browsers break a line after a dash, terminals do not: there a range stays together by itself.
     if type(value) is not str:
         return value
     text = formatting.unbroken(clean_text(value, lines=True)).replace(" = ", "\u00a0=\u00a0")
-    return _RANGE.sub("–\u2060", text)
+    return _NUMBER_RANGE.sub("–\u2060", text)
 
 
-def _prose(value: str) -> Markup:
+def _prose_html(value: str) -> Markup:
     """Text with every option of a command, such as --by-order, on one line: browsers break after a hyphen."""
-    text = str(escape(_unbroken(value)))
-    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', text))
+    text = str(escape(_unbroken_text(value)))
+    return Markup(_COMMAND_OPTION.sub(r'<span class="option">\g<0></span>', text))
 
 
 @functools.cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("hardpan.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_unbroken,
+        finalize=_unbroken_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["prose"] = _prose
+    environment.filters["prose"] = _prose_html
     return environment

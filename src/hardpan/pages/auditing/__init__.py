@@ -46,13 +46,13 @@ def audit_view(audit: Audit) -> View:
         title=f"Audit of {audit.dataset}",
         headline=headline(audit),
         sections=(*first, *learning, *floor, *last, *([run] if run is not None else [])),
-        lede=_lede(audit),
+        lede=_audit_lede(audit),
         tiles=tiles(audit),
-        provenance=_provenance(audit),
+        provenance=_audit_provenance(audit),
         name=audit.dataset,
         size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
         problems=problem_lines(audit.problems, parts),
-        hero=tuple(_hero(audit, parts)),
+        hero=tuple(_audit_hero(audit, parts)),
         links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
         terminal=(),
         downloads=audit.downloads,
@@ -77,7 +77,7 @@ def headline(audit: Audit) -> str:
     return said + "." + floors.refused_words(audit.floor)
 
 
-def _lede(audit: Audit) -> tuple[str, ...]:
+def _audit_lede(audit: Audit) -> tuple[str, ...]:
     if audit.floor is None or not audit.floor.seen:
         return ()
     return (floors.seen_words([entry.name for entry in audit.floor.seen]),)
@@ -111,7 +111,7 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
     return tuple(results)
 
 
-def _hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
+def _audit_hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
     if any(item.breaks for item in audit.problems):
         return []
     charts = []
@@ -201,7 +201,7 @@ def _learning_section(curve: DataCurve) -> Section:
 def _run_section(audit: Audit) -> Section | None:
     if not audit.steps and not audit.notes:
         return None
-    rows = tuple((step.name, round(step.planned, 1), _taken(step)) for step in audit.steps)
+    rows = tuple((step.name, round(step.planned, 1), _step_words(step)) for step in audit.steps)
     done = sum(step.seconds for step in audit.steps)
     taken, planned = (formatting.fixed(seconds, 0) for seconds in (done, audit.config.budget))
     said = f"Training took {taken} s of a budget of {planned} s of wall-clock time. "
@@ -215,7 +215,7 @@ def _run_section(audit: Audit) -> Section | None:
     return Section("What was trained", (said, *notes), folded=(table,), key="run", short="Run")
 
 
-def _taken(step: AuditStep) -> str:
+def _step_words(step: AuditStep) -> str:
     return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{formatting.fixed(step.seconds, 1)} s"
 
 
@@ -246,7 +246,7 @@ def _note_words(note: AuditNote) -> str:
     return f"No flow of this dataset: {details['reason']}."
 
 
-def _provenance(audit: Audit) -> Provenance:
+def _audit_provenance(audit: Audit) -> Provenance:
     """How the audit was computed; an audit that was read from a file has the words already."""
     evidence = audit.evidence
     if evidence is None:

@@ -11,7 +11,7 @@ from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderSta
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.pages import floors
-from hardpan.pages.auditing.problems import few
+from hardpan.pages.auditing.problems import first_names
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table, fields_of
 
@@ -48,11 +48,11 @@ COMPARISON_CITATIONS = (
 
 def comparison_view(comparison: AuditComparison) -> View:
     """The page of a comparison."""
-    sections = [_measures(comparison)]
+    sections = [_measures_section(comparison)]
     if comparison.rankings:
-        sections.append(_rankings(comparison))
+        sections.append(_rankings_section(comparison))
     if comparison.stability:
-        sections.append(_stability(comparison.stability))
+        sections.append(_stability_section(comparison.stability))
     return View(
         title=f"Comparison of {formatting.listed(comparison.names)}",
         headline=comparison_headline(comparison),
@@ -72,14 +72,16 @@ def comparison_view(comparison: AuditComparison) -> View:
     )
 
 
-def in_words(measure: str, item: Estimate) -> str:
+def measure_words(measure: str, item: Estimate) -> str:
     """A measure as a person reads it, with its interval.
 
     Example:
-        >>> in_words("tail_share", Estimate(1.0, 0.0, 0.16, 1.0, n=2))
+        >>> measure_words("tail_share", Estimate(1.0, 0.0, 0.16, 1.0, n=2))
         'too few errors (2)'
-        >>> in_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02)), in_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
-        ('0.5–2.0 %', '2.35 (2.30–2.40)')
+        >>> measure_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02))
+        '0.5–2.0 %'
+        >>> measure_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
+        '2.35 (2.30–2.40)'
     """
     if too_few(measure, item):
         return f"too few errors ({item.n})"
@@ -100,7 +102,7 @@ def comparison_headline(comparison: AuditComparison) -> str:
     if len(ranking.names) > 2:
         return f"{order}{_not_separated(ranking)}."
     shown_values = " against ".join(
-        in_words(ranking.measure, comparison.values[ranking.measure][name]) for name in ranking.names
+        measure_words(ranking.measure, comparison.values[ranking.measure][name]) for name in ranking.names
     )
     if ranking.not_separated:
         return f"{formatting.listed(ranking.names)} are not separated by the {words}: {shown_values}."
@@ -109,7 +111,7 @@ def comparison_headline(comparison: AuditComparison) -> str:
 
 def _not_separated(ranking: HardnessOrder) -> str:
     pairs = [f"{a} and {b}" for a, b in ranking.not_separated]
-    return f"; not separated: {'; '.join(few(pairs))}" if pairs else ""
+    return f"; not separated: {'; '.join(first_names(pairs))}" if pairs else ""
 
 
 def _first_unrefuted(comparison: AuditComparison) -> HardnessOrder | None:
@@ -121,7 +123,7 @@ def _first_unrefuted(comparison: AuditComparison) -> HardnessOrder | None:
     return comparison.rankings[0] if comparison.rankings else None
 
 
-def _measures(comparison: AuditComparison) -> Section:
+def _measures_section(comparison: AuditComparison) -> Section:
     rows: list[tuple[Any, ...]] = []
     rejected: list[tuple[Any, ...]] = []
     for measure in comparison.values:
@@ -134,7 +136,9 @@ def _measures(comparison: AuditComparison) -> Section:
     folded: list[Table | Chart] = []
     if rejected:
         folded.append(Table("Estimates that an audit rejects", columns, tuple(rejected)))
-        folded.append(Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_doubts(comparison))))
+        folded.append(
+            Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_measure_doubts(comparison)))
+        )
     charts = [
         _measure_chart(m, comparison)
         for m in ("best_error", "flow_floor")
@@ -145,7 +149,7 @@ def _measures(comparison: AuditComparison) -> Section:
         charts = [item for item in charts if item not in folded]
     return Section(
         "Side by side",
-        tuple(_changes(comparison)) or ("Every number is from the audit's own report.",),
+        tuple(_change_sentences(comparison)) or ("Every number is from the audit's own report.",),
         charts=tuple(charts),
         tables=(Table("Measures", columns, tuple(rows)),),
         folded=tuple(folded),
@@ -153,7 +157,7 @@ def _measures(comparison: AuditComparison) -> Section:
     )
 
 
-def _changes(comparison: AuditComparison) -> list[str]:
+def _change_sentences(comparison: AuditComparison) -> list[str]:
     """For two audits: what differs, in words."""
     said = []
     for measure, change in comparison.differences.items():
@@ -193,7 +197,7 @@ def _measure_chart(measure: str, comparison: AuditComparison) -> Chart:
     )
 
 
-def _doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
+def _measure_doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
     """Numbers that their own audits reject: measure, dataset, reason."""
     return [
         (floors.capital(MEASURES[measure]), name, floors.reason(entry))
@@ -203,7 +207,7 @@ def _doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
     ]
 
 
-def _rankings(comparison: AuditComparison) -> Section:
+def _rankings_section(comparison: AuditComparison) -> Section:
     rows = tuple(
         (
             floors.capital(MEASURES[item.measure]),
@@ -232,7 +236,7 @@ def _rankings(comparison: AuditComparison) -> Section:
     return Section("Which is harder?", tables=tuple(tables), warnings=left_out, key="order")
 
 
-def _stability(items: Sequence[OrderStability]) -> Section:
+def _stability_section(items: Sequence[OrderStability]) -> Section:
     said = tuple(
         f"By the Bayes error of the {item.curve}, the order at temperature 1 ({' > '.join(item.names)}) is the "
         f"same from {formatting.number(item.low, 2)} to {formatting.number(item.high, 2)}."
@@ -289,7 +293,7 @@ def _measure_cell(comparison: AuditComparison, measure: str, name: str) -> str |
     if item is None:
         return None
     doubt = f", {entry.status}" if entry is not None and entry.status != "not refuted" else ""
-    return f"{in_words(measure, item)}{doubt}"
+    return f"{measure_words(measure, item)}{doubt}"
 
 
 def _change_words(measure: str, item: Estimate | None) -> str | None:

@@ -18,7 +18,7 @@ _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data
 
 
 # Titles and advice that need no grammar; braces are filled from the problem.
-_TEXTS = {
+_FIXED_TEXTS = {
     "one-class": (
         "All examples of {where} have one class",
         "Nothing can be learned or measured: check the label column and the split.",
@@ -45,38 +45,38 @@ _TEXTS = {
 def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
     """What a problem is, in one line, and what to do about it."""
     where = _SPLITS[problem.of]
-    if problem.kind in _TEXTS:
-        columns = formatting.listed(few(problem.details.get("columns", ())))
+    if problem.kind in _FIXED_TEXTS:
+        columns = formatting.listed(first_names(problem.details.get("columns", ())))
         fields = {**problem.details, "where": where, "columns": columns}
-        title, advice = (text.format_map(fields) for text in _TEXTS[problem.kind])
+        title, advice = (text.format_map(fields) for text in _FIXED_TEXTS[problem.kind])
         return title, advice
-    if problem.kind in _WORDS:
-        return _WORDS[problem.kind](problem, where, problem.noun)
+    if problem.kind in _PROBLEM_WORDS:
+        return _PROBLEM_WORDS[problem.kind](problem, where, problem.noun)
     return floors.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
 
 
 def _copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    verb = "is a copy" if _count(problem) == 1 else "are copies"
+    verb = "is a copy" if _problem_count(problem) == 1 else "are copies"
     return (
-        f"{formatting.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
-        f"{_proportion(problem)} of the test set. Remove them: their score says nothing about new data. All "
-        "numbers here leave them out.",
+        f"{formatting.counted(_problem_count(problem), f'test {noun}')} {verb} of training {noun}s",
+        f"{_problem_proportion(problem)} of the test set. Remove them: their score says nothing about new data. "
+        "All numbers here leave them out.",
     )
 
 
 def _near_copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details = problem.details
-    verb = "is nearly a copy" if _count(problem) == 1 else "are nearly copies"
+    verb = "is nearly a copy" if _problem_count(problem) == 1 else "are nearly copies"
     turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
     return (
-        f"{formatting.counted(_count(problem), f'test {noun}')} {verb} of training {noun}s",
-        f"{_proportion(problem)} of {details['searched']:,} searched, closer than chance explains.{turned} Look at "
-        "the pairs before removing any.",
+        f"{formatting.counted(_problem_count(problem), f'test {noun}')} {verb} of training {noun}s",
+        f"{_problem_proportion(problem)} of {details['searched']:,} searched, closer than chance explains.{turned} "
+        "Look at the pairs before removing any.",
     )
 
 
 def _conflict_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    groups, rows = problem.details["groups"], formatting.counted(_count(problem), "row")
+    groups, rows = problem.details["groups"], formatting.counted(_problem_count(problem), "row")
     return (
         f"{formatting.counted(groups, 'input')} {'has' if groups == 1 else 'have'} copies with different labels",
         f"{rows}. At least one label of each is wrong or the input is ambiguous.",
@@ -88,15 +88,15 @@ def _duplicate_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[
         "test": "Intervals from all test rows are too narrow; those here use each input once",
         "train": "Models give such rows more weight",
     }[problem.of]
-    verb = "repeats" if _count(problem) == 1 else "repeat"
+    verb = "repeats" if _problem_count(problem) == 1 else "repeat"
     return (
-        f"{formatting.counted(_count(problem), 'row')} of {where} {verb} another one",
-        f"{_proportion(problem)} of its rows. {effect}.",
+        f"{formatting.counted(_problem_count(problem), 'row')} of {where} {verb} another one",
+        f"{_problem_proportion(problem)} of its rows. {effect}.",
     )
 
 
 def _class_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    n, classes = len(problem.details["classes"]), formatting.listed(few(problem.details["classes"]))
+    n, classes = len(problem.details["classes"]), formatting.listed(first_names(problem.details["classes"]))
     words = formatting.counted(n, "class", "classes")
     if problem.of == "all":
         return f"{words} {'has' if n == 1 else 'have'} no example", f"{classes}: remove the names, or add data."
@@ -109,7 +109,7 @@ def _class_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
 
 def _imbalance_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details, small = problem.details, problem.details["classes"]
-    more = f" Fewer than 5 test examples: {formatting.listed(few(small))}." if small else ""
+    more = f" Fewer than 5 test examples: {formatting.listed(first_names(small))}." if small else ""
     always = ""
     if "guessing" in details:
         always = f"Always answering {details['largest']} has {formatting.percent(details['guessing'])} error. "
@@ -130,7 +130,7 @@ def _small_test_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple
 
 
 def _index_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    columns = formatting.listed(few(problem.details["columns"]))
+    columns = formatting.listed(first_names(problem.details["columns"]))
     if problem.details.get("dropped"):
         return (
             f"The file has a row index that is left out here: {columns}",
@@ -146,11 +146,11 @@ def _channel_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[st
     return "The images are stored with channels first", f"{str(problem.details['message']).rstrip('.')}."
 
 
-def _count(problem: BenchmarkProblem) -> int:
+def _problem_count(problem: BenchmarkProblem) -> int:
     return 0 if problem.count is None else round(problem.count.value)
 
 
-def _proportion(problem: BenchmarkProblem) -> str:
+def _problem_proportion(problem: BenchmarkProblem) -> str:
     return "" if problem.proportion is None else formatting.estimate(problem.proportion)
 
 
@@ -213,7 +213,7 @@ def _label_doubts(problem: BenchmarkProblem, count: int, where: str) -> tuple[st
     )
 
 
-_WORDS = {
+_PROBLEM_WORDS = {
     "test-copies": _copy_words,
     "near-copies": _near_copy_words,
     "conflicting-labels": _conflict_words,
@@ -227,7 +227,7 @@ _WORDS = {
 }
 
 
-def few(names: Sequence[str], most: int = 6) -> list[str]:
+def first_names(names: Sequence[str], most: int = 6) -> list[str]:
     """The first names, and how many more there are."""
     listed = list(names[:most])
     return [*listed, f"{len(names) - most} more"] if len(names) > most else listed
@@ -254,13 +254,13 @@ def problem_lines(problems: Sequence[BenchmarkProblem], sections: Sequence[Secti
             *title_and_advice(item),
             item.count,
             *LINKS.get(item.kind, ("", "see them")),
-            _thumbnails(item, sections),
+            _problem_thumbnails(item, sections),
         )
         for item in problems
     )
 
 
-def _thumbnails(problem: BenchmarkProblem, sections: Sequence[Section]) -> Chart | None:
+def _problem_thumbnails(problem: BenchmarkProblem, sections: Sequence[Section]) -> Chart | None:
     """A few pictures of a problem: the first ones of its gallery."""
     key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(problem.kind)
     charts = [

@@ -114,7 +114,7 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
         from hardpan.pages import testbed as testbed_page
 
         section = testbed_page.section(fresh.comparison)
-        warnings = (*_other_set(fresh.comparison, evidence), *section.warnings)
+        warnings = (*_other_test_set_warning(fresh.comparison, evidence), *section.warnings)
         return dataclasses.replace(section, warnings=warnings, key="fresh", short="Fresh data")
     rows = tuple(
         (
@@ -139,7 +139,7 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
     )
 
 
-def _other_set(comparison: Comparison, evidence: Evidence) -> tuple[str, ...]:
+def _other_test_set_warning(comparison: Comparison, evidence: Evidence) -> tuple[str, ...]:
     """A warning where the table's original set cannot be the test set of this audit."""
     sizes, here = sorted({row.original.n for row in comparison.rows}), len(evidence.split.test)
     if here in sizes:
@@ -173,7 +173,7 @@ def labels_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
             captions = [f"{formatting.fixed(100 * p, 0)} %" for p in item.probability]
             suggested = [names[other] for other in item.suggested]
             title_of = f"Suspicious labels in {split}"
-            charts.append(_gallery(evidence, item.rows, captions, title_of, split, suggested))
+            charts.append(_example_gallery(evidence, item.rows, captions, title_of, split, suggested))
     table = Table("Most suspicious labels", ("split", "example", "label", "suggested", "probability"), tuple(rows))
     # Without pictures the first rows of the table are what there is to look at.
     first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
@@ -188,7 +188,7 @@ def labels_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     )
 
 
-def _gallery(
+def _example_gallery(
     evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, of: str, suggested: Sequence[str] = ()
 ) -> Chart:
     dataset, some = evidence.dataset, rows[:GALLERY]
@@ -233,7 +233,7 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
             for number in range(len(both))
         ]
         charts.append(
-            _gallery(evidence, both, captions, "Closest pairs: test example, then training example", "test")
+            _example_gallery(evidence, both, captions, "Closest pairs: test example, then training example", "test")
         )
     conflicts = [item for item in problems if item.kind == "conflicting-labels"]
     tables = [pairs]
@@ -264,7 +264,7 @@ _COPIES_METHOD = (
 )
 
 
-def _stands_out(wrong: Floats, sizes: Floats, worst: int, confidence: float) -> bool:
+def _class_stands_out(wrong: Floats, sizes: Floats, worst: int, confidence: float) -> bool:
     """Whether a class chosen as the worst has a higher error than the others together: separate intervals."""
     if wrong[worst] == 0 or sizes[worst] == sizes.sum():
         return False
@@ -292,7 +292,7 @@ def models_section(evidence: Evidence) -> Section:
         title = (
             f"{floors.capital(best)}: {int(wrong.sum())} of {len(truth)} test examples wrong, no class stands out"
         )
-    if _stands_out(wrong, counts.sum(axis=1), worst, evidence.config.confidence):
+    if _class_stands_out(wrong, counts.sum(axis=1), worst, evidence.config.confidence):
         title = f"Class {names[worst]} is misclassified most often: {formatting.fixed(100 * rates[worst], 0)} %"
     others = counts - np.diag(np.diag(counts))
     rows = tuple(
@@ -324,7 +324,7 @@ def models_section(evidence: Evidence) -> Section:
     return Section(
         title,
         said,
-        charts=(*charts, _class_errors(rows), reliability),
+        charts=(*charts, _class_error_chart(rows), reliability),
         folded=(
             Table("Error by class", ("class", "error", "most often confused with"), rows, bars=("error",)),
             Table("All models with probabilities", ("model", "error", "note"), errors),
@@ -334,7 +334,7 @@ def models_section(evidence: Evidence) -> Section:
     )
 
 
-def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
+def _class_error_chart(rows: Sequence[tuple[Any, ...]]) -> Chart:
     """Error per class with its interval, worst first."""
     bars = tuple(
         {
@@ -361,11 +361,11 @@ def contents_section(evidence: Evidence) -> Section:
         f"{dataset.name} has {len(dataset):,} {kind} ({formatting.counted(size, 'number')} each) in {k:,} classes.",
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
-        _balance(total, dataset.class_names),
+        _class_balance(total, dataset.class_names),
     ]
     if dataset.feature_names:
         sentences.append(f"Features: {safe_files.few(dataset.feature_names, 50)}.")
-    bars, which = _bars(total)
+    bars, which = _class_bars(total)
     chart = Chart(
         "columns" if len(bars) <= COLUMNS else "bars",
         f"Examples per class{which}",
@@ -375,7 +375,7 @@ def contents_section(evidence: Evidence) -> Section:
     )
     order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
     columns = (total, *counts.values())
-    more = _per_class(evidence)
+    more = _class_columns(evidence)
     rows = tuple(
         (dataset.class_names[c], *(int(column[c]) for column in columns), *(column[c] for column in more.values()))
         for c in order
@@ -392,7 +392,7 @@ def contents_section(evidence: Evidence) -> Section:
     )
 
 
-def _per_class(evidence: Evidence) -> dict[str, list[Any]]:
+def _class_columns(evidence: Evidence) -> dict[str, list[Any]]:
     """Per class, on the test set: errors of the models, mean confusion."""
     test, labels, k = evidence.modelled.test, evidence.labels, evidence.dataset.n_classes
     level = evidence.config.confidence
@@ -406,16 +406,16 @@ def _per_class(evidence: Evidence) -> dict[str, list[Any]]:
             ]
     if "confusion" in evidence.columns:
         values = np.asarray(evidence.columns["confusion"], dtype=np.float64)
-        columns["mean confusion, bits"] = [_mean(values[rows]) for rows in by_class]
+        columns["mean confusion, bits"] = [_mean_of_known(values[rows]) for rows in by_class]
     return columns
 
 
-def _mean(values: NDArray[np.float64]) -> float | None:
+def _mean_of_known(values: NDArray[np.float64]) -> float | None:
     known = values[np.isfinite(values)]
     return round(float(known.mean()), 3) if len(known) else None
 
 
-def _balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:
+def _class_balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:
     small, large = int(total.argmin()), int(total.argmax())
     if total[small] == total[large]:
         return f"Every class has {int(total[small]):,} examples."
@@ -425,7 +425,7 @@ def _balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:
     )
 
 
-def _bars(total: NDArray[np.int64]) -> tuple[list[int], str]:
+def _class_bars(total: NDArray[np.int64]) -> tuple[list[int], str]:
     """The classes that a chart has room for, and which they are."""
     if len(total) <= MOST_BARS:
         return list(range(len(total))), ""
@@ -454,7 +454,7 @@ def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
     chart = dial(flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted")
     charts = [chart]
     if flow.gallery:
-        charts.append(_samples(evidence, flow))
+        charts.append(_flow_sample_gallery(evidence, flow))
     words = (
         "The flow's exact Bayes error as its latents are scaled. It describes the flow; whether it describes the "
         "data is tested in the table of estimates under an assumption."
@@ -466,7 +466,7 @@ def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
     )
 
 
-def _samples(evidence: Evidence, flow: FlowView) -> Chart:
+def _flow_sample_gallery(evidence: Evidence, flow: FlowView) -> Chart:
     from hardpan.pages.flow_charts import TemperatureSamples, sample_gallery
 
     samples = [TemperatureSamples(t, error, images, {}) for t, error, images in flow.gallery]

@@ -168,18 +168,18 @@ def spec(chart: Chart) -> dict[str, Any]:
     with debug_mode(False):
         result: dict[str, Any] = KINDS[chart.drawing].draw(chart).to_dict(validate=False)
     if KINDS[chart.drawing].pick:
-        _selectable(result, KINDS[chart.drawing].pick)
+        _make_marks_selectable(result, KINDS[chart.drawing].pick)
     return result | {
         "description": chart.description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "config": _config(),
+        "config": _vega_config(),
     }
 
 
-def _selectable(drawn: dict[str, Any], field: str) -> None:
+def _make_marks_selectable(drawn: dict[str, Any], field: str) -> None:
     """Let a click on a mark select it: marks of other names fade."""
-    layers = [layer for layer in drawn["layer"] if field in _first_row(layer, drawn)]
+    layers = [layer for layer in drawn["layer"] if field in _first_row_of_layer(layer, drawn)]
     if not layers:
         return
     select = {"type": "point", "fields": [field], "toggle": "event.shiftKey || event.ctrlKey || event.metaKey"}
@@ -191,13 +191,13 @@ def _selectable(drawn: dict[str, Any], field: str) -> None:
             layer["encoding"]["opacity"] = {"condition": condition, "value": FADED * opacity}
 
 
-def _first_row(layer: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
+def _first_row_of_layer(layer: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
     data = layer.get("data", drawn.get("data", {}))  # data that all layers share stand above them
     rows = data.get("values", drawn.get("datasets", {}).get(data.get("name"), ()))
     return rows[0] if rows else {}
 
 
-def _config() -> dict[str, Any]:
+def _vega_config() -> dict[str, Any]:
     return {
         "aria": False,  # the figure carries one text alternative; one for every mark would only be noise
         "background": "transparent",
@@ -255,7 +255,7 @@ class Drawing:
 
 def draw(chart: Chart, key: str) -> Drawing:
     """Draw a chart in all the forms that the page shows."""
-    chart = plain(chart)
+    chart = chart_as_json(chart)
     one_of("drawing", chart.drawing, KINDS)
     kind = KINDS[chart.drawing]
     switch = None if chart.options.get("domain") else kind.switch
@@ -288,14 +288,14 @@ def draw(chart: Chart, key: str) -> Drawing:
     )
 
 
-def plain(chart: Chart) -> Chart:
+def chart_as_json(chart: Chart) -> Chart:
     """A chart whose values are JSON's: NumPy's numbers become Python's, what is not finite becomes None."""
     return dataclasses.replace(
         chart, **{field.name: files.clean_values(getattr(chart, field.name)) for field in dataclasses.fields(chart)}
     )
 
 
-def picture(spec: dict[str, Any]) -> str:
+def svg_of_spec(spec: dict[str, Any]) -> str:
     """Draw a specification as an SVG for the eye: marks that nobody sees, made for a pointer, are left out."""
     import vl_convert
 
@@ -307,7 +307,7 @@ def notebook_svg(chart: Chart) -> str:
     """A chart as a static SVG in the colours of the text around it; empty for galleries and rasters."""
     if chart.drawing not in KINDS:
         return ""
-    svg = static_svg(spec(plain(chart)), f"hp-{hashlib.sha256(chart.title.encode()).hexdigest()[:8]}")
+    svg = static_svg(spec(chart_as_json(chart)), f"hp-{hashlib.sha256(chart.title.encode()).hexdigest()[:8]}")
     for field in dataclasses.fields(LIGHT):
         inherited = field.name in ("ink", "muted", "refuted")
         colour = "currentColor" if inherited else getattr(LIGHT, field.name)
@@ -317,20 +317,20 @@ def notebook_svg(chart: Chart) -> str:
 
 def static_svg(spec: dict[str, Any], key: str) -> str:
     """Draw a specification as an SVG that scales with the page and takes its colours from the page's variables."""
-    svg = picture(spec | {"width": STATIC_WIDTH})
+    svg = svg_of_spec(spec | {"width": STATIC_WIDTH})
     # Ids are global in a page: alike, one chart would be clipped by another's frame. Vega counts them through all
     # charts of the process; counted anew in each, the same chart gives the same bytes.
     names = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
     for number, name in enumerate(names, 1):
         svg = svg.replace(f'id="{name}"', f'id="{key}-{number}"').replace(f"url(#{name})", f"url(#{key}-{number})")
-    svg = _struck(svg)
+    svg = _strike_refuted_names(svg)
     for colour, variable in COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"{variable}"')
     svg = re.sub(r'<rect width="[0-9.]+" height="[0-9.]+" fill="(white|transparent)"/>', "", svg, count=1)
     return re.sub(r'^<svg ([^>]*?) width="[0-9.]+" height="[0-9.]+"', r"<svg \1", svg, count=1)
 
 
-def _struck(svg: str) -> str:
+def _strike_refuted_names(svg: str) -> str:
     """Strike the texts of the layer that is named so: Vega has no such text, SVG has."""
     group = rf'(<g class="mark-text [^"]*\b{STRUCK}_marks\b[^"]*".*?</g>)'
     return re.sub(

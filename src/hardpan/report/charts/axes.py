@@ -64,7 +64,7 @@ def estimate_of(row: Mapping[str, Any], value: str = "value", low: str = "low", 
     return Estimate(known[0], 0.0, known[1], known[2])
 
 
-def _powers() -> str:
+def _power_of_ten_label() -> str:
     """An expression of Vega that labels a fraction as 10⁻⁷, or 2 × 10⁻⁷."""
     parts = "split(format(datum.value, '.2~e'), 'e')"
     signs = zip("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True)
@@ -75,7 +75,7 @@ def _powers() -> str:
     return f"datum.value == 0 ? '0' : ({parts}[0] == '1' ? '' : {parts}[0] + ' × ') + '10' + {power}"
 
 
-POWERS = _powers()
+POWERS = _power_of_ten_label()
 
 
 def in_powers(smallest: float) -> bool:
@@ -239,12 +239,14 @@ def series_look(field: str, names: list[str], *, legend: bool) -> tuple[alt.Colo
         else None
     )
     return (
-        alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled(SERIES, len(names))), legend=key),
-        alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled(DASHES, len(names))), legend=key),
+        alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled_looks(SERIES, len(names))), legend=key),
+        alt.StrokeDash(
+            f"{field}:N", scale=alt.Scale(domain=names, range=_cycled_looks(DASHES, len(names))), legend=key
+        ),
     )
 
 
-def _cycled(values: Any, count: int) -> list[Any]:
+def _cycled_looks(values: Any, count: int) -> list[Any]:
     return [values[number % len(values)] for number in range(max(1, count))]
 
 

@@ -34,7 +34,7 @@ _COLUMN_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.
 def bars(chart: Chart) -> alt.TopLevelMixin:
     """Draw horizontal bars from zero, each with its number at the end and its interval, where rows have one."""
     percent = bool(chart.options.get("percent"))
-    rows = [_bar(i, row, percent) for i, row in enumerate(chart.rows)]
+    rows = [_bar_row(i, row, percent) for i, row in enumerate(chart.rows)]
     x = _bar_axis(alt.X, chart, rows, percent)
     base = alt.Chart(data_of(rows)).encode(
         y=alt.Y("key:N", sort=None, title=None, axis=named_rows(140)),
@@ -51,7 +51,9 @@ def bars(chart: Chart) -> alt.TopLevelMixin:
 def columns(chart: Chart) -> alt.TopLevelMixin:
     """Draw vertical bars from zero, in the order of the rows, each with its number above it."""
     percent = bool(chart.options.get("percent"))
-    rows = [_bar(i, row, percent) | {"role": str(row.get("role") or "floor")} for i, row in enumerate(chart.rows)]
+    rows = [
+        _bar_row(i, row, percent) | {"role": str(row.get("role") or "floor")} for i, row in enumerate(chart.rows)
+    ]
     longest = max((len(row["text"]) for row in rows), default=1)
     # A phone may have no room for the numbers; the tooltip and the table have them.
     size = alt.ExprRef(f"width < {round(max(1, len(rows)) * (_LETTER * longest + 4))} ? 0 : 12")
@@ -114,7 +116,7 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(bar, height=30)
 
 
-def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
+def _bar_row(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
     item = estimate_of(row)
     has_interval = math.isfinite(item.low) and math.isfinite(item.high)
     write = formatting.estimate if percent else formatting.plain
@@ -186,7 +188,7 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
         "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
     )
     y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(**ticks))
-    colour, dash = look(groups)
+    colour, dash = group_look(groups)
     base = alt.Chart(data_of(rows)).encode(x=x, y=y)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
     line = base.mark_line(interpolate="step-after", strokeWidth=2).encode(color=colour, strokeDash=dash)
@@ -202,7 +204,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     step = rows[0]["high"] - rows[0]["low"] if rows else 1.0
     slider = alt.binding_range(min=low, max=high, step=step, name="Hard from (bits) ")
     parameter = alt.param(
-        name="threshold", value=_nearest(rows, float(chart.options.get("start", 0.0))), bind=slider
+        name="threshold", value=_nearest_bin(rows, float(chart.options.get("start", 0.0))), bind=slider
     )
     said = (
         "'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',')"
@@ -243,12 +245,12 @@ def groups_of(chart: Chart) -> list[str]:
     return list(dict.fromkeys(str(row["group"]) for row in chart.rows))
 
 
-def look(groups: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
+def group_look(groups: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
     """Colour and dashes of groups, with a legend where there are several."""
     return series_look("group", groups, legend=len(groups) > 1)
 
 
-def _nearest(rows: list[dict[str, Any]], value: float) -> float:
+def _nearest_bin(rows: list[dict[str, Any]], value: float) -> float:
     return float(min((row["low"] for row in rows), key=lambda low: abs(low - value), default=value))
 
 

@@ -37,7 +37,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
     log_x = bool(chart.options.get("log_x"))
     height = int(chart.options.get("height", _HEIGHT))
-    rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
+    rows = [_line_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
     if log and share:  # what is smaller is in the table
         edge = log_edge(row["y"] for row in rows)
         rows = [
@@ -99,7 +99,7 @@ def _vertical_axis(chart: Chart, rows: list[dict[str, Any]]) -> Callable[[str], 
     return lambda name: alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
 
 
-def _row(row: Any, share: bool) -> dict[str, Any]:
+def _line_row(row: Any, share: bool) -> dict[str, Any]:
     y, low, high = float(row["y"]), row.get("low"), row.get("high")
     known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
     spread = (high - low) / 2 if known else 0.0

@@ -20,7 +20,7 @@ from hardpan.report.charts.axes import (
     named_rows,
     number_ticks,
 )
-from hardpan.report.charts.bars import groups_of, look, score_range, x_title
+from hardpan.report.charts.bars import group_look, groups_of, score_range, x_title
 from hardpan.report.charts.points import POINTS, in_points
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
@@ -60,7 +60,7 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
     def axis(field: str) -> alt.X:
         return alt.X(f"{field}:Q", **error_axis(words, edge, max(ends, default=1.0)))
 
-    layers = [*_names(base), *_marks(base, axis)]
+    layers = [*_interval_names(base), *_interval_marks(base, axis)]
     if chart.options.get("bracket"):
         low, high = chart.options["bracket"]
         shaded = data_of([{"low": max(low, edge), "high": max(high, edge)}])
@@ -68,7 +68,7 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(*layers, height=_ROW_HEIGHT * max(1, len(rows)))
 
 
-def _names(base: alt.Chart) -> list[Any]:
+def _interval_names(base: alt.Chart) -> list[Any]:
     limit = alt.expr("width")
     named = {"x": alt.XValue(0), "text": alt.Text("label:N")}
     return [
@@ -80,7 +80,7 @@ def _names(base: alt.Chart) -> list[Any]:
     ]
 
 
-def _marks(base: alt.Chart, axis: Any) -> list[Any]:
+def _interval_marks(base: alt.Chart, axis: Any) -> list[Any]:
     """Intervals, arrows to what lies left of the axis with its number, dots, and crosses of the refuted."""
     roles = alt.Scale(domain=list(_ROLES), range=list(_ROLES.values()))
     colour = alt.Color("role:N", legend=None, scale=roles)
@@ -272,7 +272,7 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, top], nice=False), axis=axis)
 
-    colour, dash = look(groups)
+    colour, dash = group_look(groups)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("shown:N", title="error")]
     tips.append(alt.Tooltip("count:Q", title="examples", format=","))
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour, tooltip=tips)

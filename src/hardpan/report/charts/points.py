@@ -150,7 +150,10 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     plain = chart.options.get("scale") == "plain"
     write = formatting.plain if plain else formatting.estimate
     rows = [_probit_row(row, _CROSS, probit) | {"shown": _original_and_new(row, write)} for row in chart.rows]
-    line = [_probit_row(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale_name(probit), ())]
+    line = [
+        _probit_row(row, _BAND, probit)
+        for row in chart.options.get("lines", {}).get(_accuracy_scale_name(probit), ())
+    ]
     ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
     domain = {side: domain_of(values) for side, values in ends.items()}
     label = NUMBER if plain else _PROBIT_SHARE if probit else _SHARE
@@ -168,7 +171,7 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
         .encode(x=x("x"), y=y("low"), y2=alt.Y2("high:Q")),
         alt.Chart(data_of([*same, *({"x": row["x"], "y": row["y"], "line": _FITTED} for row in line)]))
         .mark_line(strokeWidth=2, clip=True)
-        .encode(x=x("x"), y=y("y"), **_line_look(same_name)),
+        .encode(x=x("x"), y=y("y"), **_scatter_line_look(same_name)),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(
             x=x("x_low"), x2=alt.X2("x_high:Q"), y=y("y"), color=colour
         ),
@@ -188,7 +191,7 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
 _FITTED = "fitted line"
 
 
-def _line_look(same_name: str) -> dict[str, Any]:
+def _scatter_line_look(same_name: str) -> dict[str, Any]:
     """Colours and dashes of the two lines, and a legend that names them."""
     names = [same_name, _FITTED]
     legend = alt.Legend(title=None, orient="top", symbolType="stroke", symbolStrokeWidth=2, labelFontSize=12)
@@ -304,7 +307,7 @@ def _probit_row(row: Mapping[str, Any], keys: tuple[str, ...], probit: bool) -> 
     return dict(row) | moved
 
 
-def _scale_name(probit: bool) -> str:
+def _accuracy_scale_name(probit: bool) -> str:
     return "probit" if probit else "linear"
 
 

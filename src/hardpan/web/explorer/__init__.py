@@ -69,7 +69,7 @@ class Pictures:
             return int(self.array.shape[1]), int(self.array.shape[2])
         return None if self.paths is None else (FROM_DISK, FROM_DISK)
 
-    def sheet(self, rows: NDArray[np.int64]) -> bytes:
+    def thumbnail_sheet(self, rows: NDArray[np.int64]) -> bytes:
         """One PNG with the pictures of those rows, 20 per line: one request instead of a hundred."""
         assert self.size is not None
         height, width = self.size
@@ -78,13 +78,13 @@ class Pictures:
         sheet = np.zeros((lines * height, SPRITE_COLUMNS * width, *depth), dtype=np.uint8)
         for position, row in enumerate(rows.tolist()):
             top, left = height * (position // SPRITE_COLUMNS), width * (position % SPRITE_COLUMNS)
-            picture = self.array[row] if self.array is not None else _thumbnail(self._path(row))
+            picture = self.array[row] if self.array is not None else _thumbnail(self._image_path(row))
             sheet[top : top + height, left : left + width] = picture
         stream = io.BytesIO()
         Image.fromarray(sheet).save(stream, "PNG", compress_level=1)
         return stream.getvalue()
 
-    def _path(self, row: int) -> Path:
+    def _image_path(self, row: int) -> Path:
         path = Path(str(self.paths[row]))
         return path if self.root is None or path.is_absolute() else self.root / path
 
@@ -123,12 +123,14 @@ def create_app(
         images: the folder that the paths of the table start from.
     """
     paths = examples.table["path"] if "path" in examples.table.column_names else None
-    site = _Site(Explorer(examples), Marks(folder), Pictures(examples.thumbnails, paths, images), title, folder)
+    site = _ExplorerSite(
+        Explorer(examples), Marks(folder), Pictures(examples.thumbnails, paths, images), title, folder
+    )
     routes = [
-        Route("/", _file("explorer.html", "text/html; charset=utf-8")),
+        Route("/", _explorer_file("explorer.html", "text/html; charset=utf-8")),
         Route("/favicon.ico", _no_icon),
-        Route("/explorer.css", _styles),
-        Route("/explorer.js", _file("explorer.js", "text/javascript; charset=utf-8")),
+        Route("/explorer.css", _explorer_styles),
+        Route("/explorer.js", _explorer_file("explorer.js", "text/javascript; charset=utf-8")),
         Route("/api/table", site.table),
         Route("/api/corrections.csv", site.corrections),
         Route("/api/sprite", site.sprite),
@@ -141,11 +143,11 @@ def create_app(
     if site.page is not None:
         # The files that the page links to come along.
         routes += [Route(path, site.download) for path in ("/report", "/report.json", "/problems/{name}.csv")]
-    app = Starlette(routes=routes, exception_handlers={HardpanError: _refused, HTTPException: _refused})
+    app = Starlette(routes=routes, exception_handlers={HardpanError: _refusal, HTTPException: _refusal})
     return local(app, hosts)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refusal(request: Request, error: Exception) -> Response:
     status, words = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
     # Words of the request come back in the message; JSON escapes what UTF-8 cannot encode.
     return Response(json.dumps({"error": words}), status_code=status, media_type="application/json")
@@ -155,20 +157,20 @@ async def _no_icon(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _file(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+def _explorer_file(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     async def send(request: Request) -> Response:
-        return Response(_read(name), media_type=media_type)
+        return Response(_explorer_resource(name), media_type=media_type)
 
     return send
 
 
-async def _styles(request: Request) -> Response:
-    text = _read("explorer.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
+async def _explorer_styles(request: Request) -> Response:
+    text = _explorer_resource("explorer.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
     return Response(text, media_type="text/css; charset=utf-8")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Site:
+class _ExplorerSite:
     """What the routes answer from."""
 
     explorer: Explorer
@@ -216,11 +218,11 @@ class _Site:
         start = arguments.whole_number("offset", query.get("offset", 0), 0, self.explorer.table.num_rows)
         count = arguments.whole_number("limit", query.get("limit", PAGE_ROWS), 1, MOST_ROWS)
         if "ids" in query or query.get("marked") is True:
-            ids = _texts("ids", query["ids"]) if "ids" in query else self.marks.ids()
+            ids = _encodable_texts("ids", query["ids"]) if "ids" in query else self.marks.ids()
             numbers = np.array(self.explorer.find(ids), dtype=np.int64)
             page, total = numbers[start : start + count], len(numbers)
         else:
-            page, total = await run_in_threadpool(_page, self.explorer, query, start, count)
+            page, total = await run_in_threadpool(_page_of_rows, self.explorer, query, start, count)
         return JSONResponse({"total": total, "offset": start, "rows": self._with_marks(page)})
 
     async def histogram(self, request: Request) -> Response:
@@ -230,7 +232,7 @@ class _Site:
 
     async def disagreements(self, request: Request) -> Response:
         query = await read_json(request)
-        numbers = await run_in_threadpool(_ordered, self.explorer, query)
+        numbers = await run_in_threadpool(_ordered_rows, self.explorer, query)
         cases = self.explorer.disagreements(str(query.get("first", "")), str(query.get("second", "")), numbers)
         sides = {name: self._with_marks(cases[name][:SIDE_BY_SIDE]) for name in ("first", "second")}
         return JSONResponse({"counts": {name: len(rows) for name, rows in cases.items()}, **sides})
@@ -241,9 +243,9 @@ class _Site:
         if not len(numbers) or len(numbers) > MOST_ROWS:
             raise InputError(f"must be 1 to {MOST_ROWS:,} row numbers; got {len(numbers):,}", argument="rows")
         label = query.get("label")
-        add, remove = _texts("tags", [query.get("add", ""), query.get("remove", "")])
+        add, remove = _encodable_texts("tags", [query.get("add", ""), query.get("remove", "")])
         if label is not None:
-            (label,) = _texts("label", [label])
+            (label,) = _encodable_texts("label", [label])
             known = self.explorer.columns["label"].choices if "label" in self.explorer.columns else ()
             if label and known and label not in known:
                 raise InputError(f"must be one of {', '.join(known[:20])}; got {label!r}", argument="label")
@@ -260,7 +262,7 @@ class _Site:
         query = await read_json(request)
         n = self.explorer.table.num_rows
         if query.get("rows") is None:
-            rows = _ordered(self.explorer, query)
+            rows = _ordered_rows(self.explorer, query)
             how = {"filters": query.get("filters", []), "sort": query.get("sort", "")}
         else:
             rows, how = _row_numbers(query["rows"], n), {"selected": "by hand"}
@@ -281,19 +283,21 @@ class _Site:
         if not digits or len(numbers) > MOST_ROWS:
             raise InputError(f"must be up to {MOST_ROWS:,} row numbers with commas between them", argument="rows")
         rows = _row_numbers([int(number) for number in numbers], self.explorer.table.num_rows)
-        return Response(await run_in_threadpool(self.pictures.sheet, rows), media_type="image/png")
+        return Response(await run_in_threadpool(self.pictures.thumbnail_sheet, rows), media_type="image/png")
 
     def _with_marks(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = [_json_row(row) for row in self.explorer.rows(numbers)]
         return [row | {"mark": dataclasses.asdict(self.marks.of(str(row["id"])))} for row in rows]
 
 
-def _page(explorer: Explorer, query: dict[str, Any], start: int, count: int) -> tuple[NDArray[np.int64], int]:
+def _page_of_rows(
+    explorer: Explorer, query: dict[str, Any], start: int, count: int
+) -> tuple[NDArray[np.int64], int]:
     filters, sort = read_filters(query.get("filters", [])), str(query.get("sort") or "")
     return explorer.page(filters, sort, descending=query.get("descending") is True, offset=start, limit=count)
 
 
-def _ordered(explorer: Explorer, query: dict[str, Any]) -> NDArray[np.int64]:
+def _ordered_rows(explorer: Explorer, query: dict[str, Any]) -> NDArray[np.int64]:
     filters = read_filters(query.get("filters", []))
     return explorer.order(filters, str(query.get("sort") or ""), descending=query.get("descending") is True)
 
@@ -304,7 +308,7 @@ def _row_numbers(values: Any, n: int) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-def _texts(name: str, values: Any) -> list[str]:
+def _encodable_texts(name: str, values: Any) -> list[str]:
     """A list of texts that UTF-8 can encode: JSON may contain lone surrogates."""
     usable = isinstance(values, list) and len(values) <= MOST_ROWS and all(isinstance(item, str) for item in values)
     if not usable or any("\ud800" <= letter <= "\udfff" or letter == "\0" for item in values for letter in item):
@@ -320,5 +324,5 @@ def _json_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read(name: str) -> str:
+def _explorer_resource(name: str) -> str:
     return resources.files("hardpan.web.explorer").joinpath(name).read_text(encoding="utf-8")

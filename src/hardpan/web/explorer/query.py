@@ -97,7 +97,7 @@ class Explorer:
         self.columns = {name: _column_of(name, self.table[name]) for name in self.table.column_names}
         self._keys = functools.lru_cache(maxsize=4)(lambda sort: _as_floats(self.table[sort].combine_chunks()))
         self._orders = functools.lru_cache(maxsize=6)(self._whole_order)
-        self._answers: Callable[..., NDArray[np.int64]] = functools.lru_cache(maxsize=16)(self._filtered)
+        self._answers: Callable[..., NDArray[np.int64]] = functools.lru_cache(maxsize=16)(self._filtered_rows)
         self._lock = threading.Lock()
 
     @property
@@ -110,7 +110,7 @@ class Explorer:
         if sort and sort not in self.columns:
             raise InputError(f": there is no column {sort!r}; columns: {', '.join(self.columns)}", argument="sort")
         for item in filters:
-            _check_filter(self._column(item.column), item)
+            _check_filter(self._known_column(item.column), item)
         fixed = tuple(
             (item.column, item.operation, tuple(item.value) if isinstance(item.value, list) else item.value)
             for item in filters
@@ -154,7 +154,7 @@ class Explorer:
 
     def histogram(self, column: str, numbers: NDArray[np.int64]) -> dict[str, Any]:
         """Counts of a column among those rows: 40 bins of a column of numbers, or counts by choice."""
-        described = self._column(column)
+        described = self._known_column(column)
         if described.kind == "text":
             raise InputError(f": {column!r} is text; counts need numbers, choices or flags", argument="column")
         values = self.table[column].combine_chunks().take(pa.array(numbers))
@@ -187,12 +187,12 @@ class Explorer:
         cases = {"both": (1, 1), "first": (1, 0), "second": (0, 1), "neither": (0, 0)}
         return {name: numbers[(one == a) & (two == b)] for name, (a, b) in cases.items()}
 
-    def _column(self, name: str) -> Column:
+    def _known_column(self, name: str) -> Column:
         if name not in self.columns:
             raise InputError(f": there is no {name!r}; columns: {', '.join(self.columns)}", argument="column")
         return self.columns[name]
 
-    def _filtered(self, filters: tuple[Any, ...], sort: str, descending: bool) -> NDArray[np.int64]:
+    def _filtered_rows(self, filters: tuple[Any, ...], sort: str, descending: bool) -> NDArray[np.int64]:
         order = self._orders(sort, descending)
         if not filters:
             return order
@@ -262,12 +262,12 @@ def _column_of(name: str, values: pa.ChunkedArray) -> Column:
         used = pc.unique(values.combine_chunks().indices).drop_null()
         choices = values.combine_chunks().dictionary.cast(pa.string()).take(used).drop_null().to_pylist()
         if len(choices) <= MOST_CHOICES:
-            choices = sorted(set(choices), key=_natural)
+            choices = sorted(set(choices), key=_choice_sort_key)
             return Column(name, title, "choice", choices=tuple(choices), unknown=unknown)
     return Column(name, title, "text", unknown=unknown)
 
 
-def _natural(text: str) -> tuple[int, float, str]:
+def _choice_sort_key(text: str) -> tuple[int, float, str]:
     """Sort numbers in names as numbers."""
     try:
         return (0, float(text), text)
@@ -297,9 +297,12 @@ def _check_filter(column: Column, item: Filter) -> None:
     elif operation == "is":
         usable, expected = isinstance(value, bool), "true or false"
     elif operation == "any_of":
-        usable, expected = isinstance(value, list) and all(map(_is_text, value)), "a list of values of the column"
+        usable, expected = (
+            isinstance(value, list) and all(map(_is_encodable_text, value)),
+            "a list of values of the column",
+        )
     else:
-        usable, expected = operation != "contains" or _is_text(value), "a text to search for"
+        usable, expected = operation != "contains" or _is_encodable_text(value), "a text to search for"
     if not usable:
         raise InputError(
             f": {column.name!r} with {operation} takes {expected}; got {ascii(value)[:80]}", argument="filters"
@@ -312,7 +315,7 @@ def _is_finite_number(value: Any) -> bool:
     return abs(value) < 1e300  # also of whole numbers that no float holds
 
 
-def _is_text(value: Any) -> bool:
+def _is_encodable_text(value: Any) -> bool:
     """Whether this is a text that UTF-8 can encode: JSON may contain lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
