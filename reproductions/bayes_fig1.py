@@ -69,7 +69,7 @@ def main() -> None:
     print(text)
     files.save(result, ROOT / "reproductions" / "records" / "bayes_fig1.json")
     (ROOT / "docs" / "results" / "bayes_fig1.md").write_text(text + "\n", encoding="utf-8")
-    picture = charts.picture(figure(result).to_dict())
+    picture = charts.svg_of_spec(figure(result).to_dict())
     (ROOT / "docs" / "results" / "bayes_fig1.svg").write_text(picture, encoding="utf-8")
 
 

@@ -329,10 +329,10 @@ def test_a_stated_noise_rate_that_models_refute_is_said_in_the_headline():
 
 
 def test_a_class_is_called_worst_only_where_its_error_is_separate():
-    from hardpan.pages.auditing.sections import _stands_out
+    from hardpan.pages.auditing.sections import _class_stands_out
 
     sizes, rng = np.full(10, 100.0), np.random.default_rng(0)
     alike = [rng.binomial(100, 0.2, 10).astype(float) for _ in range(200)]
-    assert sum(_stands_out(wrong, sizes, int(wrong.argmax()), 0.95) for wrong in alike) <= 10
-    assert not _stands_out(np.eye(10)[3], sizes, 3, 0.95)  # a single error
-    assert _stands_out(np.where(np.arange(10) == 3, 60.0, 10.0), sizes, 3, 0.95)
+    assert sum(_class_stands_out(wrong, sizes, int(wrong.argmax()), 0.95) for wrong in alike) <= 10
+    assert not _class_stands_out(np.eye(10)[3], sizes, 3, 0.95)  # a single error
+    assert _class_stands_out(np.where(np.arange(10) == 3, 60.0, 10.0), sizes, 3, 0.95)

@@ -11,7 +11,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import View
-from hardpan.report.charts import picture
+from hardpan.report.charts import svg_of_spec
 from hardpan.report.sections import ProblemLine
 from hardpan.report.terminal import render
 from hardpan.report.writer import first_screen, view_page
@@ -35,7 +35,7 @@ def test_class_names_are_cleaned_when_a_dataset_is_made_and_can_be_drawn(charact
         "mark": "bar",
         "encoding": {"x": {"field": "x", "type": "nominal"}, "y": {"field": "y", "type": "quantitative"}},
     }
-    assert "<svg" in picture(spec)  # without cleaning, the process ends here
+    assert "<svg" in svg_of_spec(spec)  # without cleaning, the process ends here
 
 
 def test_names_that_differ_by_such_characters_only_are_refused():
