@@ -86,7 +86,7 @@ def compared_audits(seed: int) -> Hits:
     """best_error of an audit, and of a second minus a first: of one classifier, and of the best of six alike."""
     from hardpan import stats
     from hardpan.auditing.comparison import difference
-    from hardpan.bayes.floors.bracketing import of_the_best
+    from hardpan.bayes.floors.bracketing import error_of_best_classifier
 
     for name, errors, sizes in (
         ("null", (0.03, 0.03), (360, 400)),
@@ -104,7 +104,7 @@ def compared_audits(seed: int) -> Hits:
             for error, n, k in zip(errors, sizes, models, strict=True):
                 margin = np.sqrt(0.5) * (rng.normal(size=(k, n)) + rng.normal(size=n))
                 wrong = (ndtr(margin) < error).sum(axis=1)
-                ends.append(of_the_best(stats.share(int(wrong.min()), n, LEVEL), k))
+                ends.append(error_of_best_classifier(stats.share(int(wrong.min()), n, LEVEL), k))
             where = f"{name}, errors {errors[0]:g} and {errors[1]:g}, {sizes[0]:,} and {sizes[1]:,} examples"
             yield where, f"compare: best_error, {what}", inside(difference(*ends), errors[1] - errors[0])
             if models[0] == models[1]:

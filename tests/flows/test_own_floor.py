@@ -5,8 +5,9 @@ from scipy.stats import binom
 from tests.flows.small import FLOATS, VECTORS, random_flow
 
 from hardpan import Dataset
-from hardpan.bayes.floors.bracketing import FloorConfig, floor_of, prepare
+from hardpan.bayes.floors.bracketing import FloorConfig, floor_of
 from hardpan.bayes.floors.flow import FlowEvidence
+from hardpan.bayes.floors.inputs import prepare_floor_inputs
 
 NAME = "Exact error of flow"
 RUNS = 100
@@ -23,7 +24,7 @@ def statuses(flow, temperature, n, runs):
         data = Dataset.from_arrays(x[:TRAIN], y[:TRAIN], x_test=x[TRAIN:], y_test=y[TRAIN:], class_names=names)
         evidence = FlowEvidence("flow", number, flow.posterior(data.x))
         config = FloorConfig(estimators=(), classifiers=(), calibrations=())
-        floor = floor_of(prepare(data), config, flow=evidence)
+        floor = floor_of(prepare_floor_inputs(data), config, flow=evidence)
         found.append(next(entry.status for entry in floor.entries if entry.name == NAME))
     return found
 

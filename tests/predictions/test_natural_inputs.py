@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from hardpan import Dataset, Predictions, confusion
-from hardpan.bayes.floors.models import read_models
+from hardpan.bayes.floors.model_predictions import read_models
 from hardpan.errors import InputError
 from hardpan.predictions import import_file
 

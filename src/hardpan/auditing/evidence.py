@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.bayes.floors.bracketing import Floor, FloorInputs
+from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.classifiers import Fitted
-from hardpan.bayes.floors.inputs import Floats, Labels
-from hardpan.bayes.floors.models import Model
+from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.bayes.floors.model_predictions import Model
 from hardpan.bayes.floors.votes import Annotations
 from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.data.dataset import Dataset, Split

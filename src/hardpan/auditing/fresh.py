@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hardpan import files, stats, testbed
 from hardpan.auditing import training
 from hardpan.auditing.evidence import Evidence
-from hardpan.bayes.floors.models import Model
+from hardpan.bayes.floors.model_predictions import Model
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan import confusion, stats
 from hardpan.auditing.evidence import Evidence
-from hardpan.bayes.floors.models import Model
+from hardpan.bayes.floors.model_predictions import Model
 from hardpan.confusion.difficulty import Signals
 from hardpan.confusion.summaries import ScoreReport
 from hardpan.estimates import Estimate

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.bayes.floors.bracketing import of_the_best
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.bracketing import error_of_best_classifier
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
@@ -188,6 +188,6 @@ def error_budget(
     together = np.all([voter == answers for voter in voters], axis=0)
     which = (wrong, wrong & doubted, wrong & ~doubted & together, wrong & ~doubted & ~together)
     total, labelled, agreed, rest = (
-        of_the_best(stats.share(int(rows.sum()), n, confidence), classifiers) for rows in which
+        error_of_best_classifier(stats.share(int(rows.sum()), n, confidence), classifiers) for rows in which
     )
     return ErrorBudget(model, total, labelled, agreed, rest, len(voters))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.auditing.evidence import USABLE, Evidence, Trial
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.confusion import label_issues
 from hardpan.estimates import Estimate
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import pdtrc
 
 from hardpan.auditing.evidence import Evidence, Nearest
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hardpan import engine
-from hardpan.bayes.floors.inputs import Labels
+from hardpan.bayes.floors.error_estimates import Labels
 
 BATCH = 128
 RATE = 4e-3

@@ -18,7 +18,7 @@ from hardpan import stats
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.labels import Suspects
 from hardpan.auditing.near_copies import near_copies, turned_copies
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.estimates import Estimate
 
 MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them

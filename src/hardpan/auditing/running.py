@@ -26,20 +26,12 @@ from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidenc
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
 from hardpan.auditing.near_copies import nearest_training
 from hardpan.auditing.problems import BenchmarkProblem
-from hardpan.bayes.floors.bracketing import (
-    MOST_CLASSES,
-    MOST_COVARIANCE_ROWS,
-    Floor,
-    FloorConfig,
-    FloorInputs,
-    floor_inputs,
-    floor_of,
-    split_of,
-)
+from hardpan.bayes.floors.bracketing import Floor, FloorConfig, floor_of
+from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.flow import FlowEvidence
-from hardpan.bayes.floors.gaussian_fit import fit_shared
-from hardpan.bayes.floors.inputs import Labels
-from hardpan.bayes.floors.models import Sources, read_models
+from hardpan.bayes.floors.gaussian_fit import MOST_CLASSES, MOST_COVARIANCE_ROWS, fit_shared
+from hardpan.bayes.floors.inputs import FloorInputs, floor_inputs, split_with_copies_together
+from hardpan.bayes.floors.model_predictions import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
 from hardpan.bayes.floors.votes import read_votes
@@ -227,7 +219,7 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
     labels = arguments.labels(f"{name}: labels", labels, n)
     equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
-    split = split_of(dataset, equal, config.seed)
+    split = split_with_copies_together(dataset, equal, config.seed)
     one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2
     if not len(split.test) and not one_class:
         raise InputError(f"{name}: no test examples; nearly all examples are copies of one another")

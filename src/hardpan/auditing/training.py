@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
 from hardpan.auditing.labels import flip_rate, planted_labels, suspect_labels, trial_of
-from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, machine_is_busy
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
-from hardpan.bayes.floors.inputs import Floats, Labels, standardised
-from hardpan.bayes.floors.models import model_of
+from hardpan.bayes.floors.inputs import FloorInputs, standardised
+from hardpan.bayes.floors.model_predictions import model_of
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate

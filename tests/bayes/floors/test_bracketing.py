@@ -10,7 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 from tests.refusals import refused
 
 from hardpan import Dataset, Predictions, bayes, files, formatting, stats
-from hardpan.bayes.floors.bracketing import floor_of, of_the_best, prepare
+from hardpan.bayes.floors.bracketing import error_of_best_classifier, floor_of
+from hardpan.bayes.floors.inputs import prepare_floor_inputs
 from hardpan.errors import InputError
 
 KNOWN = float(norm.cdf(-1))  # two unit Gaussians at distance 2
@@ -184,7 +185,7 @@ def test_discrete_inputs_repeat_without_being_copies():
     x = rng.integers(0, 2, (3000, 3)).astype(float)
     y = (x.sum(axis=1) % 2).astype(int) ^ (rng.random(3000) < 0.2)
     data = Dataset.from_arrays(x, y.astype(int))
-    inputs = prepare(data)
+    inputs = prepare_floor_inputs(data)
     assert inputs.equal.by_chance
     assert len(inputs.test) == len(inputs.split.test) == 600
     found = bayes.floor(data, estimators=("neighbours",), classifiers=("boosted trees",))
@@ -253,7 +254,7 @@ def test_models_enter_the_bracket_only_if_they_are_stated_to_be_held_out():
 
 
 def test_decisions_of_closed_classifiers_make_the_errors_of_their_entries(data):
-    inputs = prepare(data)
+    inputs = prepare_floor_inputs(data)
     found = floor_of(inputs, bayes.FloorConfig(estimators=("neighbours", "gaussian", "bhattacharyya")))
     assert set(inputs.decisions) == {entry.name for entry in found.entries if entry.role == "classifier"}
     for name, decide in inputs.decisions.items():
@@ -273,8 +274,8 @@ def test_the_error_of_the_best_of_six_covers_the_chosen_one():
     alone, chosen = 0, 0
     for _ in range(400):
         error = stats.share(int(rng.binomial(n, true, 6).min()), n)
-        assert of_the_best(error, 1) == error
-        corrected = of_the_best(error, 6)
+        assert error_of_best_classifier(error, 1) == error
+        corrected = error_of_best_classifier(error, 6)
         assert corrected.value == error.value
         alone += error.low <= true <= error.high
         chosen += corrected.low <= true <= corrected.high

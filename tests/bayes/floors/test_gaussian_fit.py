@@ -9,8 +9,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from tests.refusals import refused
 
 from hardpan import bayes
+from hardpan.bayes.floors.error_estimates import held_out_error
 from hardpan.bayes.floors.gaussian_fit import DRAWS, FitError, fit_shared, gaussian_floor, own_decisions_p_value
-from hardpan.bayes.floors.inputs import held_out_error
 from hardpan.estimates import Estimate
 
 

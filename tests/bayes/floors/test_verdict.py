@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from hardpan.bayes.floors.inputs import held_out_error
+from hardpan.bayes.floors.error_estimates import held_out_error
 from hardpan.bayes.floors.verdict import HELD_OUT, REPEATS, STATED_NOISE, VOTES, AssumptionTest, Entry, weigh
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate

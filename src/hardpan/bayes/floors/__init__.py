@@ -6,8 +6,8 @@
 """
 
 from hardpan.bayes.floors.bracketing import FloorConfig, floor
+from hardpan.bayes.floors.error_estimates import held_out_error
 from hardpan.bayes.floors.flow import two_sample_test
-from hardpan.bayes.floors.inputs import held_out_error
 from hardpan.bayes.floors.overlap import bhattacharyya
 from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in
 from hardpan.bayes.floors.repeats import equal_inputs, repeat_floor

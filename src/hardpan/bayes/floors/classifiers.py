@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 
 ROUND = 20  # trees per class between two looks at the validation error
 BUSY = 1.5  # processes per core from which one thread is used: networks are ten times as fast at five of them

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels, Moving
+from hardpan.bayes.floors.gaussian_fit import own_decisions_p_value
+from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.bayes.floors.plugin import plug_in_entries
+from hardpan.bayes.floors.verdict import AssumptionTest, Entry
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -233,3 +237,35 @@ def _ridge(x: Floats, which: NDArray[np.int64], judged: Floats, rng: np.random.G
     target = which - which.mean()
     answer = np.linalg.solve(gram, inside.T @ target)
     return np.asarray((lifted(judged) - centre) @ answer + which.mean() > 0.5).astype(np.int64)
+
+
+def flow_entries(
+    flow: FlowEvidence, inputs: FloorInputs, calibrations: Sequence[str], confidence: float, seed: int
+) -> list[Entry]:
+    """The error of a flow's own samples, its classifier, and the plug-ins of its posterior."""
+    test, validation = (
+        rows[np.isfinite(flow.posterior[rows]).all(axis=1)] for rows in (inputs.test, inputs.split.validation)
+    )
+    if not len(test):
+        return [Entry(f"Exact error of {flow.name}", "estimate", flow.error, "flow", flow.name)]
+    if len(test) == len(inputs.test):
+        inputs.decisions[flow.name] = lambda: flow.posterior[test].argmax(axis=1)
+    held_out = (flow.posterior[validation], inputs.labels[validation]) if len(validation) else None
+    entries = plug_in_entries(
+        flow.name,
+        flow.posterior[test],
+        inputs.labels[test],
+        held_out,
+        calibrations=calibrations,
+        confidence=confidence,
+        seed=seed,
+    )
+    made = next(entry.estimate for entry in entries if entry.role == "classifier")
+    check = AssumptionTest(own_decisions_p_value(flow.error, made), flow.error.value, made.value)
+    along = [row["bayes_error"] for row in flow.along]
+    settled = None
+    if len(along) >= 4:
+        earlier, last = float(along[round(0.75 * len(along)) - 1]), float(along[-1])
+        settled = Moving(earlier, last, abs(earlier - last) > 0.1 * max(earlier, last))
+    name = f"Exact error of {flow.name}"
+    return [Entry(name, "estimate", flow.error, "flow", flow.name, check=check, moving=settled), *entries]

@@ -14,6 +14,7 @@ planted model is then the corrected estimate.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.special import betainc, ndtri, stdtrit
 
-from hardpan.bayes.floors.inputs import Floats
+from hardpan.bayes.floors.error_estimates import Floats, compare_with_half
+from hardpan.bayes.floors.inputs import FloorInputs, half_with_all_classes
+from hardpan.bayes.floors.verdict import AssumptionTest, Entry, classifier_entry
 from hardpan.bayes.gaussians.importance import log_error_at
 from hardpan.bayes.gaussians.methods import gaussian
 from hardpan.bayes.gaussians.shared import shared_classes
@@ -44,8 +47,10 @@ DECIDED = 10_000  # draws that decisions are tried on
 QUANTILES = 101  # of the distribution of errors that decisions make
 POINTS = 2048  # at which integrals are taken, the same for all refits
 NEAR = 0.02  # how near, relatively, what refits predict on average comes to what the fit predicts
-MOST_ROWS = 512  # of a covariance; beyond this, or MOST_CLASSES classes, refits take more than a few seconds
-MOST_CLASSES = 200
+REFIT_ROWS = 512  # of a covariance; beyond this, or REFIT_CLASSES classes, refits take more than a few seconds
+REFIT_CLASSES = 200
+MOST_CLASSES = 2000
+MOST_COVARIANCE_ROWS = 8192
 _TINY = 1e-300
 
 
@@ -234,7 +239,7 @@ def fit_error(
         >>> found.error.low < 0.159 < found.error.high
         True
     """
-    if model.means.shape[1] > MOST_ROWS or len(model.means) > MOST_CLASSES or not predicted.value > _TINY:
+    if model.means.shape[1] > REFIT_ROWS or len(model.means) > REFIT_CLASSES or not predicted.value > _TINY:
         return None
     planted = _Planted(model, seed)
     target = math.log(predicted.value)
@@ -400,3 +405,29 @@ def own_decisions_p_value(predicted: Estimate, made: Estimate) -> float:
     shares = normal_mixture(predicted.value, predicted.stderr)
     as_few, as_many = np.mean([binomial_tails(wrong, n, float(share)) for share in shares], axis=0)
     return min(1.0, 2 * float(min(as_many, as_few)))
+
+
+def gaussian_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
+    """The Bayes error of Gaussian classes with one shrunk covariance, and its classifier (LDA)."""
+    x, y, x_test, y_test = inputs.train_and_test()
+    n_classes, width = len(np.unique(y)), x.shape[1]
+    if n_classes > MOST_CLASSES:
+        raise InputError(f"computed for at most {MOST_CLASSES:,} classes; got {n_classes:,}")
+    if min(width, len(x)) > MOST_COVARIANCE_ROWS:
+        raise InputError(f"computed for at most {MOST_COVARIANCE_ROWS:,} features; got {width:,}")
+    model = fit_shared(x, y)
+    wrong, n = int((model.decide(x_test) != y_test).sum()), len(y_test)
+    inputs.decisions["LDA"] = functools.partial(model.decide, x_test)
+    method = f"LDA, {model.n:,} training examples, shrinkage {model.shrinkage:.2g}"
+    made = classifier_entry("LDA", wrong, n, method, confidence)
+    result, error = gaussian_floor(model, confidence=confidence, seed=seed)
+    if error is None:
+        check = AssumptionTest(own_decisions_p_value(result, made.estimate), result.value, made.estimate.value)
+    else:
+        check = AssumptionTest(error.p_value(wrong, n), float(error.made.mean()), made.estimate.value)
+    rows, settled = half_with_all_classes(y, seed), None
+    if rows is not None:
+        settled = compare_with_half(gaussian_floor(fit_shared(x[rows], y[rows]), seed=seed)[0], result)
+    assumption = assumption if error is not None else f"{assumption}-as-fitted"
+    yield Entry("Gaussian model", "estimate", result, assumption, check=check, moving=settled)
+    yield made

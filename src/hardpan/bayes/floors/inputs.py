@@ -1,23 +1,92 @@
-"""Features for distances, and the means and proportions that every estimator reports."""
+"""A dataset prepared for its floor: checked labels, a split without copies across it, scaled features."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from hardpan.estimates import Estimate
-from hardpan.files import record
-from hardpan.stats import normal, share
+from hardpan import arguments
+from hardpan.bayes.floors.classifiers import Table
+from hardpan.bayes.floors.error_estimates import Labels
+from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs
+from hardpan.data.dataset import Dataset, Split
+from hardpan.errors import InputError
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-FEW = 50  # examples that carry a sum: below, Student's t is too short
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorInputs:
+    """A dataset prepared for its floor.
+
+    Attributes:
+        dataset: the examples.
+        labels: (N,) class numbers.
+        split: row numbers of train, validation and test.
+        table: features for trees and for distances.
+        equal: groups of equal inputs.
+        test: test rows on which classifiers are evaluated: of copies one, and none with a copy in train or
+            validation.
+        copied: test rows that have a copy in train or validation.
+        decisions: of classifiers that the floor evaluated itself, by name: computes their classes of ``test``.
+    """
+
+    dataset: Dataset
+    labels: Labels
+    split: Split
+    table: Table
+    equal: EqualInputs
+    test: Labels
+    copied: Labels
+    decisions: dict[str, Callable[[], Labels]] = field(default_factory=dict)
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images."""
+        return self.dataset.x.ndim > 2
+
+    def train_and_test(self) -> tuple[NDArray[Any], Labels, NDArray[Any], Labels]:
+        """Scaled features and labels of train, and of the test rows."""
+        x, y, train, test = self.table.scaled, self.labels, self.split.train, self.test
+        return x[train], y[train], x[test], y[test]
+
+
+def prepare_floor_inputs(dataset: Dataset, seed: int = 0) -> FloorInputs:
+    """Check labels, split, and find equal inputs.
+
+    Rows that coincide by chance are split one by one; copies stay together.
+    """
+    if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
+        raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
+    labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
+    equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
+    split = split_with_copies_together(dataset, equal, seed)
+    if not len(split.test) or len(np.unique(labels[split.train])) < 2:
+        raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
+    return floor_inputs(dataset, labels, equal, split)
+
+
+def floor_inputs(dataset: Dataset, labels: Labels, equal: EqualInputs, split: Split) -> FloorInputs:
+    """What the floor is computed from, of checked labels and a split with test examples."""
+    raw = dataset.x if dataset.table is None else dataset.table.values
+    categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
+    scaled = standardised(dataset.x, split.train)
+    table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)
+    has_copy = equal.with_copy_in(split.test, np.concatenate([split.train, split.validation]))
+    test = equal.without_repeats(split.test[~has_copy])
+    return FloorInputs(dataset, labels, split, table, equal, test, split.test[has_copy])
+
+
+def split_with_copies_together(dataset: Dataset, equal: EqualInputs, seed: int) -> Split:
+    """The split of a dataset; rows that coincide by chance are split one by one."""
+    if equal.by_chance and dataset.split is None:
+        apart = ((equal.sizes > 1) & ~equal.copies)[equal.group]
+        names = [f"{name}." if alone else str(name) for name, alone in zip(dataset.ids, apart, strict=True)]
+        dataset = dataclasses.replace(dataset, ids=np.array(names))
+    return dataset.splits(seed)
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
@@ -46,116 +115,12 @@ def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
     return scaled
 
 
-def mean_estimate(
-    values: Floats,
-    *,
-    method: str,
-    confidence: float = 0.95,
-    extra_variance: float = 0.0,
-    notes: tuple[str, ...] = (),
-    seed: int | None = None,
-) -> Estimate:
-    """Give the mean of independent values in 0..1 with its interval, cut at 0 and 1.
-
-    Student's t interval; but where the sum y rests on few examples, (Σv)²/Σv² < 50, it would be too short, and the
-    gamma interval takes its place: from Γ⁻¹(α/2; y²/s) · s/y to Γ⁻¹(1−α/2; (y+1)²/(s+1)) · (s+1)/(y+1), both
-    divided by n, with s = Σv² and Γ⁻¹ the quantile of the gamma distribution.
-
-    Args:
-        values: (n,) one for each example.
-        extra_variance: variance of the mean that does not come from these values (of a calibration, say).
-
-    Source: Fay and Feuer, "Confidence intervals for directly standardized rates" (1997), for the gamma interval.
-
-    Example:
-        >>> import numpy as np
-        >>> mean_estimate(np.array([0.0, 0.2, 0.1, 0.1]), method="m").value
-        0.1
-    """
-    n = len(values)
-    value = float(values.mean())
-    spread = math.sqrt((float(values.var(ddof=1)) / n if n > 1 else 0.0) + extra_variance)
-    item = share_estimate(value, spread, n, method=method, confidence=confidence, df=n - 1, notes=notes, seed=seed)
-    total, squares = float(values.sum()), float((values**2).sum()) + n**2 * extra_variance
-    if total**2 >= FEW * squares and total > 0:
-        return item
-    tail = (1 - confidence) / 2
-    low = special.gammaincinv(total**2 / squares, tail) * squares / total / n if total > 0 else 0.0
-    high = special.gammainccinv((total + 1) ** 2 / (squares + 1), tail) * (squares + 1) / (total + 1) / n
-    return dataclasses.replace(item, low=float(low), high=min(1.0, float(high)))
+def half_of_rows(n: int, seed: int) -> Labels:
+    """A random half of n rows, in order: an estimate on it shows whether one on all still changes."""
+    return np.sort(np.random.default_rng([seed, 31]).permutation(n)[: n // 2])
 
 
-def share_estimate(
-    value: float,
-    stderr: float,
-    n: int,
-    *,
-    method: str,
-    confidence: float,
-    df: int = 0,
-    notes: tuple[str, ...] = (),
-    seed: int | None = None,
-) -> Estimate:
-    """Give an estimate in 0..1 with its logarithm; see :func:`hardpan.stats.normal` for its interval and ``df``."""
-    result = normal(value, stderr, n, confidence, least=0.0, most=1.0, method=method, df=df, notes=notes, seed=seed)
-    return dataclasses.replace(result, log10=math.log10(value) if value > 0 else None)
-
-
-def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95) -> Estimate:
-    """Give a classifier's error on held-out examples with its Clopper–Pearson interval.
-
-    Args:
-        errors: how many of the examples it got wrong.
-        n: how many there were.
-        method: which classifier, trained on what.
-        confidence: level of the interval.
-
-    Example:
-        >>> e = held_out_error(0, 100, method="always right")
-        >>> e.value, e.low, round(e.high, 4)
-        (0.0, 0.0, 0.0362)
-    """
-    result = share(errors, n, confidence, method=method)
-    return dataclasses.replace(result, log10=math.log10(result.value) if errors > 0 else None)
-
-
-def carried_over(
-    error: Estimate, bound: Callable[[float], float], method: str, notes: tuple[str, ...] = ()
-) -> Estimate:
-    """An estimate of a rising function of an error: its interval is the error's, carried over."""
-    value, low, high = (bound(point) for point in (error.value, error.low, error.high))
-    return Estimate(
-        value,
-        # Ratios of intervals stand in for the slope, which turns vertical where the error is that of guessing.
-        error.stderr * (high - low) / max(error.high - error.low, 1e-300),
-        low,
-        high,
-        confidence=error.confidence,
-        method=method,
-        n=error.n,
-        seed=error.seed,
-        notes=notes,
-        log10=float(np.log10(value)) if value > 0 else None,
-    )
-
-
-@record
-class Moving:
-    """An estimate at half of the examples and at all of them, and whether it was still changing."""
-
-    half: float
-    full: float
-    moving: bool
-
-
-def moving(half: Estimate, full: Estimate) -> Moving:
-    """Compare an estimate at n/2 with that at n.
-
-    It counts as moving where the difference exceeds a tenth of the estimate and two standard errors.
-
-    Example:
-        >>> moving(Estimate(0.2, 0.01, 0.18, 0.22), Estimate(0.1, 0.01, 0.08, 0.12)).moving
-        True
-    """
-    change = abs(half.value - full.value)
-    return Moving(half.value, full.value, bool(change > max(0.1 * full.value, 2 * full.stderr)))
+def half_with_all_classes(y: Labels, seed: int) -> Labels | None:
+    """A random half of the rows, None where a class is not in it or no class is in it twice."""
+    rows, classes = half_of_rows(len(y), seed), len(np.unique(y))
+    return rows if len(np.unique(y[rows])) == classes and len(rows) > classes else None

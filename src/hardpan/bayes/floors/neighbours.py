@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Moving, carried_over, held_out_error
+from hardpan.bayes.floors.error_estimates import Moving, cover_hart, estimate_of_bound, held_out_error
+from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.bayes.floors.verdict import HELD_OUT, Entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -41,29 +45,6 @@ class NeighbourBracket:
     k: int = 1
     k_lower: Estimate | None = None
     moving: Moving | None = None
-
-
-def cover_hart(error: float, n_classes: int) -> float:
-    """Give the smallest Bayes error that a limiting nearest-neighbour error allows.
-
-    E ≥ (K−1)/K · (1 − √(1 − K/(K−1) · e)), the inverse of e ≤ E (2 − K/(K−1) · E); above e = (K−1)/K, the error
-    of guessing, the bound is (K−1)/K.
-
-    Args:
-        error: the nearest-neighbour error e, 0..1.
-        n_classes: K ≥ 2.
-
-    Source: Cover and Hart, "Nearest neighbor pattern classification" (1967), equation 32.
-
-    Example:
-        >>> round(cover_hart(0.18, 2), 12), cover_hart(0.0, 10), cover_hart(1.0, 2)
-        (0.1, 0.0, 0.5)
-    """
-    arguments.whole_number("n_classes", n_classes, 2)
-    arguments.real_number("error", error, "[0, 1]")
-    guessing = (n_classes - 1) / n_classes
-    # e / (1 + √(1 − e/g)) is the same number as g (1 − √(1 − e/g)) without the loss of digits at small e.
-    return min(error, guessing) / (1.0 + float(np.sqrt(max(0.0, 1.0 - error / guessing))))
 
 
 def devroye(error: float, k: int) -> float:
@@ -145,12 +126,12 @@ def bracket(
         upper = _vote_error(majority(result), y_test, f"{k}-NN {trained}; {rule}", confidence)
     return NeighbourBracket(
         error=error,
-        lower=carried_over(
+        lower=estimate_of_bound(
             error, lambda e: cover_hart(e, c), "Cover–Hart bound from the nearest-neighbour error", notes
         ),
         upper=upper,
         k=k,
-        k_lower=carried_over(
+        k_lower=estimate_of_bound(
             upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours", notes
         )
         if c == 2 and k >= 3
@@ -182,7 +163,9 @@ def choose_k(
     return k, f"k = {k} of {', '.join(map(str, ks))} has the fewest errors on {where}"
 
 
-def decisions(x_train: NDArray[Any], y_train: NDArray[np.int64], x_test: NDArray[Any], k: int) -> NDArray[np.int64]:
+def neighbour_decisions(
+    x_train: NDArray[Any], y_train: NDArray[np.int64], x_test: NDArray[Any], k: int
+) -> NDArray[np.int64]:
     """Classes (m,) that the k nearest training examples of each test example vote for.
 
     Example:
@@ -268,3 +251,27 @@ def k_nearest(
     queries = references if itself else np.ascontiguousarray(test, dtype=kind)
     distances, rows = nearest(queries, references, k, same=itself)
     return rows, distances
+
+
+def neighbours_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
+    """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
+    validation = inputs.split.validation
+    x, y, x_test, y_test = inputs.train_and_test()
+    result = bracket(
+        x,
+        y,
+        x_test,
+        y_test,
+        n_classes=inputs.dataset.n_classes,
+        confidence=confidence,
+        k=None,
+        validation=(inputs.table.scaled[validation], inputs.labels[validation]) if len(validation) else None,
+    )
+    for k in {1, result.k}:
+        inputs.decisions[f"{k}-NN"] = functools.partial(neighbour_decisions, x, y, x_test, k)
+    yield Entry("1-NN bound", "lower", result.lower, assumption, moving=result.moving)
+    yield Entry("1-NN", "classifier", result.error, HELD_OUT, "1-NN")
+    if result.k > 1:
+        yield Entry(f"{result.k}-NN", "classifier", result.upper, HELD_OUT, f"{result.k}-NN")
+    if result.k_lower is not None:
+        yield Entry(f"{result.k}-NN bound", "lower", result.k_lower, assumption, moving=result.moving)

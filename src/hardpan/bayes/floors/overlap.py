@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,10 @@ from scipy import linalg
 from scipy.special import logsumexp, ndtri
 
 from hardpan import arguments
-from hardpan.bayes.floors.gaussian_fit import SharedGaussian, fit_shared
-from hardpan.bayes.floors.inputs import Floats, Labels, held_out_error
+from hardpan.bayes.floors.error_estimates import Floats, Labels, Moving, compare_with_half, held_out_error
+from hardpan.bayes.floors.gaussian_fit import SharedGaussian, fit_shared, own_decisions_p_value
+from hardpan.bayes.floors.inputs import FloorInputs, half_with_all_classes
+from hardpan.bayes.floors.verdict import HELD_OUT, AssumptionTest, Entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -222,7 +225,7 @@ def _standard_errors(
     return float(lower), float(upper)
 
 
-def decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> Labels:
+def qda_decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> Labels:
     """Classes (m,) that one Gaussian per class, as in :func:`bhattacharyya`, decides on (QDA).
 
     Example:
@@ -250,3 +253,23 @@ def _decide(model: _ClassGaussians, test: NDArray[Any]) -> Labels:
             scores[:, number] = constants[number] - 0.5 * np.einsum("ij,ij->j", white, white)
         decided[start : start + _ROWS_AT_ONCE] = model.shared.classes[np.argmax(scores, axis=1)]
     return decided
+
+
+def bhattacharyya_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
+    """Bhattacharyya's bounds, one Gaussian per class, and that model's classifier (QDA)."""
+    x, y, x_test, y_test = inputs.train_and_test()
+    result = bhattacharyya(x, y, x_test=x_test, y_test=y_test, confidence=confidence)
+    assert result.classifier is not None
+    inputs.decisions["QDA"] = functools.partial(qda_decisions, x, y, x_test)
+    made, most = result.classifier, result.upper
+    # Under the assumption the errors made are at least E and E at most the upper bound: only an excess counts.
+    p_value = own_decisions_p_value(most, made) if made.value > most.value else 1.0
+    check = AssumptionTest(p_value, most.value, made.value)
+    ends: tuple[Moving | None, Moving | None] = (None, None)
+    rows = half_with_all_classes(y, seed)
+    if rows is not None:
+        half = bhattacharyya(x[rows], y[rows], confidence=confidence)
+        ends = compare_with_half(half.lower, result.lower), compare_with_half(half.upper, result.upper)
+    yield Entry("Bhattacharyya lower bound", "lower", result.lower, assumption, check=check, moving=ends[0])
+    yield Entry("Bhattacharyya upper bound", "upper", result.upper, assumption, check=check, moving=ends[1])
+    yield Entry("QDA", "classifier", made, HELD_OUT, "QDA")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,8 @@ from scipy import optimize
 from scipy.special import log_softmax, pdtr, pdtrc
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Floats, Labels, mean_estimate
+from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_estimate
+from hardpan.bayes.floors.verdict import AssumptionTest, Entry, classifier_entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
@@ -22,6 +23,7 @@ Calibrator = Callable[[Floats], Floats]
 """From probabilities (n, K) to confidences (n,): the probability that the likeliest class is right."""
 
 FOLDS = 5
+CALIBRATION_ROWS = 10  # fewer held-out examples cannot calibrate anything
 RESAMPLES = 20
 MOST_NUMBERS = 1_000_000  # examples × classes up to which the calibration is fitted again on resamples
 
@@ -241,3 +243,32 @@ def fit_calibration(name: str, probs: Floats, labels: Labels) -> Calibrator:
 
 def _logs(probs: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(probs, SMALLEST)))
+
+
+def plug_in_entries(
+    name: str,
+    probs: Floats,
+    labels: Labels,
+    held: tuple[Floats, Labels] | None,
+    *,
+    calibrations: Sequence[str],
+    confidence: float,
+    seed: int,
+    seeds: int = 1,
+) -> list[Entry]:
+    """A model's held-out error, and its plug-ins: raw, and calibrated; ``probs`` is the mean over ``seeds``."""
+    method = "held-out errors" if seeds < 2 else f"held-out errors of the mean prediction of {seeds} seeds"
+    wrong, predicted, p_value = predicted_errors_test(probs, labels)
+    made = classifier_entry(name, wrong, len(labels), method, confidence)
+    check = AssumptionTest(p_value, predicted / len(labels), made.estimate.value)
+    raw = plug_in(probs, confidence=confidence, method="mean of 1 − max posterior, not calibrated")
+    entries = [Entry(f"Raw plug-in of {name}", "estimate", raw, "posterior", name, check=check), made]
+    if held is None and len(labels) < CALIBRATION_ROWS:
+        return entries
+    for calibration in calibrations:
+        value = calibrated_plug_in(
+            probs, labels, validation=held, calibration=calibration, confidence=confidence, seed=seed
+        )
+        title = f"{calibration.capitalize()} plug-in of {name}"
+        entries.append(Entry(title, "upper", value, "calibrated", name, calibration=calibration))
+    return entries

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.bayes.floors.inputs import Labels
-from hardpan.bayes.floors.neighbours import cover_hart
+from hardpan.bayes.floors.error_estimates import Labels, cover_hart
 from hardpan.estimates import Estimate
 from hardpan.stats import clopper_pearson
 

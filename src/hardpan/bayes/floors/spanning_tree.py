@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Labels, carried_over, share_estimate
-from hardpan.bayes.floors.neighbours import cover_hart
+from hardpan.bayes.floors.error_estimates import (
+    Labels,
+    compare_with_half,
+    cover_hart,
+    estimate_of_bound,
+    proportion_estimate,
+)
+from hardpan.bayes.floors.inputs import FloorInputs, half_of_rows
+from hardpan.bayes.floors.verdict import Entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -85,7 +93,7 @@ def henze_penrose(
     stderr, df = _tree_standard_error(rows, classes, share)
     sample = "" if n == total else f" of {n:,} drawn from {total:,}"
     method = f"edges between classes in the minimal spanning tree{sample}"
-    upper = share_estimate(
+    upper = proportion_estimate(
         min(1.0, share),
         stderr,
         n,
@@ -95,7 +103,7 @@ def henze_penrose(
         notes=(FINITE_SAMPLE,),
         seed=seed,
     )
-    lower = carried_over(
+    lower = estimate_of_bound(
         upper, lambda e: cover_hart(e, k), f"Henze–Penrose lower bound: {method}", (FINITE_SAMPLE,)
     )
     return TreeBounds(lower, upper)
@@ -203,3 +211,16 @@ def _tree_standard_error(rows: NDArray[Any], classes: Labels, share: float) -> t
         shares.append(_share_of_mixed_edges(*minimal_spanning_tree(rows[inside]), classes[inside]))
     # No edge between classes in any part does not make the answer exact: one edge more or less is always possible.
     return max(float(np.std(shares, ddof=1)) / float(np.sqrt(parts)), 1 / n / 2), parts - 1
+
+
+def spanning_tree_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
+    """The Henze–Penrose bounds by the minimal spanning tree of the training examples."""
+    x, y, _, _ = inputs.train_and_test()
+
+    def bounds(rows: Labels) -> TreeBounds:
+        return henze_penrose(x[rows], y[rows], n_classes=inputs.dataset.n_classes, confidence=confidence, seed=seed)
+
+    full, half = bounds(np.arange(len(y))), bounds(half_of_rows(len(y), seed))
+    lower, upper = compare_with_half(half.lower, full.lower), compare_with_half(half.upper, full.upper)
+    yield Entry("Spanning-tree lower bound", "lower", full.lower, assumption, moving=lower)
+    yield Entry("Spanning-tree upper bound", "upper", full.upper, assumption, moving=upper)

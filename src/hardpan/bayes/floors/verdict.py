@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from hardpan.bayes.floors.inputs import Moving
+from hardpan.bayes.floors.error_estimates import Moving, held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -138,7 +138,6 @@ def weigh(
     Source: the Bayes error is the minimum over all classifiers; the limit is Clopper and Pearson's (1934).
 
     Example:
-        >>> from hardpan.bayes.floors.inputs import held_out_error
         >>> model = Estimate(0.0246, 0.0, 0.0246, 0.0246, method="a density model")
         >>> network = held_out_error(30, 10_000, method="a network")
         >>> entries = Entry("flow", "estimate", model, "flow"), Entry("network", "classifier", network, HELD_OUT)
@@ -238,3 +237,8 @@ def _against_each_other(entries: Sequence[Entry]) -> tuple[list[Entry], tuple[Co
         for item in entries
     ]
     return weighed, tuple(Contradiction(a.name, b.name, a.estimate.low, b.estimate.high) for a, b in pairs)
+
+
+def classifier_entry(name: str, wrong: int, n: int, method: str, confidence: float) -> Entry:
+    """The entry of a classifier that got ``wrong`` of n held-out examples wrong."""
+    return Entry(name, "classifier", held_out_error(wrong, n, method=method, confidence=confidence), HELD_OUT, name)

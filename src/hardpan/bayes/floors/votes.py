@@ -12,7 +12,9 @@ from scipy import optimize
 from scipy.special import gammaln, pdtr
 
 from hardpan import arguments
-from hardpan.bayes.floors.inputs import Floats, Labels, mean_estimate
+from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_estimate
+from hardpan.bayes.floors.plugin import plug_in, predicted_errors_test
+from hardpan.bayes.floors.verdict import SOFT_LABELS, VOTES, AssumptionTest, Entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -23,6 +25,7 @@ TOPS = 41  # grid of the largest class probability in the mixture
 SPREADS = (1, 2, 4)  # classes among which the rest is divided equally; K − 1 is added
 STEPS = 500  # of expectation maximisation
 RESAMPLES = 20
+ISOTONIC_ROWS = 20
 
 
 @record
@@ -330,3 +333,32 @@ def _left_out(counts: Floats) -> Floats:
     # one vote behind have caught up and share the majority with it.
     right = np.where(alone, largest / (1.0 + rivals), 0.0)
     return np.asarray(1.0 - right / counts.sum(axis=1))
+
+
+def vote_entries(annotations: Annotations, labels: Labels | None, *, confidence: float, seed: int) -> list[Entry]:
+    """Bounds from votes or soft labels, compared with the labels of the dataset where there is one."""
+    check = None
+    truth = None if labels is None or annotations.rows is None else labels[annotations.rows]
+    if annotations.votes is not None:
+        result = vote_floor(annotations.votes, confidence=confidence)
+        if truth is not None:
+            differ, p_value = fewer_differences_p_value(annotations.votes, truth, result)
+            check = AssumptionTest(p_value, result.uncorrected.value, differ)
+        entries = [
+            Entry("Votes, uncorrected", "lower", result.uncorrected, VOTES, check=check),
+            Entry("Votes, one left out", "upper", result.left_out, VOTES, check=check),
+        ]
+        if result.point is not None:
+            entries.append(Entry("Votes, mixture", "estimate", result.point, VOTES, check=check))
+        return entries
+    soft = annotations.soft_labels
+    assert soft is not None
+    item = plug_in(soft, confidence=confidence, method="mean of 1 − largest soft label")
+    if truth is not None:
+        made, predicted, p_value = predicted_errors_test(soft, truth)
+        check = AssumptionTest(p_value, predicted / len(soft), made / len(soft))
+    entries = [Entry("Soft labels", "estimate", item, SOFT_LABELS, check=check)]
+    if truth is not None and soft.shape[1] == 2 and len(soft) >= ISOTONIC_ROWS:
+        isotonic = isotonic_floor(soft, truth, confidence=confidence, seed=seed)
+        entries.append(Entry("Soft labels, isotonic", "estimate", isotonic, "ordered-soft-labels"))
+    return entries

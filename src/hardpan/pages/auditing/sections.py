@@ -14,7 +14,7 @@ from hardpan.auditing.evidence import USABLE, Evidence, FlowView
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.bracketing import Floor
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
 from hardpan.pages import floors
 from hardpan.pages.confusion import METHOD as HARD_METHOD

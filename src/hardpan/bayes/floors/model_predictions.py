@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.bayes.floors.plugin import plug_in_entries
+from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN, NOT_SEEN, Entry
 from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
@@ -23,7 +27,7 @@ from hardpan.predictions.opening import open_any
 Source = Predictions | ArrayLike | str | os.PathLike[str] | Any  # Any: an estimator or a function
 Sources = Source | Sequence[Source] | Mapping[str, Source]
 UNNAMED = "predictions"
-_IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,27 +87,27 @@ def read_models(
     """
     official = dataset.split is not None and bool(np.any(np.asarray(dataset.split) == "test"))
     models: list[Model] = []
-    for name, source in _named(sources):
-        opened = _opened(source, dataset, folds)
+    for name, source in _named_sources(sources):
+        opened = _open_model(source, dataset, folds)
         if name == UNNAMED:
             name = str(opened.config.get("model", UNNAMED))
         in_memory = not isinstance(source, (str, os.PathLike)) and not opened.has_ids
         each = opened.by_model() if opened.named else {name: opened}
         for title, one in each.items():
             aligned = one.align(dataset, by_order=by_order or in_memory, split=split, check=False)
-            models.append(_checked(title, aligned, len(dataset), labels, split, held_out or official))
+            models.append(_check_model(title, aligned, len(dataset), labels, split, held_out or official))
     names: dict[str, int] = {}
     unique = []
     for model in models:
         names[model.name] = names.get(model.name, 0) + 1
         again = names[model.name]
-        unique.append(model if again == 1 else replace(model, name=f"{model.name} ({again})"))
+        unique.append(model if again == 1 else dataclasses.replace(model, name=f"{model.name} ({again})"))
     return tuple(unique)
 
 
-def _opened(source: Any, dataset: Dataset, folds: int) -> Predictions:
+def _open_model(source: Any, dataset: Dataset, folds: int) -> Predictions:
     """Predictions of whatever a user passes for a model."""
-    if isinstance(source, str) and _IMPORT.fullmatch(source) and not os.path.exists(source):
+    if isinstance(source, str) and _IMPORT_PATH.fullmatch(source) and not os.path.exists(source):
         return Predictions.from_estimator(source, dataset, folds=folds)
     is_data = isinstance(source, (Predictions, str, os.PathLike)) or hasattr(source, "__array__")
     if not is_data and (hasattr(source, "predict") or callable(source)):
@@ -137,7 +141,7 @@ def model_of(
     return Model(name, opened, rows, probs, permutation=renamed.columns(n_classes) if renamed else None, **more)
 
 
-def _named(sources: Sources | None) -> list[tuple[str, Any]]:
+def _named_sources(sources: Sources | None) -> list[tuple[str, Any]]:
     if sources is None:
         return []
     if isinstance(sources, Mapping):
@@ -160,7 +164,7 @@ def _named(sources: Sources | None) -> list[tuple[str, Any]]:
     ]
 
 
-def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Split, held_out: bool) -> Model:
+def _check_model(name: str, aligned: Predictions, n: int, labels: Labels, split: Split, held_out: bool) -> Model:
     calibratable = False
     if aligned.split is not None:
         trained = int(np.isin(aligned.rows[aligned.split == "train"], split.test).sum())
@@ -177,3 +181,39 @@ def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Spl
     return model_of(
         name, aligned, aligned.rows, n, aligned.n_classes, labels, calibratable=calibratable, held_out=unseen
     )
+
+
+def model_entries(
+    model: Model, inputs: FloorInputs, calibrations: Sequence[str], confidence: float, seed: int
+) -> list[Entry]:
+    """A model's held-out error and its plug-ins; of one that may have seen the test examples, the error."""
+    if not model.covers(inputs.test):
+        if model.trained_here:
+            return []
+        missing = int((~np.isfinite(model.probs[inputs.test]).all(axis=1)).sum())
+        raise InputError(
+            f": {model.name}: lacks {missing:,} test examples; record all of them", argument="predictions"
+        )
+    held_out, validation = None, inputs.split.validation
+    if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
+        held_out = (model.probs[validation], inputs.labels[validation])
+    probs, truth = model.probs[inputs.test], inputs.labels[inputs.test]
+    entries = plug_in_entries(
+        model.name,
+        probs,
+        truth,
+        held_out,
+        calibrations=calibrations if model.held_out else (),
+        confidence=confidence,
+        seed=seed,
+        seeds=len(model.predictions.seeds),
+    )
+    if model.held_out:
+        return entries
+    return [_entry_that_may_have_seen(entry) for entry in entries if entry.role == "classifier"]
+
+
+def _entry_that_may_have_seen(made: Entry) -> Entry:
+    """The error of a model that may have seen the test examples."""
+    estimate = dataclasses.replace(made.estimate, method=f"errors of {made.name} on test examples")
+    return dataclasses.replace(made, estimate=estimate, assumption=NOT_SEEN, status=MAY_HAVE_SEEN)

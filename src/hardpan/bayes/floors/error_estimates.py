@@ -1,0 +1,160 @@
+"""Estimates of errors, with their intervals: means, proportions, held-out errors and bounds of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from hardpan import arguments
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.stats import normal, share
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+FEW = 50  # examples that carry a sum: below, Student's t is too short
+
+
+def mean_estimate(
+    values: Floats,
+    *,
+    method: str,
+    confidence: float = 0.95,
+    extra_variance: float = 0.0,
+    notes: tuple[str, ...] = (),
+    seed: int | None = None,
+) -> Estimate:
+    """Give the mean of independent values in 0..1 with its interval, cut at 0 and 1.
+
+    Student's t interval; but where the sum y rests on few examples, (Σv)²/Σv² < 50, it would be too short, and the
+    gamma interval takes its place: from Γ⁻¹(α/2; y²/s) · s/y to Γ⁻¹(1−α/2; (y+1)²/(s+1)) · (s+1)/(y+1), both
+    divided by n, with s = Σv² and Γ⁻¹ the quantile of the gamma distribution.
+
+    Args:
+        values: (n,) one for each example.
+        extra_variance: variance of the mean that does not come from these values (of a calibration, say).
+
+    Source: Fay and Feuer, "Confidence intervals for directly standardized rates" (1997), for the gamma interval.
+
+    Example:
+        >>> import numpy as np
+        >>> mean_estimate(np.array([0.0, 0.2, 0.1, 0.1]), method="m").value
+        0.1
+    """
+    n = len(values)
+    value = float(values.mean())
+    spread = math.sqrt((float(values.var(ddof=1)) / n if n > 1 else 0.0) + extra_variance)
+    item = proportion_estimate(
+        value, spread, n, method=method, confidence=confidence, df=n - 1, notes=notes, seed=seed
+    )
+    total, squares = float(values.sum()), float((values**2).sum()) + n**2 * extra_variance
+    if total**2 >= FEW * squares and total > 0:
+        return item
+    tail = (1 - confidence) / 2
+    low = special.gammaincinv(total**2 / squares, tail) * squares / total / n if total > 0 else 0.0
+    high = special.gammainccinv((total + 1) ** 2 / (squares + 1), tail) * (squares + 1) / (total + 1) / n
+    return dataclasses.replace(item, low=float(low), high=min(1.0, float(high)))
+
+
+def proportion_estimate(
+    value: float,
+    stderr: float,
+    n: int,
+    *,
+    method: str,
+    confidence: float,
+    df: int = 0,
+    notes: tuple[str, ...] = (),
+    seed: int | None = None,
+) -> Estimate:
+    """Give an estimate in 0..1 with its logarithm; see :func:`hardpan.stats.normal` for its interval and ``df``."""
+    result = normal(value, stderr, n, confidence, least=0.0, most=1.0, method=method, df=df, notes=notes, seed=seed)
+    return dataclasses.replace(result, log10=math.log10(value) if value > 0 else None)
+
+
+def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95) -> Estimate:
+    """Give a classifier's error on held-out examples with its Clopper–Pearson interval.
+
+    Args:
+        errors: how many of the examples it got wrong.
+        n: how many there were.
+        method: which classifier, trained on what.
+        confidence: level of the interval.
+
+    Example:
+        >>> e = held_out_error(0, 100, method="always right")
+        >>> e.value, e.low, round(e.high, 4)
+        (0.0, 0.0, 0.0362)
+    """
+    result = share(errors, n, confidence, method=method)
+    return dataclasses.replace(result, log10=math.log10(result.value) if errors > 0 else None)
+
+
+def estimate_of_bound(
+    error: Estimate, bound: Callable[[float], float], method: str, notes: tuple[str, ...] = ()
+) -> Estimate:
+    """An estimate of a rising function of an error: its interval is the error's, carried over."""
+    value, low, high = (bound(point) for point in (error.value, error.low, error.high))
+    return Estimate(
+        value,
+        # Ratios of intervals stand in for the slope, which turns vertical where the error is that of guessing.
+        error.stderr * (high - low) / max(error.high - error.low, 1e-300),
+        low,
+        high,
+        confidence=error.confidence,
+        method=method,
+        n=error.n,
+        seed=error.seed,
+        notes=notes,
+        log10=float(np.log10(value)) if value > 0 else None,
+    )
+
+
+@record
+class Moving:
+    """An estimate at half of the examples and at all of them, and whether it was still changing."""
+
+    half: float
+    full: float
+    moving: bool
+
+
+def compare_with_half(half: Estimate, full: Estimate) -> Moving:
+    """Compare an estimate at n/2 with that at n.
+
+    It counts as moving where the difference exceeds a tenth of the estimate and two standard errors.
+
+    Example:
+        >>> compare_with_half(Estimate(0.2, 0.01, 0.18, 0.22), Estimate(0.1, 0.01, 0.08, 0.12)).moving
+        True
+    """
+    change = abs(half.value - full.value)
+    return Moving(half.value, full.value, bool(change > max(0.1 * full.value, 2 * full.stderr)))
+
+
+def cover_hart(error: float, n_classes: int) -> float:
+    """Give the smallest Bayes error that a limiting nearest-neighbour error allows.
+
+    E ≥ (K−1)/K · (1 − √(1 − K/(K−1) · e)), the inverse of e ≤ E (2 − K/(K−1) · E); above e = (K−1)/K, the error
+    of guessing, the bound is (K−1)/K.
+
+    Args:
+        error: the nearest-neighbour error e, 0..1.
+        n_classes: K ≥ 2.
+
+    Source: Cover and Hart, "Nearest neighbor pattern classification" (1967), equation 32.
+
+    Example:
+        >>> round(cover_hart(0.18, 2), 12), cover_hart(0.0, 10), cover_hart(1.0, 2)
+        (0.1, 0.0, 0.5)
+    """
+    arguments.whole_number("n_classes", n_classes, 2)
+    arguments.real_number("error", error, "[0, 1]")
+    guessing = (n_classes - 1) / n_classes
+    # e / (1 + √(1 − e/g)) is the same number as g (1 − √(1 − e/g)) without the loss of digits at small e.
+    return min(error, guessing) / (1.0 + float(np.sqrt(max(0.0, 1.0 - error / guessing))))
