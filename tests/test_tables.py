@@ -190,3 +190,9 @@ def test_every_synonym_belongs_to_one_step_of_its_role():
         words = [word for step in role_names(role) for word in step]
         assert len(set(words)) == len(words)
         assert all(plain_name(word) == word for word in words)
+
+
+def test_an_object_among_columns_is_refused():
+    with pytest.raises(InputError) as caught:
+        tables.read_table({"a": [1, 2], "x": {"u": 1, "v": 2}})
+    assert "'x'" in str(caught.value)

@@ -604,7 +604,7 @@ def _from_columns(columns: Mapping[Any, Any], where: str) -> pyarrow.Table:
 
     arrays: dict[str, Any] = {}
     for name, values in columns.items():
-        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise InputError(
                 f"{where}: column {str(name)[:60]!r} must have one value for each row; got {str(values)[:60]!r}"
             )

@@ -340,7 +340,7 @@ def _long_predictions(
     """The guesses in a table with one row per model and example."""
     guesses = [_guess_array(columns[name], where) for name in guess_names]
     values = guesses[0] if len(guesses) == 1 else np.stack(guesses, axis=1)
-    labels, ids = np.asarray(columns[label]), None if key is None else _texts(columns[key])
+    labels, ids = _guess_array(columns[label], where), None if key is None else _texts(columns[key])
     by_model: list[Guesses] = []
     first = np.empty(0, dtype=np.int64)  # the rows of the first model
     for name in dict.fromkeys(models.tolist()):
