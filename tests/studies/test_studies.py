@@ -175,9 +175,9 @@ def test_studies_are_records_and_make_pages(world, turned, quick):
         ("splits", lambda: training_sets.PartialConfig(splits=0)),
         ("extensions", lambda: settings_search.RetuneConfig(extensions=-1)),
         ("model", lambda: settings_search.RetuneConfig(TrainConfig(model="mlp,linear"))),
-        ("grid", lambda: settings_search.RetuneConfig(grid={"speed": (1,)})),
-        ("grid", lambda: settings_search.RetuneConfig(grid={"rate": (0.0, 1)})),
-        ("grid", lambda: settings_search.RetuneConfig(grid={"rate": ()})),
+        ("grid", lambda: settings_search.initial_grid(settings_search.RetuneConfig(grid={"speed": (1,)}))),
+        ("grid", lambda: settings_search.initial_grid(settings_search.RetuneConfig(grid={"rate": (0.0, 1)}))),
+        ("grid", lambda: settings_search.initial_grid(settings_search.RetuneConfig(grid={"rate": ()}))),
     ],
 )
 def test_bad_settings_name_the_argument(name, make):

@@ -221,7 +221,13 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
     if result is None:
         return History()
     saved, current = result.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
-    for name in sorted({*saved, *current}):
+    gone = sorted({*saved} - {*current})
+    if gone:
+        raise InputError(
+            f"{os.fspath(folder or '')}: has a run of an earlier version, with the setting {gone[0]}; choose "
+            "another folder, or remove this one to start again"
+        )
+    for name in sorted(current):
         if saved.get(name) != current.get(name):
             raise InputError(
                 f"{os.fspath(folder or '')}: has a run with {name} = {saved.get(name)!r}, and "

@@ -70,12 +70,6 @@ class RetuneConfig:
         whole_number("extensions", self.extensions, 0)
         if len(self.train.models) != 1:
             raise InputError(f"must be one architecture here; got {self.train.model!r}", argument="model")
-        for name, values in self.grid.items():
-            one_of("grid", name, tuple(PAPER_GRID))
-            if not len(values) or not all(
-                math.isfinite(v) and (v > 0 or (v == 0 and name == "dropout")) for v in values
-            ):
-                raise InputError(f"must have numbers above 0 for {name}; got {list(values)}", argument="grid")
 
 
 @record
@@ -195,6 +189,12 @@ def initial_grid(config: RetuneConfig) -> dict[str, Values]:
         >>> initial_grid(RetuneConfig(grid={"rate": (0.1, 0.05)}))
         {'rate': (0.05, 0.1)}
     """
+    for name, values in config.grid.items():
+        one_of("grid", name, tuple(PAPER_GRID))
+        if not len(values) or not all(
+            math.isfinite(v) and (v > 0 or (v == 0 and name == "dropout")) for v in values
+        ):
+            raise InputError(f"must have numbers above 0 for {name}; got {list(values)}", argument="grid")
     grid = config.grid or {
         name: values for name, values in PAPER_GRID.items() if name != "dropout" or _is_vgg(config.train)
     }

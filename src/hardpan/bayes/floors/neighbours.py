@@ -169,7 +169,8 @@ def neighbour_decisions(
     """Classes (m,) that the k nearest training examples of each test example vote for.
 
     Example:
-        >>> decisions(np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0]), np.array([[8.0], [2.0]]), 1).tolist()
+        >>> x, y = np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0])
+        >>> neighbour_decisions(x, y, np.array([[8.0], [2.0]]), 1).tolist()
         [0, 1]
     """
     return majority(y_train[k_nearest(x_train, x_test, k)[0]])

@@ -230,7 +230,7 @@ def qda_decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> 
 
     Example:
         >>> x = np.array([[-2.0], [-1.0], [0.0], [5.0], [6.0], [7.0]])
-        >>> decisions(x, [0, 0, 0, 1, 1, 1], [[-1.5], [6.5]]).tolist()
+        >>> qda_decisions(x, [0, 0, 0, 1, 1, 1], [[-1.5], [6.5]]).tolist()
         [0, 1]
     """
     rows = arguments.features("x_train", x_train)
