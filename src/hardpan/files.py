@@ -564,8 +564,10 @@ def _build_record(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
             fields[f.name] = math.nan
     try:
         return cls(**fields)
-    except TypeError as error:
-        raise InputError(f"record is incomplete: {error}") from error
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError) as error:  # what a damaged field makes of the checks
+        raise InputError(f"record is incomplete or damaged: {error}") from error
 
 
 def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:

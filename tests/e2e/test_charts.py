@@ -163,8 +163,7 @@ FILED = ("bars", "matrix")  # the other kinds go the same way
 
 @pytest.mark.parametrize("kind", [k if k in FILED else pytest.param(k, marks=pytest.mark.soak) for k in KINDS])
 def test_downloads(page, kind):
-    if KINDS.index(kind) % 3 == 0:
-        page.wait_for_timeout(1100)  # Chromium drops downloads beyond ten in a burst
+    page.wait_for_timeout(600)  # Chromium drops downloads beyond ten in a burst
     found = figure(page, kind)
     kept = {}
     for tool in ("[data-svg]", "[data-png]", "a[download]"):

@@ -22,9 +22,9 @@ import sys
 from hardpan import replicate
 from hardpan.replicate.database import leases, people
 project = replicate.Project.open(sys.argv[1])
-for who in people.workers(project):
-    while (lease := leases.next_task(project, who.id)) is not None:
-        receipt = leases.submit(project, who.id, lease.token, [0], lease.token)
+for who in people.stored_workers(project):
+    while (lease := leases.lease_next_task(project, who.id)) is not None:
+        receipt = leases.submit_lease(project, who.id, lease.token, [0], lease.token)
         print(lease.token, lease.n_images, flush=True)
 print("end", flush=True)
 """
@@ -34,13 +34,13 @@ import sys
 from pathlib import Path
 from hardpan import replicate
 from hardpan.replicate.database import decisions
-from hardpan.replicate.database.decisions import verdicts
+from hardpan.replicate.database.decisions import decision_verdicts
 project = replicate.Project.open(sys.argv[1])
 print("begun", flush=True)
 
 def decide():
-    for item in decisions.duplicate_queue(project)[: 1 - len(verdicts(project, "duplicate"))]:
-        decisions.decide(project, "duplicate", item.subject, "remove", by="owner")
+    for item in decisions.duplicate_queue(project)[: 1 - len(decision_verdicts(project, "duplicate"))]:
+        decisions.record_decision(project, "duplicate", item.subject, "remove", by="owner")
 
 def assemble():
     if not (project.root / "set" / "lineage.json").is_file():
