@@ -566,7 +566,7 @@ def _build_record(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
         return cls(**fields)
     except InputError:
         raise
-    except (TypeError, ValueError, AttributeError, LookupError) as error:  # what a damaged field makes of the checks
+    except (TypeError, ValueError, AttributeError, LookupError) as error:  # checks met a damaged field
         raise InputError(f"record is incomplete or damaged: {error}") from error
 
 

@@ -4,7 +4,8 @@ Everything here takes a :class:`~hardpan.replicate.project.Project` first, runs 
 called from many threads and processes at once. Votes, decisions, answers and events are append-only: the database
 itself refuses to alter them.
 
-SQLAlchemy is an optional dependency: functions of the modules are imported at first use, as ``database.record_decision``.
+SQLAlchemy is an optional dependency: functions of the modules are imported at first use, such as
+``database.record_decision``.
 """
 
 import importlib
