@@ -141,7 +141,7 @@ def create_app(
         Route("/api/subset", site.subset, methods=["POST"]),
     ]
     if site.page is not None:
-        # The files that the page links to come along.
+        # The files that the page links to are copied too.
         routes += [Route(path, site.download) for path in ("/report", "/report.json", "/problems/{name}.csv")]
     app = Starlette(routes=routes, exception_handlers={HardpanError: _refusal, HTTPException: _refusal})
     return local(app, hosts)
