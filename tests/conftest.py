@@ -19,9 +19,9 @@ from tests.databases import (
     postgres_server,
     pytest_generate_tests,
 )
-from tests.report.records import check_saved
+from tests.pages.records import check_saved
 
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 __all__ = [
     "database_server",

@@ -16,7 +16,7 @@ from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate, Interval
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.pages.sections import Chart, Section, Table
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 words = st.text(max_size=20)

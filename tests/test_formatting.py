@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan import formatting
 from hardpan.estimates import Estimate, Interval
+from hardpan.pages import formatting
 
 
 def decimals(text):

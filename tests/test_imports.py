@@ -58,8 +58,8 @@ def test_computing_brings_neither_torch_nor_drawing(name):
     }
 
 
-def test_studies_run_where_nothing_can_be_drawn():
-    assert not modules_after("import hardpan.studies") & {"altair", "vl_convert", "jinja2"}
+def test_learning_curves_run_where_nothing_can_be_drawn():
+    assert not modules_after("import hardpan.learning_curves") & {"altair", "vl_convert", "jinja2"}
 
 
 @pytest.mark.parametrize("contract", ["no-torch", "computing"])
@@ -102,7 +102,7 @@ def test_an_unknown_submodule_is_an_attribute_error():
     [
         ("stats/planted.py", "import hardpan.bayes\n"),
         ("bayes/planted.py", "import torch\n"),
-        ("report/planted.py", "import hardpan.data\n"),
+        ("data/planted.py", "import hardpan.pages\n"),
         ("data/planted.py", "import altair\n"),
         ("unlisted.py", '"""A package that no contract names."""\n'),
     ],

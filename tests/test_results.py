@@ -30,6 +30,13 @@ def test_a_page_has_its_record(page):
         assert json.loads(path.read_text(encoding="utf-8")), path
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_says_what_is_not_reproduced(page):
+    _, heading, rest = (RESULTS / page).read_text(encoding="utf-8").partition("## What is not reproduced and why\n")
+    assert heading
+    assert rest.strip()
+
+
 def test_every_record_belongs_to_a_page():
     named = {path for kept in listed().values() for path in kept}
     there = {

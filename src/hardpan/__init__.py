@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         estimates,
         flows,
         leaderboard,
+        learning_curves,
         ledger,
         predictions,
         replicate,
         report,
         stats,
-        studies,
         testbed,
         training,
     )

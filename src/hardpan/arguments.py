@@ -2,8 +2,8 @@
 
 Scalars: :func:`whole_number`, :func:`real_number`, :func:`one_of`, :func:`seconds`. Arrays: :func:`labels`,
 :func:`class_count`, :func:`class_names`, :func:`column`, :func:`ids`, :func:`probabilities`, :func:`features`,
-:func:`whole_numbers`, :func:`real_numbers`. The first argument of each is the name of the value in messages.
-Private functions take what these return and check nothing.
+:func:`whole_numbers`, :func:`real_numbers`, :func:`right_or_wrong`. The first argument of each is the name of the
+value in messages. Private functions take what these return and check nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from hardpan.errors import InputError
 from hardpan.files import clean_text
 
 _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
-_JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
 
 
 def whole_number(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
@@ -329,38 +328,20 @@ def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
     at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
     for start in range(0, len(rows), at_once):
         block = rows[start : start + at_once]
-        good[start : start + len(block)] = _good_halves(block) if block.dtype == np.float16 else _good(block)
+        block = block.astype(np.float32) if block.dtype == np.float16 else block
+        with np.errstate(invalid="ignore", over="ignore"):
+            # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
+            total = block.sum(axis=1, dtype=np.float32 if block.dtype.itemsize <= 4 else np.float64)
+            near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+            good[start : start + len(block)] = near & (block.min(axis=1) >= 0)
     return good
 
 
-def _good(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
-        total = rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize <= 4 else np.float64)
-        near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
-        return np.asarray(near & (rows.min(axis=1) >= 0))
-
-
-def _good_halves(rows: NDArray[np.float16]) -> NDArray[np.bool_]:
-    """The same for float16, several times as fast: the bits of numbers from 0 on have the order of the numbers."""
-    bits = np.ascontiguousarray(rows).view(np.uint16)
-    largest = bits.max(axis=1)
-    total = _wide(bits) @ np.ones(rows.shape[1], dtype=np.float32)
-    good = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
-    unclear = np.flatnonzero(largest > _JUST_OVER_ONE)  # too large, negative, NaN, or -0, which is allowed
-    if len(unclear):
-        good[unclear] = _good(rows[unclear].astype(np.float32))
-    return np.asarray(good)
-
-
-def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """float32 from the bits of float16 numbers that are finite and not negative."""
-    wide = bits.astype(np.uint32)
-    np.left_shift(wide, 13, out=wide)
-    wide += 112 << 23  # exponents of float16 count from 15, those of float32 from 127
-    shifted = wide.view(np.float32)
-    # Right as it is from 2⁻¹⁴ on. Below, float16 has no leading 1: there 2x − 2⁻¹⁴ is right, and it is the smaller.
-    small = shifted * np.float32(2.0)
-    small -= np.float32(2.0**-14)
-    np.minimum(shifted, small, out=small)
-    return small
+def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
+    """Give an array of right (1) and wrong (0) as booleans, or refuse other values."""
+    array: NDArray[Any] = np.asarray(values)
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
+        raise InputError("must hold only right (1) and wrong (0)", argument=name)
+    return array.astype(np.bool_)

@@ -1,4 +1,4 @@
-"""The exceptions that hardpan raises on purpose.
+"""The exceptions that hardpan raises on purpose, and counts in their messages.
 
 ::
 
@@ -16,7 +16,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["HardpanError", "InputError", "MissingExtra"]
+__all__ = ["HardpanError", "InputError", "MissingExtra", "counted"]
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -67,3 +67,13 @@ class MissingExtra(HardpanError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         # Workers send exceptions pickled; without this it would be made again from its message alone.
         return type(self), self._arguments
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write a count with its noun; the plural adds an s where none is given.
+
+    Example:
+        >>> counted(1, "test example"), counted(1200, "test example"), counted(0, "copy", "copies")
+        ('1 test example', '1,200 test examples', '0 copies')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

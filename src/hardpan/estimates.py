@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from hardpan.files import record
 
-__all__ = ["Estimate", "Interval", "unit"]
+__all__ = ["Estimate", "Interval"]
 
 
 @record
@@ -59,12 +58,3 @@ class Estimate:
         if self.value == 0.0 and self.log10 is not None and math.isfinite(self.log10):
             text += f", log10={self.log10:.8g}"
         return text + ")"
-
-
-def unit(name: str) -> Mapping[str, str]:
-    """Metadata of a field that is no fraction: ``gap: Estimate = field(metadata=unit("points"))``.
-
-    Args:
-        name: "points" for differences of fractions; else what is written behind the number, or "" for nothing.
-    """
-    return {"unit": name}

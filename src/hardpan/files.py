@@ -121,7 +121,7 @@ def check_local(path: Path, what: str) -> None:
 def check_writable(folder: Path) -> None:
     """Refuse a folder that cannot be written, before any work is done for it; creates nothing."""
     check_local(folder, "--out")
-    parent = folder.absolute()
+    parent = as_path("out", folder).absolute()
     while not os.path.lexists(parent):
         parent = parent.parent
     if not parent.is_dir():
@@ -271,11 +271,12 @@ def unlock(handle: int | None) -> None:
 _UNSAFE = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "\ufffd")
 _LINES = _UNSAFE | {letter: chr(letter) for letter in map(ord, "\t\n\r")}
 _UNSAFE |= dict.fromkeys(map(ord, "\t\n\r"), " ")
+UNSAFE_CELL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\x{fffe}\x{ffff}]"  # the same of cells, for Arrow
 _UNSAFE_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 
 def clean_text(text: str, *, lines: bool = False) -> str:
-    """Text without characters that no chart, page or table can have.
+    """Text without characters that no chart, page or table can have; done once, by the reader of a text.
 
     White space among them becomes a space, or stays where ``lines`` are allowed.
 
@@ -306,24 +307,6 @@ def clean_column(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind != "U" or not _UNSAFE_LETTER.search("".join(values.tolist())):
         return values
     return np.array([clean_text(text, lines=True) for text in values.tolist()])
-
-
-def clean_values(value: Any) -> Any:
-    """Values as JSON has them: text cleaned by :func:`clean_text`, Python's numbers, None for what is not finite.
-
-    Example:
-        >>> clean_values({"a" + chr(10): (np.float32(0.5), math.inf, [True])})
-        {'a ': (0.5, None, [True])}
-    """
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, Mapping):
-        return {clean_text(str(key)): clean_values(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(clean_values, value))
-    if isinstance(value, (np.generic, np.ndarray)):
-        return clean_values(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def file_hash(path: Path) -> str:
@@ -383,6 +366,8 @@ def record(
     """
     if cls is None:
         return functools.partial(record, kind=kind, dropped=dropped, **options)
+    plain_bases = [base for base in cls.__mro__[:-1] if not dataclasses.is_dataclass(base)]
+    options.setdefault("repr", not any("__repr__" in vars(base) for base in plain_bases))  # keeps that of a Report
     cls = dataclasses.dataclass(frozen=True, slots=True, **options)(cls)
     kind = kind or cls.__name__
     reserved = set(HEADER) & {f.name for f in dataclasses.fields(cls)}

@@ -20,8 +20,8 @@ def exports(package: str) -> None:
 
     Example:
         >>> from hardpan import stats
-        >>> stats.__all__[:2], dir(stats) == stats.__all__
-        (['bootstrap', 'clopper_pearson'], True)
+        >>> "bootstrap" in stats.__all__, dir(stats) == stats.__all__
+        (True, True)
     """
     module = sys.modules[package]
     with open(str(module.__file__), encoding="utf-8") as file:

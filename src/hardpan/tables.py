@@ -23,8 +23,8 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,11 @@ def role_names(role: str) -> tuple[Sequence[str], ...]:
     return (role,), ROLES[role].synonyms.split(), ROLES[role].weak.split()
 
 
+def label_names() -> list[str]:
+    """Names of a column of labels, the plainest first."""
+    return [name for names in role_names("label") for name in names]
+
+
 def find_columns(
     names: Sequence[str],
     wanted: Collection[str],
@@ -157,7 +162,7 @@ item; decide with --column item=sample_id or --column item=question_id (in Pytho
         for words in [(role,)] if role in exact else role_names(role):
             fitting = [name for name, plain in free if plain in words and plain not in others]
             if len(fitting) > 1:
-                raise _ambiguous(role, fitting, where)
+                raise _ambiguous_column_error(role, fitting, where)
             if fitting:
                 columns[role] = fitting[0]
                 break
@@ -213,7 +218,7 @@ def named_column(names: Sequence[str], value: Any, argument: str, where: str = "
     return fitting[0]
 
 
-def _ambiguous(role: str, fitting: Sequence[str], where: str) -> InputError:
+def _ambiguous_column_error(role: str, fitting: Sequence[str], where: str) -> InputError:
     option, argument = (f"--{role} ", role) if role in SHORTCUTS else (f"--column {role}=", "columns")
     python = f'{role}="{fitting[0]}"' if role in SHORTCUTS else f'columns={{"{role}": "{fitting[0]}"}}'
     listed = " and ".join(map(repr, fitting[:4]))
@@ -304,7 +309,22 @@ def read_table(
         raise InputError(f"{where}: column {repeated!r} occurs {names.count(repeated)} times; rename it")
     if not names or (table.num_rows == 0 and not empty):
         raise InputError(f"{where}: the table has no rows")
-    return table
+    return _clean_table(table)
+
+
+def _clean_table(table: pyarrow.Table) -> pyarrow.Table:
+    """Columns of text and their names without control characters (:func:`hardpan.files.clean_text`)."""
+    import pyarrow
+    from pyarrow import compute
+
+    for position, column in enumerate(table.columns):
+        is_text = pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
+        if is_text and compute.any(compute.match_substring_regex(column, files.UNSAFE_CELL)).as_py():
+            clean = {text: text and files.clean_text(text, lines=True) for text in column.unique().to_pylist()}
+            cells = pyarrow.array([clean[text] for text in column.to_pylist()], column.type)
+            table = table.set_column(position, table.field(position).name, cells)
+    names = list(files.clean_names("columns", table.column_names))
+    return table if names == table.column_names else table.rename_columns(names)
 
 
 def read_columns(
@@ -378,7 +398,7 @@ def index_columns(table: pyarrow.Table) -> list[str]:
         for position, name in enumerate(names)
         if _INDEX.fullmatch(name)
         or (name == "" and position == 0)
-        or (name in _COUNTED and _numbers_rows(table.column(name)))
+        or (name in _COUNTED and _is_row_number(table.column(name)))
     }
     try:
         listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
@@ -388,7 +408,7 @@ def index_columns(table: pyarrow.Table) -> list[str]:
     return [name for name in names if name in results]
 
 
-def _numbers_rows(column: Any) -> bool:
+def _is_row_number(column: Any) -> bool:
     from pyarrow import compute, types
 
     return bool(types.is_integer(column.type)) and compute.count_distinct(column).as_py() == len(column)
@@ -415,11 +435,11 @@ def _read_csv(path: Path, is_text: Callable[[str], bool], unnamed: str, all_text
     from pyarrow import compute
     from pyarrow import csv as arrow_csv
 
-    content, delimiter, header = _header(path)
+    content, delimiter, header = _csv_header(path)
     names = header[1:] if header and header[0] == "" else header
     has_names = not all(map(is_number, names)) or names == [str(number) for number in range(len(names))]
     if not has_names and not unnamed:
-        raise _no_header(path, header)
+        raise _missing_header_error(path, header)
     header = header if has_names else [f"{unnamed}{position}" for position in range(len(header))]
     if len(header) == 1:
         first, second = [*content.split("\n", 2), ""][:2]
@@ -467,14 +487,14 @@ def csv_rows(path: Path) -> tuple[list[list[str]], str]:
 
     For tables whose first row may have values; :func:`read_table` refuses those.
     """
-    content, delimiter, _ = _header(path)
-    rows = [row for row in _split(path, content, delimiter) if any(map(str.strip, row))]
+    content, delimiter, _ = _csv_header(path)
+    rows = [row for row in _csv_rows(path, content, delimiter) if any(map(str.strip, row))]
     if not rows:
         raise InputError(f"{path}: the table has no rows")
     return rows, delimiter
 
 
-def _split(path: Path, content: str, delimiter: str, spaced: bool = False) -> Iterator[list[str]]:
+def _csv_rows(path: Path, content: str, delimiter: str, spaced: bool = False) -> Iterator[list[str]]:
     """The rows of a CSV file; a quote that is not closed, which makes one cell of the rest, is refused."""
     end = "\x1fend of the file"
     lines = itertools.chain(io.StringIO(content, newline=""), [end])
@@ -494,7 +514,7 @@ def _split(path: Path, content: str, delimiter: str, spaced: bool = False) -> It
         csv.field_size_limit(limit)
 
 
-def _header(path: Path) -> tuple[str, str, list[str]]:
+def _csv_header(path: Path) -> tuple[str, str, list[str]]:
     """The content of a CSV file from the header on, the delimiter and the names."""
     content = read_text(path)
     if not content.strip():
@@ -509,16 +529,16 @@ def _header(path: Path) -> tuple[str, str, list[str]]:
     steady = [mark for mark in ",;\t|" if 0 < first.count(mark) == second.count(mark)]
     delimiter = marked[1] if marked else max(steady or ",;\t|", key=first.count)
     delimiter = delimiter if delimiter in first else ","
-    header = next(_split(path, content, delimiter), [])
+    header = next(_csv_rows(path, content, delimiter), [])
     if any(name != name.strip() for name in header):  # "age, income": spaces belong to the delimiter
         stripped = io.StringIO(newline="")
         csv.writer(stripped, delimiter=delimiter, lineterminator="\n").writerows(
-            [cell.strip() for cell in row] for row in _split(path, content, delimiter, spaced=True) if row
+            [cell.strip() for cell in row] for row in _csv_rows(path, content, delimiter, spaced=True) if row
         )
         content = stripped.getvalue()
         header = [name.strip() for name in header]
     elif '"' in content:
-        collections.deque(_split(path, content, delimiter), maxlen=0)
+        collections.deque(_csv_rows(path, content, delimiter), maxlen=0)
     return content, delimiter, header
 
 
@@ -541,10 +561,10 @@ def _check_header(path: Path, table: pyarrow.Table) -> None:
         if pyarrow.types.is_string(column.type) and name in column.slice(0, _HEADER_ROWS).to_pylist()
     ]
     if decimals or (repeated and 2 * len(repeated) >= len(texts)):
-        raise _no_header(path, table.column_names)
+        raise _missing_header_error(path, table.column_names)
 
 
-def _no_header(path: Path, header: Sequence[str]) -> InputError:
+def _missing_header_error(path: Path, header: Sequence[str]) -> InputError:
     return InputError(
         f"{path}: the first row has values ({few(header, 5)}) where the column names are expected; add a header row"
     )
@@ -581,10 +601,6 @@ def _columns_of_json(data: Any, where: str) -> Mapping[str, Any]:
     if data and all(isinstance(values, dict) for values in data.values()):  # pandas: {"a": {"0": 1, "1": 2}}
         keys = list(dict.fromkeys(key for values in data.values() for key in values))
         return {name: [values.get(key) for key in keys] for name, values in data.items()}
-    if isinstance(data.get("data"), list) and isinstance(data.get("columns"), list):  # pandas: orient="split"
-        rows = [row for row in data["data"] if isinstance(row, list) and len(row) == len(data["columns"])]
-        if len(rows) == len(data["data"]):
-            return {str(name): [row[position] for row in rows] for position, name in enumerate(data["columns"])}
     return data
 
 
@@ -652,33 +668,23 @@ def _from_frame(source: Any, name: str) -> pyarrow.Table:
 
 def _read_parquet(path: Path) -> pyarrow.Table:
     import pyarrow
-
-    with open_parquet(path) as file:
-        rows, schema = file.metadata.num_rows, file.schema_arrow
-        check_memory(path, rows * len(schema.names))
-        table = pyarrow.Table.from_batches(_parquet_batches(path, file), schema)
-        table.validate(full=True)
-        if table.num_rows != rows:
-            raise InputError(f"{path}: claims {rows:,} rows, but has {table.num_rows:,}; write it again")
-        return table
-
-
-@contextmanager
-def open_parquet(path: Path) -> Iterator[Any]:
-    """A ``pyarrow.parquet.ParquetFile``, to be read in batches; what is wrong with it becomes one sentence."""
-    import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            names = file.schema_arrow.names
-            if file.metadata.num_rows < 0 or len(set(names)) < len(names):
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+            if rows < 0 or len(set(schema.names)) < len(schema.names):
                 raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
-            yield file
+            check_memory(path, rows * len(schema.names))
+            table = pyarrow.Table.from_batches(_parquet_batches(path, file), schema)
+            table.validate(full=True)
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, MemoryError, OverflowError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({reason(error)}); write it again as Parquet") from error
+    if table.num_rows != rows:
+        raise InputError(f"{path}: claims {rows:,} rows, but has {table.num_rows:,}; write it again")
+    return table
 
 
 def _parquet_batches(path: Path, file: Any) -> Iterator[Any]:
@@ -756,7 +762,7 @@ def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
     writer.writerow([safe_cell(name) for name in columns])
     rows = zip(*map(_as_list, columns.values()), strict=True)
     writer.writerows([safe_cell(value) for value in row] for row in rows)
-    return files.clean_text(text.getvalue(), lines=True)
+    return text.getvalue()
 
 
 def safe_cell(value: Any) -> Any:
@@ -812,3 +818,18 @@ def to_frame(columns: Mapping[str, Any], kind: str | None = None) -> Any:
                 raise MissingExtra(kind, kind) from error
     data = {name: list(values) if isinstance(values, tuple) else values for name, values in columns.items()}
     return library.DataFrame(data) if hasattr(library, "DataFrame") else library.table(data)
+
+
+def columns_of(rows: Iterable[Any], *names: str, **renamed: str) -> dict[str, list[Any]]:
+    """The columns of a table of results: attributes of each row by name, inner ones behind a dot.
+
+    Example:
+        >>> from hardpan.estimates import Estimate
+        >>> columns_of([Estimate(0.5, 0.1, 0.3, 0.7)], "value", "low", spread="stderr")
+        {'value': [0.5], 'low': [0.3], 'spread': [0.1]}
+        >>> list(columns_of([], "model", "gap.value", "gap.low"))
+        ['model', 'gap', 'gap_low']
+    """
+    listed = list(rows)
+    paths = {name.removesuffix(".value").replace(".", "_"): name for name in names} | renamed
+    return {name: [attrgetter(path)(row) for row in listed] for name, path in paths.items()}

@@ -129,8 +129,11 @@ def test_the_report_is_read_back_with_stable_keys(digits):
     assert {"bracket", "best_error"} <= set(data["measures"])
     assert {"low", "high"} <= set(data["measures"]["bracket"])
     for problem in data["problems"]:
-        assert {"kind", "severity", "count", "rows", "advice"} <= set(problem)
-    assert files.from_json(data).to_html() == report.to_html()
+        assert {"kind", "severity", "count", "rows"} <= set(problem)
+        assert not {"title", "advice"} & set(problem)
+    again = files.from_json(data)
+    assert again.headline == report.headline
+    assert {"floor", "run"} <= {section.key for section in again.sections()} <= {s.key for s in report.sections()}
 
 
 def test_what_was_trained_is_read_back_by_the_same_audit(digits):
@@ -145,10 +148,10 @@ def test_nothing_is_trained_where_nothing_is_requested(bare):
     assert auditing.audit("digits", **BARE) == bare
     assert bare.learning is None
     names = {entry.name for entry in bare.floor.entries if entry.role == "classifier"}
-    assert names == {"1-NN", "3-NN", "LDA", "QDA"} or names == {"1-NN", "LDA", "QDA"}
+    assert names in ({"1-NN", "3-NN"}, {"1-NN"})
 
 
-@pytest.mark.soak  # test_verdicts audits planted problems at every run
+@pytest.mark.soak
 def test_a_decision_stump_is_not_called_impossible():
     """Label = sign of one of 40 features: an audit once claimed at least 2.8 % error where a stump makes none."""
     rng = np.random.default_rng(0)
@@ -158,7 +161,7 @@ def test_a_decision_stump_is_not_called_impossible():
     assert bracket.low == 0
     assert bracket.high < 0.03
     assert report.floor.best.name == "boosted trees"
-    assert "labels" not in {problem.kind for problem in report.problems}
+    assert {problem.severity for problem in report.problems} == {"note"}
 
 
 def test_the_budget_shares_what_earlier_steps_leave():
@@ -242,7 +245,7 @@ def test_the_error_budget_is_about_the_best_model_of_the_headline():
     data = Dataset.from_arrays(np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y)
     linear = Predictions.from_arrays(np.eye(2)[(data.x[:, 0] > 0).astype(int)], held_out=True)
     report = auditing.audit(data, **BARE, predictions={"linear": linear})
-    assert report.floor.best.name in ("1-NN", "3-NN", "5-NN", "9-NN", "17-NN", "QDA")
+    assert report.floor.best.name in ("1-NN", "3-NN", "5-NN", "9-NN", "17-NN")
     parts = report.budget
     assert (parts.model, parts.total.value) == (report.floor.best.name, report.floor.best.estimate.value)
     assert parts.labels.value + parts.agreed.value + parts.rest.value == pytest.approx(parts.total.value)

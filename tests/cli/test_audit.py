@@ -52,12 +52,18 @@ def test_a_folder_that_cannot_be_is_refused_before_any_work(capsys, tmp_path, mo
 def test_fail_on_is_a_gate(capsys, tmp_path):
     x = np.random.default_rng(0).normal(size=(200, 3))
     y = np.arange(200) % 2
-    write_table(tmp_path / "leak.csv", dict(zip("abc", x.T, strict=True)) | {"leak": y, "site": y, "label": y})
+    columns = dict(zip("abc", x.T, strict=True)) | {
+        "leak": y,
+        "site": np.arange(200) // 5,
+        "label": y,
+        "d": np.ones(200),
+    }
+    write_table(tmp_path / "leak.csv", columns)
     out = ("--out", str(tmp_path / "out"), "--group", "site", *BARE)
-    assert run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "labels,leak-feature", *out)[0] == 1
-    code, shown, _ = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "test-copies", *out)
+    assert run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "labels,constant-columns", *out)[0] == 1
+    code, shown, _ = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "test-copies,leak-feature", *out)
     assert code == 0
-    assert "Features: a, b, c, leak\n" in shown
+    assert "Features: a, b, c, leak, d\n" in shown
     code, _, err = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "magic", *out)
     assert code == 2
     assert "--fail-on" in err

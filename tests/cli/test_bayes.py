@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardpan import bayes, cli, files, formatting
+from hardpan import bayes, cli, files
+from hardpan.pages import formatting
 
 
 @pytest.fixture
@@ -82,7 +83,9 @@ def test_temperature_of_an_error(folder: Path, capsys: pytest.CaptureFixture[str
     _, out, _ = run(capsys, "gaussian", "means.npy", "--error", "0.1")
     assert f"The Bayes error is 10.0 % at temperature {curve.temperatures[0]:.6g}." in out
     several = from_json(capsys, "gaussian", "means.npy", "--covs", "covs.npy", "--error", "0.1")
-    assert several.temperatures == bayes.temperatures_for(np.load("means.npy"), np.load("covs.npy"), error=0.1)
+    assert several.temperatures == (
+        bayes.temperature_for(np.load("means.npy"), covs=np.load("covs.npy"), error=0.1),
+    )
 
 
 def test_detail_is_a_section(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def test_score_writes_a_page_scores_and_a_table_and_computes_each_part_once(runs
     page = (out / "index.html").read_text()
     assert "data:image/png;base64," in page
     assert 'class="thumb"' in page
-    assert "Labels that look wrong" in page
+    assert "Labels that differ from the prediction" in page
 
 
 def test_score_of_a_bare_array_needs_to_be_told_how_rows_meet_data(runs, capsys):
@@ -79,7 +79,7 @@ def test_bands_of_each_part(runs, tmp_path, capsys):
     only = ("--only", "bands", "--set", "edges=0,2.5,3,3.4")
     code, shown, _ = run(capsys, "score", runs / "small", *only, "--out", out, "--json")
     assert code == 0
-    assert json.loads(shown)["label_issues"] is None
+    assert "label_issues" not in json.loads(shown)
     report = json.loads(shown)["by_split"]
     assert set(report["splits"]) == {"train", "test"}
     assert [band["low"] for band in report["splits"]["test"]["bands"]] == [0, 2.5, 3]
@@ -220,11 +220,7 @@ def test_the_page_in_a_browser(runs, tmp_path, browser, capsys):
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"file://{tmp_path}/o/index.html")
     page.evaluate("document.querySelectorAll('details.fold').forEach(item => item.open = true)")
-    slider = page.locator(".vega-bind input").first
-    slider.wait_for()
     assert page.locator(".thumb").count() > 100
-    slider.evaluate("item => { item.value = item.max; item.dispatchEvent(new Event('input')); }")
-    page.wait_for_function("document.querySelectorAll('.thumb.easy').length > 100")
     page.locator(".thumb summary").first.click()
     assert "bits" in page.locator(".thumb[open] dl").first.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -57,9 +57,7 @@ def test_logits_that_were_detected_are_reported(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["score", "many.npz", "--set", "correct=labels.npy"], "--set correct: labels.npy"),
-        (["score", "many.npz", "--set", "correct=gone.npz"], "--set correct: gone.npz"),
-        (["score", "many.npz", "--set", "correct=many.npz"], "--set correct: many.npz"),
+        (["score", "many.npz", "--set", "target=gone.npz"], "gone.npz"),
         (["score", "bare.npz", "--only", "comparison"], "--data"),
     ],
 )

@@ -38,17 +38,16 @@ def test_a_fit_prints_json_alone_and_writes_a_flow(tmp_path, capsys):
     assert "nats" in shown
 
 
-def test_vectors_and_a_sweep(tmp_path, capsys):
+def test_vectors(tmp_path, capsys):
     rng = np.random.default_rng(0)
     labels = np.arange(80) % 2
     np.savez(tmp_path / "v.npz", x=rng.normal(size=(80, 3)) + 3 * labels[:, None], y=labels)
     code, out, _ = run(
-        capsys, str(tmp_path / "v.npz"), "--preset", "tiny", "--epochs", "1", "--sweep", "0.01,1",
+        capsys, str(tmp_path / "v.npz"), "--preset", "tiny", "--epochs", "1",
         "--out", str(tmp_path / "flow"), "--json",
     )  # fmt: skip
     assert code == 0
-    assert len(json.loads(out)["fitted"]["sweep"]) == 2
-    assert (tmp_path / "flow" / "trials" / "0.01" / "flow.json").exists()
+    assert json.loads(out)["scaling"]["data"] == "vector"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,6 @@ def test_vectors_and_a_sweep(tmp_path, capsys):
     [
         (["digits", "--preset", "huge"], "preset must"),
         (["nothing.npz"], "nothing.npz"),
-        (["digits", "--sweep", "a,b"], "--sweep must"),
         (["digits", "--device", "cdua"], "device must"),
         (["digits", "--set", "learning_rate=0"], "--set learning_rate must"),
     ],

@@ -82,7 +82,6 @@ FIT_CASES = [
     ["train-images-idx3-ubyte"], ["pickled"],
     ["v.npz", "--preset", "huge"], ["v.npz", "--epochs", "0"], ["v.npz", "--epochs", "many"],
     ["v.npz", "--set", "learning_rate=nan"], ["v.npz", "--class-weight", "-1"], ["v.npz", "--class-weight", "inf"],
-    ["v.npz", "--sweep", "nan"], ["v.npz", "--sweep", ","], ["v.npz", "--sweep", "1,-1"],
     ["v.npz", "--seed", "-1"], ["v.npz", "--device", "tpu"], ["v.npz", "--device", "cuda:99"],
     ["v.npz", "--set", "precision=fp8"], ["v.npz", "--out", "text.npz"], ["v.npz", "--out", "text.npz/inside"],
     ["digits", "--set", "grey_levels=4"], ["v.npz", "--set", "batch_size=-3"], ["v.npz", "--set", "patience=-1"],
@@ -97,7 +96,7 @@ SYNTHESIZE_CASES = [
     ["flow", "--temperature", "inf", "--out", "x"], ["flow", "--temperature", "1e300", "-n", "50", "--out", "x"],
     ["flow", "-n", "3", "--out", "x"], ["flow", "-n", "-5", "--out", "x"], ["flow", "-n", "1e3", "--out", "x"],
     ["flow", "--test-fraction", "1", "--out", "x"], ["flow", "--test-fraction", "nan", "--out", "x"],
-    ["flow", "--format", "tiff", "--out", "x"], ["vector-flow", "--format", "png", "--out", "x"],
+    ["flow", "--format", "tiff", "--out", "x"], ["vector-flow", "--format", "npz8", "--out", "x"],
     ["flow", "--seed", "-1", "--out", "x"], ["flow", "--out", "text.npz"], ["flow", "-n", "60", "--out", "made"],
     ["flow", "--out", "half"], ["flow", "--out", "no-benchmark"],
 ]  # fmt: skip
@@ -134,7 +133,7 @@ SAMPLES_CASES = [
     ["flow", "--temperature", "1,1", "--out", "x"], ["flow", "-n", "0", "--out", "x"],
     ["flow", "-n", "100000", "--out", "x"], ["flow", "--seed", "-1", "--out", "x"], ["flow", "--out", "text.npz"],
 ]  # fmt: skip
-NEAR = ["--set", "estimators=neighbours"]
+NEAR = ["--set", "classifiers=none"]
 FLOOR_CASES = [
     [], ["nothing-here"], ["cut.npz"], ["nan.npz"], ["nolabels.npz"], ["oneclass.npz"], ["few.npz"], ["pickled"],
     ["digits", "--flow", "vector-flow", *NEAR], ["digits", "--flow", "broken", *NEAR],
@@ -143,8 +142,8 @@ FLOOR_CASES = [
     ["digits", "--votes", "votes-nan.npz", *NEAR], ["digits", "--votes", "votes-negative.npz", *NEAR],
     ["digits", "--votes", "votes-single.npz", *NEAR], ["digits", "--votes", "votes-shares.npz", *NEAR],
     ["digits", "--votes", "soft-sums.npz", *NEAR], ["digits", "--votes", "neither.npz", *NEAR],
-    ["digits", "--votes", "flow", *NEAR], ["digits", "--set", "estimators=tea"],
-    ["digits", "--set", "calibrations=tea", *NEAR], ["digits", "--set", "confidence=0", *NEAR],
+    ["digits", "--votes", "flow", *NEAR], ["digits", "--set", "classifiers=tea"],
+    ["digits", "--set", "confidence=0", *NEAR],
     ["digits", "--set", "confidence=nan", *NEAR], ["digits", "--seed", "-1"], ["digits", "--out", "text.npz"],
 ]  # fmt: skip
 CASES = {

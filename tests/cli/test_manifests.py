@@ -57,8 +57,8 @@ def made(tmp_path, monkeypatch):
         (["confusion", "score", "run", "--subset", "hard.json"], ["confusion", "score", "cut.npz"]),
         (["predictions", "check", "run@hard.json"], ["predictions", "check", "cut.npz"]),
         (
-            ["floor", "digits@hard.json", "--predictions", "run@hard.json", "--set", "estimators=tree"],
-            ["floor", "digits@hard.json", "--predictions", "cut.npz", "--set", "estimators=tree"],
+            ["floor", "digits@hard.json", "--predictions", "run@hard.json", "--set", "neighbours=false"],
+            ["floor", "digits@hard.json", "--predictions", "cut.npz", "--set", "neighbours=false"],
         ),
     ],
 )

@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 from hardpan import cli, files
+from hardpan.replicate import Project
+from hardpan.replicate.database import decisions
 
 COMMANDS = (
     *("init", "demo", "add", "tasks", "serve", "status", "sample", "duplicates", "assemble", "verify"),
@@ -27,7 +29,7 @@ def run(capsys, *arguments):
 
 
 @pytest.mark.soak  # test_replicate_from_files and the documents go the same way without the reviews
-def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
+def test_from_demo_to_verified_set(tmp_path, capsys, database_url):
     project = tmp_path / "new-digits"
     assert run(capsys, "demo", project, "--annotators", 24, "--database-url", database_url)[0] == 0
     code, shown, _ = run(capsys, "status", project, "--json")
@@ -42,19 +44,17 @@ def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
     code, shown, _ = run(capsys, "sample", project, "--per-class", 4, "--json")
     assert code == 0
     assert len(json.loads(shown)["images"]) == 40
-    assert run(capsys, "sample", project, "--sweep", "--per-class", 4, "--out", tmp_path / "sweep")[0] == 0
-    move_the_slider(browser, tmp_path / "sweep/index.html")
     code, _, said = run(capsys, "assemble", project)
     assert code == 2
     assert "not been compared" in said
     # What is drawn instead of removed images is compared and reviewed in its turn, until nothing changes.
-    shown = review_once(capsys, project, tmp_path, remove=2)
+    shown = review_once(capsys, project, remove=2)
     assert len(shown["removed"]) == len(shown["added"]) > 0
-    code, _, said = run(capsys, "assemble", project, "--set", "formats=npz", "--json")
+    code, _, said = run(capsys, "assemble", project, "--json")
     assert code == 2
     assert "review" in said
-    review_once(capsys, project, tmp_path, remove=0)
-    code, shown, _ = run(capsys, "assemble", project, "--set", "formats=npz", "--json")
+    review_once(capsys, project, remove=0)
+    code, shown, _ = run(capsys, "assemble", project, "--json")
     assert code == 0
     lineage = files.from_json(json.loads(shown)).lineage
     assert lineage.per_class == {str(c): 4 for c in range(10)}
@@ -66,43 +66,15 @@ def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
     assert "index.csv was changed" in shown
 
 
-def move_the_slider(browser, path):
-    """What if only images above the threshold were taken? The values under the slider follow it."""
-    page = browser.new_page(viewport={"width": 320, "height": 800})
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(path.as_uri())
-    slider = page.locator(".vega-bind input").first
-    slider.wait_for()
-    seen: list[set[str]] = []
-    for end in ("min", "max"):
-        slider.evaluate(f"item => {{ item.value = item.{end}; item.dispatchEvent(new Event('input')); }}")
-        for _ in range(50):
-            page.wait_for_timeout(200)
-            shown = set(page.locator("figure svg text").all_text_contents())
-            if not seen or shown != seen[0]:
-                break
-        seen.append(shown)
-    assert seen[0] != seen[1]
-    assert any(text.endswith("%") for text in seen[0] - seen[1])
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    assert "after the set is assembled" in page.inner_text("main")
-    assert errors == []
-    page.close()
-
-
-def review_once(capsys, project, folder, *, remove):
-    """Compare, decide the whole queue in a spreadsheet, and hand it back."""
-    assert run(capsys, "duplicates", project, "-k", 1, "--export", folder / "queue.csv")[0] == 0
-    with (folder / "queue.csv").open() as stream:
-        queue = list(csv.DictReader(stream))
-    for number, row in enumerate(queue):
-        row["verdict"] = "remove" if number < remove else "keep"
-    with (folder / "decided.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, queue[0].keys())
-        writer.writeheader()
-        writer.writerows(queue)
-    code, shown, _ = run(capsys, "duplicates", project, "--decisions", folder / "decided.csv", "--json")
+def review_once(capsys, project, *, remove):
+    """Compare, decide on the whole queue, and apply the decisions."""
+    assert run(capsys, "duplicates", project, "-k", 1)[0] == 0
+    opened = Project.open(project)
+    for number, pair in enumerate(decisions.duplicate_queue(opened)):
+        verdict = "remove" if number < remove else "keep"
+        decisions.record_decision(opened, "duplicate", pair.subject, verdict, by="owner")
+    opened.close()
+    code, shown, _ = run(capsys, "duplicates", project, "--json")
     assert code == 0
     return json.loads(shown)
 
@@ -147,8 +119,6 @@ def test_a_project_whose_database_cannot_be_opened_leaves_nothing(tmp_path, caps
         ("init", "/proc/nothing", "--original", "digits"),
         ("sample", "nowhere"),
         ("verify", "nowhere"),
-        ("sample", "nowhere", "--sweep"),
-        ("sample", "nowhere", "--predictions", "x.csv"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(arguments, tmp_path, monkeypatch, capsys):

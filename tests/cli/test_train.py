@@ -8,7 +8,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from hardpan import confusion
 from hardpan.cli.train import app
+from hardpan.data.dataset import Dataset
 from hardpan.predictions import Predictions
 
 SMALL = ["--model", "linear", "--seeds", "1", "--epochs", "2", "--device", "cpu"]
@@ -54,9 +56,8 @@ def test_json_alone_on_stdout_and_the_second_time_nothing_is_run(tmp_path):
 
 
 def test_options_reach_model_and_objective(tmp_path):
-    import numpy as np
-
-    np.savez(tmp_path / "groups.npz", groups=np.arange(1797) % 2)
+    ids = Dataset.open("digits").ids
+    confusion.subset_of_ids(ids[::2], examples=len(ids)).save(tmp_path / "some.json")
     done = invoke(
         *[
             "digits",
@@ -77,7 +78,7 @@ def test_options_reach_model_and_objective(tmp_path):
             "--set",
             "objective_options=step=0.5",
             "--group",
-            str(tmp_path / "groups.npz"),
+            str(tmp_path / "some.json"),
         ],
         *["--out", str(tmp_path / "run"), "--json"],
     )

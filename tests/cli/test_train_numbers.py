@@ -32,26 +32,3 @@ def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
     from hardpan.predictions import Predictions
 
     assert Predictions.open(tmp_path / "run").config["weight_decay"] == 0
-
-
-def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):
-    from hardpan.predictions import Predictions
-
-    arguments = [
-        "train",
-        "digits",
-        "--model",
-        "vit",
-        "--set",
-        "model_options=depth=1",
-        "--set",
-        "model_options=patch=4",
-        "--seeds",
-        "1",
-    ]
-    arguments += ["--epochs", "1", "--set", "batch=512", "--workers", "1", "--device", "cpu"]
-    with pytest.raises(SystemExit) as ended:  # that the recipe clips at 1 is in tests/training/test_refusals.py
-        main([*arguments, "--set", "clip=0", "--out", f"file://{tmp_path}/run"])
-    assert ended.value.code == 0
-    settings = Predictions.open(tmp_path / "run").config
-    assert (settings["architecture"], settings["clip"]) == ("vit-small", 0.0)

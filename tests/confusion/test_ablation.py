@@ -7,6 +7,7 @@ from tests.confusion.planted import random_probs
 from hardpan import confusion
 from hardpan.confusion.summaries import AblationReport
 from hardpan.errors import InputError
+from hardpan.pages.confusion import ablation_section
 
 
 def test_ablation_of_everything_is_everything():
@@ -39,8 +40,8 @@ def test_few_epochs_peak_at_the_first_epochs_entropy_over_their_number():
 
 
 def test_an_ablation_says_when_nothing_smaller_is_enough():
-    alone = AblationReport("p", confusion.ablate(random_probs(1, 1, 40, 4)))
-    assert "1 seed and 1 epoch give" in alone.headline
-    assert "no fewer are enough" in alone.headline
+    alone = ablation_section(AblationReport("p", confusion.ablate(random_probs(1, 1, 40, 4)))).sentences[0]
+    assert "1 seed and 1 epoch give" in alone
+    assert "no fewer are enough" in alone
     steady = np.repeat(random_probs(1, 1, 40, 4), 6, axis=1)
-    assert "1 × 1 are enough" in AblationReport("p", confusion.ablate(steady)).headline
+    assert "1 × 1 are enough" in ablation_section(AblationReport("p", confusion.ablate(steady))).sentences[0]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.confusion.planted import random_probs
+from tests.execution.conftest import dask_cluster, ray_head
 
 import hardpan
 from hardpan import confusion
@@ -20,7 +21,9 @@ def test_the_same_bits_on_a_cluster(tmp_path, backend):
         for epoch in range(4):
             kept.write(seed, epoch, probs[seed, epoch])
     whole = confusion.scores(probs, stderr=True)
-    with hardpan.parallel(backend, workers=2):
-        found = confusion.scores(str(tmp_path / "s"), stderr=True)
+    with dask_cluster(tmp_path) if backend == "dask" else ray_head() as cluster:
+        address = cluster[0] if backend == "dask" else cluster
+        with hardpan.parallel(backend, workers=2, address=address):
+            found = confusion.scores(str(tmp_path / "s"), stderr=True)
     assert np.array_equal(found.values, whole.values)
     assert np.array_equal(found.stderr, whole.stderr)

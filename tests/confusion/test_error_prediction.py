@@ -13,6 +13,7 @@ from hardpan import confusion
 from hardpan.confusion.difficulty import NEED_LABELS
 from hardpan.confusion.error_prediction import confused_models, predictors
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 
 
 def table(ties: bool):
@@ -130,16 +131,19 @@ def test_signals_are_their_definitions():
     assert caught.value.argument == "of"
 
 
-def test_planted_wrong_labels_are_suspected_first():
+def test_planted_wrong_labels_are_listed_first():
     data, labels, _, probs = trained_on_digits()
     found = confusion.signals(probs, labels=labels, ids=data.ids)
     planted = set(planted_wrong().tolist())
     issues = confusion.label_issues(found)
     first = issues.row[: len(planted)].tolist()
     assert len(planted & set(first)) >= 0.5 * len(planted)  # chance would give less than one
-    assert (np.diff(issues.suggested_probability - issues.probability) <= 0).all()
-    assert issues.count.value == len(issues) == len(issues.to_frame("pyarrow"))
-    assert issues.count.low < len(issues) < issues.count.high
+    mean = probs.mean(axis=(0, 1))
+    own = mean[np.arange(len(labels)), labels]
+    assert set(issues.row.tolist()) == set(np.flatnonzero(mean.max(axis=1) > own).tolist())
+    assert np.array_equal(issues.suggested, mean[issues.row].argmax(axis=1))
+    assert (np.diff(issues.probability) >= 0).all()
+    assert len(issues) == len(issues.to_frame("pyarrow"))
     same = confusion.label_issues(probs, labels)
     assert np.array_equal(same.row, issues.row)
     mirrored = data.select(np.arange(len(data))[::-1])  # joined by id, not by position
@@ -152,6 +156,22 @@ def test_planted_wrong_labels_are_suspected_first():
     with pytest.raises(InputError) as caught:
         confusion.label_issues(confusion.signals(probs))
     assert caught.value.argument == "labels"
+
+
+def test_labels_that_models_were_trained_on_are_not_listed():
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
+    split = np.where(np.arange(60) % 3, "train", "test")
+    stated = {
+        held_out: confusion.label_issues(
+            Predictions.from_arrays(probs, labels=labels, split=split, held_out=held_out)
+        )
+        for held_out in (False, True)
+    }
+    assert (stated[False].examples, set(stated[False].split)) == (20, {"test"})
+    assert (stated[True].examples, set(stated[True].split)) == (60, {"test", "train"})
+    report = confusion.score_report(Predictions.from_arrays(probs, labels=labels, split=split))
+    assert report.issues.row.tolist() == stated[False].row.tolist()
 
 
 def test_on_real_data_confusing_examples_are_the_ones_that_go_wrong():

@@ -30,13 +30,13 @@ def store(tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     pairs = []
-    read = Store._read
+    read = Store.read_rows
 
     def counted(self, seed, epoch, start, stop):
         pairs.append((seed, epoch))
         return read(self, seed, epoch, start, stop)
 
-    monkeypatch.setattr(Store, "_read", counted)
+    monkeypatch.setattr(Store, "read_rows", counted)
     return pairs
 
 
@@ -63,7 +63,7 @@ def test_every_function_reads_each_array_once(store, reads, compute):
 def test_one_pass_gives_what_the_functions_give_alone(store):
     scores, signals = confusion.measure(store, stderr=True)
     alone, other = confusion.scores(store, stderr=True), confusion.signals(store)
-    for name in ("values", "stderr_seeds", "stderr_epochs", "left_out", "halves"):
+    for name in ("values", "stderr_seeds", "stderr_epochs", "left_out"):
         assert np.array_equal(getattr(scores, name), getattr(alone, name))
     for name, values in other.difficulties.items():
         assert np.array_equal(signals.difficulties[name], values)

@@ -7,7 +7,7 @@ from scipy.special import entr
 from tests.confusion.planted import random_probs
 
 import hardpan
-from hardpan import Recorder, confusion, files
+from hardpan import confusion, files
 from hardpan.confusion import reading
 from hardpan.confusion.difficulty import block_length, block_variance, jackknife_variance
 from hardpan.errors import InputError
@@ -65,7 +65,7 @@ def test_the_same_bits_for_any_block(monkeypatch, block, epochs, dtype):
     whole = confusion.scores(probs, stderr=True)
     monkeypatch.setattr(reading, "ROWS", block)
     parts = confusion.scores(probs, stderr=True)
-    for name in ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves"):
+    for name in ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out"):
         first, second = getattr(whole, name), getattr(parts, name)
         assert (first is None and second is None) or np.array_equal(first, second), name
     alone = confusion.scores(probs[:, :, 5:6])
@@ -195,10 +195,8 @@ def test_stability_tells_steady_from_shaky():
     steady = np.stack([own] * 3)[:, None] * np.ones((1, 6, 1, 1))
     found = confusion.stability(confusion.scores(steady, stderr=True))
     assert found.tau.value == pytest.approx(1.0)
-    assert found.reliability == pytest.approx(1.0)
     shaky = confusion.stability(confusion.scores(rng.dirichlet(np.ones(4), size=(3, 1, 300)), stderr=True))
     assert shaky.tau.value < 0.8
-    assert shaky.between_halves is None
     with pytest.raises(InputError, match="stderr"):
         confusion.stability(confusion.scores(steady))
 
@@ -215,21 +213,6 @@ def test_pages_show_bits_whatever_the_base():
 def test_byte_order_does_not_matter():
     probs = random_probs(2, 3, 10, 4, dtype=np.float16)
     assert np.array_equal(confusion.scores(probs.astype(">f2")).values, confusion.scores(probs).values)
-
-
-def test_scores_that_a_recorder_kept_without_predictions(tmp_path):
-    probs = random_probs(2, 3, 20, 4, dtype=np.float16)
-    ids = [f"e{i}" for i in range(20)]
-    recorder = Recorder(tmp_path / "s", ids=ids, n_classes=4, scalars_only=True, seeds=2)
-    for epoch in range(3):
-        for seed in range(2):
-            recorder.record(probs[seed, epoch], seed=seed, epoch=epoch, ids=ids)
-    recorder.close()
-    kept = confusion.load_scores(tmp_path / "s")
-    assert kept.ids.tolist() == ids
-    assert np.allclose(kept.values, confusion.scores(probs).values, atol=1e-5)
-    with pytest.raises(InputError, match="scores"):
-        confusion.scores(str(tmp_path / "s"))
 
 
 def test_scores_survive_the_disk(tmp_path):

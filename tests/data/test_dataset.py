@@ -149,3 +149,35 @@ def test_align_by_id_and_by_order():
         part.align(["a", "b"], by_order=True)
     with pytest.raises(InputError, match="'a'"):
         digits.align(["a"])
+
+
+@pytest.mark.parametrize("kind", ["number", "date"])
+def test_a_time_cuts_the_split(kind):
+    rng = np.random.default_rng(0)
+    days = rng.permutation(300) // 2
+    times = days if kind == "number" else (np.datetime64("2019-12-01") + days).astype(str)
+    data = Dataset.from_arrays(rng.normal(size=(300, 2)), rng.integers(0, 2, 300), metadata={"time": times})
+    split = data.splits(seed=3)
+    assert [len(rows) for rows in (split.train, split.validation, split.test)] == [180, 60, 60]
+    assert days[split.train].max() < days[split.validation].min()
+    assert days[split.validation].max() < days[split.test].min()
+    assert "by time" in split.method
+    official = np.repeat(["train", "test"], 150)
+    kept = Dataset.from_arrays(data.x, data.labels, metadata={"time": times}, split=official).splits()
+    assert kept.test.tolist() == list(range(150, 300))
+
+
+def test_few_or_missing_times_still_give_three_parts():
+    x, y = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
+    years = np.repeat(["2019", "2020"], [85, 15])
+    split = Dataset.from_arrays(x, y, metadata={"time": years}).splits()
+    assert split.test.tolist() == list(range(85, 100))
+    assert len(split.validation) in range(15, 30)
+    empty = np.where(np.arange(100) < 40, "", years)
+    assert Dataset.from_arrays(x, y, metadata={"time": empty}).splits().test.tolist() == list(range(85, 100))
+    same = Dataset.from_arrays(x, y, metadata={"time": np.repeat("2019", 100)})
+    assert same.times() is None
+    assert "hash" in same.splits().method
+    with pytest.raises(InputError) as error:
+        Dataset.from_arrays(x, y, metadata={"time": np.repeat("last spring", 100)}).splits()
+    assert error.value.argument == "columns"

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from tests.e2e.accessibility import violations
-from tests.report.samples import EVERY
+from tests.pages.samples import EVERY
 
 from hardpan.estimates import Estimate
-from hardpan.report.base import View
-from hardpan.report.figures import gallery_chart, raster_chart
-from hardpan.report.sections import ProblemLine, Provenance, Section, Table, Tile
-from hardpan.report.writer import view_page
+from hardpan.pages.figures import gallery_chart, raster_chart
+from hardpan.pages.sections import ProblemLine, Section, Table, Tile, View
+from hardpan.pages.writer import view_page
+from hardpan.report import Provenance
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 TILES = [
@@ -40,7 +40,7 @@ VIEW = View(
     size="1,797 images, 10 classes",
     problems=(
         ProblemLine(
-            "labels", "high", "About 17 labels look wrong (10–27)", "Look before you correct.", link="#charts"
+            "labels", "high", "About 17 labels are wrong (10–27)", "Look before you correct.", link="#charts"
         ),
         ProblemLine("copies", "medium", "3 copies", examples=GALLERY),
         ProblemLine("size", "low", "Models closer than 2 points cannot be ranked"),

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from hardpan import auditing, files
-from hardpan.report import page as write_page
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.pages.sections import Chart, Section, Table, View
+from hardpan.pages.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -213,7 +213,7 @@ def test_a_hostile_class_name_does_nothing(visit, tmp_path):
     drawings = tuple(Chart(kind, evil, rows, evil, {"x_title": evil}) for kind in ("bars", "intervals"))
     section = Section(evil, (evil,), charts=drawings, tables=(Table(evil, (evil,), ((evil,),)),))
     path = tmp_path / "evil.html"
-    path.write_text(write_page([section], title=evil, headline=evil), encoding="utf-8")
+    path.write_text(view_page(View(evil, evil, (section,))), encoding="utf-8")
     seen = visit(path)
     assert seen.drawn() == 2
     seen.page.locator(".live svg path[aria-label], .live svg .mark-rect path").first.hover(force=True)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,13 +12,14 @@ import pytest
 from playwright.sync_api import expect
 from tests.e2e.accessibility import violations
 
-from hardpan import confusion, files
+from hardpan import auditing, confusion, files
 from hardpan.auditing import examples
+from hardpan.confusion.label_review import LabelReview
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import apply_corrections
-from hardpan.report import page as write_page
-from hardpan.report.figures import gallery_chart, thumbnails
-from hardpan.report.sections import Section
+from hardpan.pages.figures import gallery_chart, thumbnails
+from hardpan.pages.sections import Section, View
+from hardpan.pages.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -41,12 +43,28 @@ def served(tmp_path_factory):
     pictures = thumbnails(dataset.x[:2], 0.0, 16.0)
     tiles = [{"group": "", "id": str(dataset.ids[row]), "label": str(row), "row": f"{row}"} for row in range(2)]
     section = Section("Hard", charts=(gallery_chart("Two digits", pictures, tiles, "Two digits."),))
-    report = write_page([section], title="Audit", headline="Fine.")
+    report = view_page(View("Audit", "Fine.", (section,)))
     (folder / "index.html").write_text(report, encoding="utf-8")
-    command = [sys.executable, "-m", "hardpan", "browse", str(folder), "--no-open", "--port", "0"]
+    command = [sys.executable, "-m", "hardpan", "browse", str(folder), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         yield Served(re.search(r"http://\S+", server.stdout.readline()).group(), folder)
         server.terminate()
+
+
+@pytest.fixture
+def reviewed(tmp_path):
+    """The folder of an audit of digits whose models are one step off in every tenth row."""
+    dataset, rows = Dataset.open("digits"), np.arange(1797)
+    predicted = np.where(rows % 10 == 0, (dataset.labels + 1) % 10, dataset.labels)
+    names = np.array(dataset.class_names, dtype=object)
+    columns = {
+        "suggested_label": np.where(predicted == dataset.labels, None, names[predicted]),
+        "label_rank": np.argsort(np.argsort(predicted == dataset.labels, kind="stable")) + 1.0,
+        "label_probability": np.where(predicted == dataset.labels, 0.9, 0.1),
+    }
+    table = examples.join_columns(dataset, {"test": rows[:500], "train": rows[500:]}, columns)
+    files.write_together(tmp_path / "audit", examples.table_files(table, dataset))
+    return tmp_path / "audit"
 
 
 @pytest.fixture
@@ -169,8 +187,74 @@ def test_a_narrow_screen(browser, served):
     context.close()
 
 
+@contextmanager
+def review_server(folder):
+    """``hardpan browse --review``; its first line."""
+    command = [sys.executable, "-m", "hardpan", "browse", str(folder), "--review", "40", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield server.stdout.readline()
+        finally:
+            server.terminate()
+
+
+def test_a_review_by_keyboard_is_saved_resumed_and_counted(browser, reviewed):
+    """Answers by the row number, which the page shows: every third label is wrong, and class 1 is right."""
+
+    def answered(page, count):
+        for _ in range(count):
+            place = page.evaluate("document.body.dataset.at")
+            label, number = (
+                page.locator("#label").inner_text(),
+                int(page.locator("#where").inner_text().split()[-1]),
+            )
+            if number % 3 == 0:
+                page.keyboard.press("w")
+                expect(page.locator("#class")).to_be_focused()
+                page.keyboard.type("1" if label != "1" else "2")
+                page.keyboard.press("Enter")
+            else:
+                page.keyboard.press("r")
+            page.wait_for_function(
+                "at => document.body.dataset.at !== at || !document.querySelector('#result').hidden", arg=place
+            )
+
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    with review_server(reviewed) as line:
+        page.goto(re.search(r"http://\S+", line).group())
+        page.wait_for_selector("body[data-ready]")
+        expect(page.locator("#count")).to_have_text("0 of 40 judged")
+        page.keyboard.press("a")
+        expect(page.locator("#count")).to_have_text("1 of 40 judged")
+        answered(page, 14)
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("#answer")).to_contain_text("Your answer")
+        assert violations(page) == []
+        expect(page.locator("#result")).to_be_hidden()
+    with review_server(reviewed) as line:
+        assert "15 of them judged" in line
+        page.goto(re.search(r"http://\S+", line).group())
+        page.wait_for_selector("body[data-ready]")
+        expect(page.locator("#count")).to_have_text("15 of 40 judged")
+        answered(page, 25)
+        found = auditing.label_issues(reviewed).count(reviewed / "review.csv")
+        title = f"About {found.wrong.value:,.0f} of 1,797 labels are wrong"
+        expect(page.locator("#result-title")).to_contain_text(title)
+        assert violations(page) == []
+        assert (found.judged, found.ambiguous) == (40, 1)
+        page.set_viewport_size({"width": 320, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+    review = LabelReview.read(reviewed / "review.csv")
+    judged = review.verdict != "ambiguous"
+    assert (review.verdict[judged] == np.where(review.row[judged] % 3 == 0, "wrong", "right")).all()
+    right = np.where(review.label == "1", "2", "1")
+    assert (review.right_class[review.verdict == "wrong"] == right[review.verdict == "wrong"]).all()
+
+
 def test_a_folder_without_an_audit_ends_with_a_sentence(tmp_path):
-    command = [sys.executable, "-m", "hardpan", "browse", str(tmp_path), "--no-open"]
+    command = [sys.executable, "-m", "hardpan", "browse", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "holds no examples.parquet" in done.stderr

@@ -9,11 +9,11 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.samples import DISPUTED, EVERY, FAR, floors
+from tests.pages.samples import DISPUTED, EVERY, FAR, floors
 
-from hardpan.report import charts
-from hardpan.report import page as write_page
-from hardpan.report.sections import Section, Table
+from hardpan.pages import charts
+from hardpan.pages.sections import Section, Table, View
+from hardpan.pages.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 KINDS = list(charts.KINDS)
@@ -32,7 +32,7 @@ def page(browser, tmp_path_factory):
     """One page with a chart of every kind."""
     path = tmp_path_factory.mktemp("charts") / "index.html"
     section = Section("Charts", charts=tuple(EVERY[kind] for kind in KINDS), tables=(SORTED,))
-    path.write_text(write_page([section], title="Every kind", headline="Charts."), encoding="utf-8")
+    path.write_text(view_page(View("Every kind", "Charts.", (section,))), encoding="utf-8")
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     opened = context.new_page()
     opened.complaints = []
@@ -230,7 +230,7 @@ def test_a_tooltip_says_what_lies_left_of_the_axis_and_what_is_disputed(browser,
     reason = "Disputed: it says at most 2.5 %."
     chart = floors(FAR, DISPUTED | {"reason": reason})
     section = Section("Floor", charts=(dataclasses.replace(chart, options=dict(chart.options) | {"log": True}),))
-    (tmp_path / "index.html").write_text(write_page([section], title="t", headline="h"), encoding="utf-8")
+    (tmp_path / "index.html").write_text(view_page(View("t", "h", (section,))), encoding="utf-8")
     opened = browser.new_page(viewport={"width": 390, "height": 900})
     opened.goto((tmp_path / "index.html").as_uri())
     opened.wait_for_selector(".live svg .mark-symbol path")

@@ -79,7 +79,7 @@ def test_the_wheel_and_the_source_archive_build_and_the_wheel_audits_digits(tmp_
     assert run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).count("PASSED") == 2
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
-    for part in ("report/page.html", "report/page.css", "report/page.js", "web/explorer/explorer.html", "py.typed"):
+    for part in ("pages/page.html", "pages/page.css", "pages/page.js", "web/explorer/explorer.html", "py.typed"):
         assert f"hardpan/{part}" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
     run(sys.executable, "-m", "venv", "empty")

@@ -216,9 +216,8 @@ def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, ro
         some = decisions.selector_view(served.project, 2, "plain").candidates[:2]
         for name in some:
             decisions.record_decision(served.project, "first-selection", name, "select", by="a test")
-        pair = decisions.duplicate_queue(served.project, decided=True)
-        for item in pair[:1]:
-            decisions.record_decision(served.project, "duplicate", item.subject, "open", by="a test")
+        for pair in list(decisions.decision_verdicts(served.project, "duplicate"))[:1]:
+            decisions.record_decision(served.project, "duplicate", pair, "open", by="a test")
     seen = window()
     page = seen.page
     page.goto(served.owner_link if role == "owner" else served.link(role))

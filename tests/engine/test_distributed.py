@@ -29,4 +29,9 @@ def test_two_processes_train_the_model_of_one(tmp_path):
 def test_one_process_is_its_own_world():
     values = torch.tensor([3.0])
     distributed.all_reduce_mean([values])
-    assert (distributed.rank(), distributed.world_size(), distributed.is_main(), values.item()) == (0, 1, True, 3.0)
+    assert (distributed.rank(), distributed.world_size(), distributed.is_main_process(), values.item()) == (
+        0,
+        1,
+        True,
+        3.0,
+    )

@@ -125,23 +125,6 @@ def test_posteriors_of_samples_are_found_again_from_x(case):
     np.testing.assert_allclose(flow.posterior(drawn.x), drawn.posterior, atol=2e-3)
 
 
-def test_in_bf16_a_flow_is_near_and_exact_in_itself():
-    flow = random_flow(GREY)
-    exact, error = flow.posterior(GREY), flow.bayes_error().value
-    narrow = flow.to(precision="bf16")
-    assert narrow is flow
-    posterior = flow.posterior(GREY)
-    assert 0 < np.abs(posterior - exact).max() < 0.05
-    assert flow.bayes_error().value == error
-    drawn = flow.sample_with_posterior(200, seed=1)
-    np.testing.assert_allclose(flow.posterior(drawn.x), drawn.posterior, atol=0.02)
-    np.testing.assert_array_equal(flow.to("cpu", precision="float32").posterior(GREY), exact)
-    with pytest.raises(InputError, match="precision"):
-        flow.to(precision="float16")
-    with pytest.raises(InputError, match="precision"):
-        random_flow(VECTORS).to(precision="bf16")
-
-
 def test_save_and_load_keep_every_bit(case, tmp_path):
     flow, x = case
     flow.save(tmp_path / "flow")
@@ -255,30 +238,20 @@ def test_with_a_covariance_a_class_the_dial_is_that_of_the_planted_classes():
         # The flow keeps means and scales in single precision.
         assert found.low * (1 - 1e-6) <= exact <= found.high * (1 + 1e-6)
     with pytest.raises(InputError, match=r"\berror\b"):
-        flow.temperatures_for(exact / 2)
+        flow.temperature_for(exact / 2)
 
 
-def test_with_a_covariance_a_class_every_root_is_given():
+def test_with_a_covariance_a_class_the_planted_temperature_is_given():
     """Three classes whose error rises from 0 to that of equal means: the one root is the planted temperature.
 
-    With diagonal covariances, the only ones a flow has, E(τ) cannot fall; tests/bayes has the case of two roots.
+    With diagonal covariances, the only ones a flow has, E(τ) cannot fall.
     """
     flow = planted([[0, 2], [2, 0], [-2, -2]], [[4, 0.5], [0.5, 4], [1, 1]], [0.2, 0.3, 0.5])
     curve = flow.bayes_curve(np.geomspace(0.1, 100, 7))
     for before, after in itertools.pairwise(curve.estimates):
         assert after.value >= before.value - 4 * math.hypot(before.stderr, after.stderr)
     for tau in (0.4, 2.7):
-        assert flow.temperatures_for(flow.bayes_error(tau, rtol=2e-4).value) == (pytest.approx(tau, rel=0.02),)
-
-
-def test_a_benchmark_names_every_temperature_with_its_error(tmp_path):
-    flow = planted([[0, 0], [2, 0]], [[1, 1], [3, 0.5]], [0.4, 0.6])
-    wanted = flow.bayes_error(0.7).value
-    roots = flow.temperatures_for(wanted)
-    assert all(flow.bayes_error(root).value == pytest.approx(wanted, rel=1e-2) for root in roots)
-    made = flows.synthesize(flow, tmp_path, bayes_error=wanted, n=400)
-    assert (made.temperature, *made.other_temperatures) == roots
-    assert flows.read_benchmark(tmp_path).other_temperatures == roots[1:]
+        assert flow.temperature_for(flow.bayes_error(tau, rtol=2e-4).value) == pytest.approx(tau, rel=0.02)
 
 
 def test_padding_and_levels_are_in_the_density():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hardpan.flows.cpu_steps import run_quick, undo_quick
+from hardpan.flows.cpu_steps import invert_in_planes, run_in_planes
 from hardpan.flows.glow import TAPS, Bounds, Steps, fold, patches, run_plain
 from hardpan.flows.gpu_steps import Dropout, PlainOps, fast_runner
 
@@ -96,31 +96,16 @@ def test_steps_in_planes_are_the_plain_steps_there_and_back(channels, height, wi
     with torch.no_grad():
         stack = made.stack()
         wanted, log_det = run_plain(x, stack)
-        found, found_log_det = run_quick(x, stack)
+        found, found_log_det = run_in_planes(x, stack)
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(found_log_det, log_det, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(undo_quick(made, found), x, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(undo_quick(made, x), made.inverse(x), rtol=1e-4, atol=1e-4)
-
-
-def test_steps_in_planes_with_bf16_networks_are_the_plain_ones_there_and_back():
-    made, x = level(8, width=64).cpu(), torch.randn(7, 6, 5, 8, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        exact, _ = run_plain(x, made.stack())
-        expected, log_det = run_plain(x, made.stack(), torch.bfloat16)
-        result, result_log_det = run_quick(x, made.stack(), torch.bfloat16)
-        # Sums in another order round to another bfloat16 here and there: as near as plain bf16 is to float32.
-        error = float((expected - exact).norm())
-        assert 0 < float((result - exact).norm()) < 1.5 * error
-        assert float((result_log_det - log_det).abs().max()) < 0.02 * x[0].numel()
-        # The couplings are inverted with the same networks, whatever these say.
-        assert float((undo_quick(made, result, torch.bfloat16) - x).norm()) < 0.5 * error
-        torch.testing.assert_close(made.inverse(expected, torch.bfloat16), x, rtol=0.02, atol=0.02)
+        torch.testing.assert_close(invert_in_planes(made, found), x, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(invert_in_planes(made, x), made.inverse(x), rtol=1e-4, atol=1e-4)
 
 
 def test_with_gradients_the_plain_steps_run():
     made, x = level(4).cpu(), torch.randn(3, 4, 4, 4, requires_grad=True)
-    output, log_det = run_quick(x, made.stack())
+    output, log_det = run_in_planes(x, made.stack())
     (output.sum() + log_det.sum()).backward()
     assert x.grad is not None
     assert made.w1.grad is not None

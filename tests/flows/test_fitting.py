@@ -103,7 +103,7 @@ def test_other_examples_under_the_same_name_are_not_given_the_old_flow(tmp_path)
 def test_a_second_process_on_the_same_fit_is_refused(tmp_path):
     config = FlowConfig(preset="tiny", epochs=1)
     with (
-        engine.claimed(tmp_path / "flow"),
+        engine.locked_run_folder(tmp_path / "flow"),
         pytest.raises(InputError, match="flow"),
     ):
         flows.fit(blobs(), config, out=tmp_path / "flow")
@@ -173,15 +173,6 @@ def test_coupling_networks_in_bf16_fit_nearly_alike(digits):
     exact = flows.fit(digits, QUICK).record.fitted["validation_nll"]
     rounded = flows.fit(digits, dataclasses.replace(QUICK, precision="bf16")).record.fitted["validation_nll"]
     assert rounded == pytest.approx(exact, rel=2e-3)
-
-
-def test_the_sweep_takes_the_weight_with_the_best_validation_nll(digits):
-    short, trial = dataclasses.replace(QUICK, epochs=1), {"epochs": 1, "steps": 1, "levels": 1, "width": 8}
-    flow = flows.sweep(digits, short, class_weights=(0.01, 1e3), preset="tiny", trial=trial)
-    trials = flow.record.fitted["sweep"]
-    assert [trial["class_weight"] for trial in trials] == [0.01, 1e3]
-    best = min(trials, key=lambda trial: trial["validation_nll"])
-    assert flow.config.class_weight == best["class_weight"]
 
 
 @pytest.mark.parametrize(

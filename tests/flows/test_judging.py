@@ -37,7 +37,6 @@ def test_the_truth_has_nothing_above_the_floor():
     for item in (
         found.excess,
         found.divergence,
-        found.brier,
         found.distance,
         found.disagreement,
         found.calibration,
@@ -54,7 +53,6 @@ def test_always_the_same_class():
     assert found.excess.value == pytest.approx((truth.max(axis=1) - truth[:, 0]).mean())
     assert found.calibration.value == pytest.approx(1 - truth[:, 0].mean())
     assert found.distance.value == pytest.approx(1 - truth[:, 0].mean())
-    assert found.brier.value == pytest.approx((((np.eye(4)[0] - truth) ** 2).sum(axis=1)).mean())
 
 
 def test_an_overconfident_classifier_keeps_its_error_and_loses_its_calibration():

@@ -5,9 +5,9 @@ from scipy.stats import binom
 from tests.flows.small import FLOATS, VECTORS, random_flow
 
 from hardpan import Dataset
-from hardpan.bayes.floors.bracketing import FloorConfig, floor_of
-from hardpan.bayes.floors.flow import FlowEvidence
+from hardpan.bayes.floors.flow import FlowEvidence, flow_entries
 from hardpan.bayes.floors.inputs import prepare_floor_inputs
+from hardpan.bayes.floors.verdict import weigh
 
 NAME = "Exact error of flow"
 RUNS = 100
@@ -23,9 +23,9 @@ def statuses(flow, temperature, n, runs):
         names = tuple(map(str, flow.class_names))
         data = Dataset.from_arrays(x[:TRAIN], y[:TRAIN], x_test=x[TRAIN:], y_test=y[TRAIN:], class_names=names)
         evidence = FlowEvidence("flow", number, flow.posterior(data.x))
-        config = FloorConfig(estimators=(), classifiers=(), calibrations=())
-        floor = floor_of(prepare_floor_inputs(data), config, flow=evidence)
-        found.append(next(entry.status for entry in floor.entries if entry.name == NAME))
+        entries = flow_entries(evidence, prepare_floor_inputs(data), 0.95)
+        weighed, _ = weigh(entries, n_classes=data.n_classes)
+        found.append(next(entry.status for entry in weighed if entry.name == NAME))
     return found
 
 

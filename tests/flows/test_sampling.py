@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from reproductions.flow_cards import write_card
 from tests.flows.small import three_digits
 
 from hardpan import bayes, files, flows
 from hardpan.bayes import gaussian_curve
 from hardpan.flows.sampling import FlowSamples
-from hardpan.pages.flows import view, write_card
+from hardpan.pages.flows import view
 
 
 @pytest.mark.parametrize("temperatures", [(1.0,), (0.5, 1.0, 2.0)])
@@ -23,8 +24,8 @@ def test_a_report_that_was_read_back_has_the_same_numbers(temperatures):
     (section,), (same,) = result.sections(), again.sections()
     assert again.headline == result.headline
     assert same.tables == section.tables
-    assert [item.drawing for item in view(result).hero] == ["gallery", "curve"]
-    assert [item.drawing for item in view(again).hero] == ["curve"]
+    assert [item.drawing for item in view(result).hero] == ["gallery", "lines"]
+    assert [item.drawing for item in view(again).hero] == ["lines"]
 
 
 def test_a_card_says_what_its_own_folder_computes(tmp_path):
@@ -38,7 +39,7 @@ def test_a_card_says_what_its_own_folder_computes(tmp_path):
     assert card.bits == pytest.approx(card.original_bits * 64 / 144)
     assert card.own_error == pytest.approx((again.posterior(x).argmax(1) != labels).mean())
     assert card.bayes_error.value == pytest.approx(again.bayes_error().value, rel=1e-6)
-    alone = bayes.floor(data, estimators=(), classifiers=("linear model",), seed=0).entries
+    alone = bayes.floor(data, neighbours=False, classifiers=("linear model",), seed=0).entries
     assert card.linear_error == next(entry.estimate for entry in alone if entry.name == "linear model")
     assert card.size == (tmp_path / "card" / "weights.safetensors").stat().st_size
     with Image.open(tmp_path / "card" / "samples.png") as picture:

@@ -5,7 +5,7 @@ import pytest
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
-from hardpan.leaderboard import correct_keys, suspect_keys
+from hardpan.leaderboard import correct_keys, summarize, suspect_keys
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +109,20 @@ def test_an_item_that_few_models_answered_is_not_counted_and_follows_its_ties():
     suspects = suspect_keys(Outcomes.from_arrays(scores, answers=answers, key=["A", "A"]))
     assert (suspects.margin.tolist(), suspects.models.tolist(), suspects.suspicious) == ([1, 1], [5, 1], 1)
     assert suspects.position.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("models", [3, 10, 40])
+def test_no_key_is_suspected_by_answers_in_free_text(models):
+    """Wrong answers are phrases that hardly repeat; of a choice among four they do."""
+    rng = np.random.default_rng(models)
+    right = rng.random((models, 150)) < rng.uniform(0.2, 0.9, 150)
+    phrases = np.char.add("the answer, more or less ", rng.integers(0, 3000, right.shape).astype(str))
+    letters = np.array(list("BCD"))[rng.integers(0, 3, right.shape)]
+    found = []
+    for wrong in (phrases, letters):
+        answers = np.where(right, "A", wrong)
+        outcomes = Outcomes.from_arrays(right.astype(float), answers=answers, key=["A"] * 150)
+        found.append(suspect_keys(outcomes).suspicious)
+        assert (summarize(outcomes).keys is None) == (found[-1] == 0)
+    assert found[0] == 0
+    assert (found[1] > 0) == (models > 3)

@@ -33,7 +33,6 @@ def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str
         ("a.csv", "\ufeffid,label\nx,cat\ny,dog\n", ["cat", "dog"]),
         ("a.json", "[3, 1]", [3, 1]),
         ("a.json", "[3.0, 1]", [3, 1]),
-        ("a.json", '{"label": [3, 1]}', [3, 1]),
         ("a.json", '{"x": "cat", "y": "dog"}', ["cat", "dog"]),
     ],
 )
@@ -42,7 +41,7 @@ def test_files_are_read_as_people_write_them(tmp_path: Path, name: str, text: st
     assert labels.read_label_file(tmp_path / name, "label").values.tolist() == values
 
 
-@pytest.mark.parametrize("text", ["[0.9, 1]", "[1e400, 0]", "[1e30, 0]", f"[{10**30}, 0]", "[[1], [0]]"])
+@pytest.mark.parametrize("text", ["[0.9, 1]", "[1e400, 0]", "[1e30, 0]", f"[{10**30}, 0]"])
 def test_numbers_that_are_no_class_are_not_rounded_to_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
     book = ledger.create(tmp_path / "book", [0, 1] * 50, bytes(32))

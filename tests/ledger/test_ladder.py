@@ -54,10 +54,9 @@ def test_bound_by_hand() -> None:
 @given(
     st.integers(10, 10**6), st.integers(1, 10**4), st.integers(0, 10**4), st.sampled_from([0.005, 0.01, 0.05, 0.1])
 )
-def test_bound_grows_with_submissions_and_beats_the_published_one(n: int, t: int, j: int, step: float) -> None:
+def test_bound_grows_with_submissions(n: int, t: int, j: int, step: float) -> None:
     bound = ledger.leaderboard_bound(n, t, min(j, t), step)
     assert bound <= ledger.leaderboard_bound(n, t + 1, min(j, t) + 1, step)
-    assert bound < ledger.published_bound(n, t, step)
 
 
 def test_leaderboard_survives_an_attack_that_fools_exact_answers() -> None:

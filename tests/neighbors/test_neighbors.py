@@ -79,13 +79,12 @@ def test_a_device_that_is_not_there_is_refused(device):
         near_duplicates(np.eye(4), k=1, device=device)
 
 
-@pytest.mark.parametrize("backend", ["processes", pytest.param("dask", marks=pytest.mark.soak)])
-def test_blocks_on_other_back_ends_give_the_same_bits(backend, monkeypatch):
+def test_blocks_in_processes_give_the_same_bits(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((n, 12)).astype(np.float32) for n in (50, 90))
     here = near_duplicates(x, y, k=4), near_duplicates(y, k=4)
     monkeypatch.setattr(nearest_module, "_BLOCK", 40)
-    with hardpan.parallel(backend, workers=2):
+    with hardpan.parallel("processes", workers=2):
         there = near_duplicates(x, y, k=4), near_duplicates(y, k=4)
     for one, other in zip(here, there, strict=True):
         np.testing.assert_array_equal(one.indices, other.indices)
@@ -97,7 +96,9 @@ def test_bounds_by_few_directions_change_nothing(kind, monkeypatch):
     monkeypatch.setattr(nearest_module, "_SAMPLE", 300)
     x, y = smooth_images(100, 0), smooth_images(1300, 1)
     flat = [a.reshape(len(a), -1).astype(kind) for a in (x, y)]
-    chosen = nearest_module._cheapest_bounds(*flat, np.rint(nearest_module._mean(flat[1])), 10, False)
+    chosen = nearest_module._cheapest_distance_bounds(
+        *flat, np.rint(nearest_module._mean_of_references(flat[1])), 10, False
+    )
     assert chosen.basis is not None  # else this test would not try what it is for
     distances, numbers = nearest(*flat, 10)
     for start in range(0, 100, 20):
@@ -111,7 +112,7 @@ def test_noise_in_every_direction_takes_the_plain_product(monkeypatch):
     monkeypatch.setattr(nearest_module, "_SAMPLE", 300)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((100, 512)), rng.standard_normal((1300, 512))
-    assert nearest_module._cheapest_bounds(x, y, np.zeros(512), 5, False).basis is None
+    assert nearest_module._cheapest_distance_bounds(x, y, np.zeros(512), 5, False).basis is None
     numbers = nearest(x, y, 5)[1]
     exact = brute(x[:20], y, 5)
     np.testing.assert_array_equal(numbers[:20], exact[1])
@@ -279,6 +280,6 @@ def ssim_table(x, y):
 def test_rows_without_structure_are_compared_by_products_also_among_themselves():
     shape = 2, 4 * nearest_module._SAMPLE, 2 * nearest_module._DIRECTIONS[0]
     x, other = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    assert nearest_module._cheapest_bounds(other, x, x.mean(axis=0), 1, same=False).basis is None
+    assert nearest_module._cheapest_distance_bounds(other, x, x.mean(axis=0), 1, same=False).basis is None
     # A row finds itself at distance 0, which must not make loose bounds look tight.
-    assert nearest_module._cheapest_bounds(x, x, x.mean(axis=0), 1, same=True).basis is None
+    assert nearest_module._cheapest_distance_bounds(x, x, x.mean(axis=0), 1, same=True).basis is None

@@ -177,23 +177,6 @@ def write_helm(folder: Path, model: str, scores: list[float], *, perturbed: int 
     return folder
 
 
-def instance(model: str, name: str, score: Any, *, run: str = "r1") -> dict[str, Any]:
-    """One line of Every Eval Ever."""
-    return {
-        "schema_version": "0.3.0",
-        "evaluation_id": run,
-        "model_id": model,
-        "evaluation_name": "sums",
-        "sample_id": name,
-        "sample_hash": hashlib.sha256(name.encode()).hexdigest(),
-        "input": {"raw": name, "reference": ["4"]},
-        "output": {"raw": ["4"]},
-        "answer_attribution": [{"extracted_value": "4", "is_terminal": True}],
-        "evaluation": {"score": score, "is_correct": bool(score)},
-        "metadata": {"subject": "arithmetic"},
-    }
-
-
 # By the name of the harness: writes the log of one model with these scores of its items.
 LOGS: dict[str, Callable[[Path, str, list[int]], Any]] = {
     "lm-evaluation-harness logs": lambda folder, model, scores: write_lm_eval(
@@ -203,7 +186,4 @@ LOGS: dict[str, Callable[[Path, str, list[int]], Any]] = {
         folder / f"{model}.eval", inspect_log(model, [sample(i, "IC"[score]) for i, score in enumerate(scores)])
     ),
     "HELM runs": lambda folder, model, scores: write_helm(folder / model, model, [float(s) for s in scores]),
-    "Every Eval Ever files": lambda folder, model, scores: write_lines(
-        folder / f"{model}.jsonl", [instance(model, f"q{i}", score) for i, score in enumerate(scores)]
-    ),
 }

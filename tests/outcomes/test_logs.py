@@ -1,4 +1,4 @@
-"""Logs of Inspect, HELM and Every Eval Ever, and what all readers have to refuse."""
+"""Logs of Inspect and HELM, and what all readers have to refuse."""
 
 import contextlib
 import gzip
@@ -14,11 +14,9 @@ from tests.outcomes.logs import (
     LOGS,
     choice_row,
     inspect_log,
-    instance,
     sample,
     write_eval,
     write_helm,
-    write_lines,
     write_lm_eval,
 )
 
@@ -162,46 +160,6 @@ def test_helm_runs(tmp_path: Path) -> None:
         Outcomes.open(tmp_path, metric="f1")
 
 
-def test_every_eval_ever(tmp_path: Path) -> None:
-    rows = [
-        instance(model, name, score)
-        for model, name, score in (("a", "q1", 1.0), ("a", "q2", 0.5), ("b", "q1", False))
-    ]
-    rows.append(instance("a", "q1", 0.0, run="r2"))
-    (tmp_path / "demo.json").write_text(json.dumps({"schema_version": "0.3.0", "evaluation_results": []}))
-    outcomes = Outcomes.open(write_lines(tmp_path / "demo_samples.jsonl", rows).parent)
-    np.testing.assert_array_equal(outcomes.item_scores(), [[0.5, 0.5], [0, np.nan]])
-    assert outcomes.key is not None
-    assert outcomes.key.tolist() == ["4", "4"]
-    with pytest.raises(InputError, match="aggregate"):
-        Outcomes.open(tmp_path / "demo.json")
-
-
-def test_every_eval_ever_metrics_of_a_sample_are_not_repeats(tmp_path: Path) -> None:
-    for model, by_sample in (("a", True), ("b", False)):
-        rows = [
-            {
-                **instance(model, f"q{i}", score),
-                "evaluation_result_id": f"sums.{metric}",
-                "sample_hash": f"{model}{i}",
-            }
-            for metric, scores in (("accuracy", (1, 0)), ("f1", (0.5, 0.25)))
-            for i, score in enumerate(scores)
-        ]
-        write_lines(tmp_path / f"{model}.jsonl", sorted(rows, key=lambda row: by_sample and row["sample_id"]))
-    assert Outcomes.open(tmp_path).scores.tolist() == [[1, 0], [1, 0]]
-    assert Outcomes.open(tmp_path, metric="f1").scores.tolist() == [[0.5, 0.25]] * 2
-    with pytest.raises(InputError, match="metric"):
-        Outcomes.open(tmp_path, metric="bleu")
-
-
-def test_every_eval_ever_epochs_and_repeated_ids(tmp_path: Path) -> None:
-    rows = [{**instance("m", "q", 1), "metadata": {"epoch": epoch}} for epoch in "12"]
-    assert Outcomes.open(write_lines(tmp_path / "epochs.jsonl", rows)).scores.tolist() == [[[1, 1]]]
-    rows = [{**instance("m", "0", score), "sample_hash": f"hash {score}"} for score in (1, 0)]
-    assert Outcomes.open(write_lines(tmp_path / "ids.jsonl", rows)).scores.tolist() == [[1, 0]]
-
-
 def test_logs_of_several_harnesses_are_read_together(tmp_path: Path) -> None:
     write_lm_eval(tmp_path / "m", "quiz", [choice_row(0, [-1.0, -2.0], 0)])
     write_eval(tmp_path / "log.eval", inspect_log("n", SAMPLES))
@@ -217,7 +175,6 @@ def write_everything(folder: Path) -> list[Path]:
     write_eval(folder / "zstd.eval", inspect_log("m", SAMPLES), 93)
     (folder / "log.json").write_text(json.dumps(inspect_log("m", SAMPLES)))
     write_helm(folder / "run", "m", [1.0, 0.0])
-    write_lines(folder / "instances.jsonl", [instance("a", f"q{i}", i % 2) for i in range(4)])
     (folder / "long.csv").write_text(
         "model,item,score\n" + "".join(f"m{i % 3},q{i // 3},{i % 2}\n" for i in range(12))
     )
@@ -278,8 +235,6 @@ def test_wrong_types_in_valid_json_are_read_or_refused(tmp_path: Path) -> None:
     results = {"results": {"quiz": {"acc,none": 1.0}}, "n-samples": {"quiz": {"effective": 1}}, "model_name": "m"}
     write_lm_eval(tmp_path / "lm", "quiz", [choice_row(0, [-1.0, -2.0], 0)], results)
     (tmp_path / "log.json").write_text(json.dumps(inspect_log("m", SAMPLES)))
-    write_lines(tmp_path / "instances.jsonl", [instance("a", "q", 1)])
-    (tmp_path / "nested.json").write_text(json.dumps({"labels": [0, 1], "predictions": {"m": [0, 1], "n": [1, 1]}}))
     for path in sorted(tmp_path.rglob("*.json*")):
         content = path.read_text()
         source = path.parent if path.parent != tmp_path else path

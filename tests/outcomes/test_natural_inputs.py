@@ -157,13 +157,9 @@ READ: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
     "npz with names": (npz(scores=MATRIX, models=MODELS, items=ITEMS), {}),
     "npz, right and ids": (npz(right=MATRIX, models=MODELS, ids=ITEMS), {}),
     "npz, one matrix of any name": (npz(anything=np.array(MATRIX, dtype=bool), models=MODELS, ids=ITEMS), {}),
-    "npz, predictions and labels": (
-        npz(predictions=[[0, 2, 2], [1, 2, 2]], labels=[0, 1, 2], models=MODELS, ids=ITEMS),
-        {"check_classes": False},
-    ),
     "predictions in a wide table": (
         text("s.csv", "id,label,a,b\nq1,cat,cat,dog\nq2,dog,cat,cat\nq3,cat,cat,cat\n"),
-        {"check_classes": False},
+        {},
     ),
     "predictions in a long table": (
         text(
@@ -176,7 +172,7 @@ READ: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
                 ]
             ),
         ),
-        {"check_classes": False},
+        {},
     ),
 }
 
@@ -325,22 +321,13 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "more right than there are": (text("s.csv", "model,correct,total\na,11,10\n"), {}, "correct"),
     "counts without totals": (text("s.csv", "model,new_correct\na,11\n"), {}, "total"),
     "fractions of counts": (text("s.csv", "model,correct,total\na,1.5,10\n"), {}, "correct"),
-    "a dataset": (npz(x=np.zeros((4, 2)), y=[0, 1, 0, 1]), {}, "dataset"),
-    "predictions without labels": (npz(predictions=[[0, 1]]), {}, "labels"),
-    "predictions without labels, JSON": (text("s.json", '{"predictions": {"a": [0, 1]}}'), {}, "labels"),
-    "labels without predictions": (text("s.json", '{"predictions": {}, "labels": [0, 1]}'), {}, "predictions"),
+    "a dataset": (npz(x=np.zeros((4, 2)), y=[0, 1, 0, 1]), {}, "scores"),
+    "predicted classes in arrays": (npz(predictions=[[0, 1]], labels=[0, 1]), {}, "table"),
+    "class probabilities in arrays": (npz(probs=[[[0.5, 0.5]]], labels=[0]), {}, "Predictions"),
+    "predictions without labels, JSON": (text("s.json", '{"predictions": {"a": [0, 1]}}'), {}, "scores"),
+    "other names in the answers": (text("s.csv", "id,label,a\nq1,cat,0\nq2,dog,1\n"), {}, "cat"),
     "four dimensions": (npy(np.zeros((2, 2, 2, 2))), {}, "scores"),
     "an array of objects": (lambda folder: np.array([["a", "b"]]), {}, "scores"),
-    "permuted classes": (
-        npz(predictions=[(np.arange(300) + 1) % 5], labels=np.arange(300) % 5, models=["a"]),
-        {},
-        "class",
-    ),
-    "too few guesses for top5": (
-        npz(predictions=[[0, 1, 2]], labels=[0, 1, 2], models=["a"]),
-        {"metric": "top5"},
-        "top5",
-    ),
     "errors": (text("s.csv", "model,error\na,0.1\nb,0.2\n"), {}, "'error'"),
     "counts of errors": (text("s.csv", "model,errors,total\na,1,10\nb,2,10\n"), {}, "'errors'"),
     "timm's errors alone": (text("s.csv", "model,top1_err\na,10.5\nb,20.5\n"), {}, "'top1_err'"),

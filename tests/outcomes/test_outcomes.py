@@ -112,16 +112,12 @@ def test_the_last_part_of_a_name_is_enough_where_one_model_has_it() -> None:
 
 def test_class_probabilities_are_not_taken_for_repeats(tmp_path):
     rng = np.random.default_rng(0)
-    probs, labels = rng.dirichlet(np.ones(4), size=(3, 20)), rng.integers(0, 4, 20)
+    probs = rng.dirichlet(np.ones(4), size=(3, 20))
     with pytest.raises(InputError, match="probabilities"):
         Outcomes.from_arrays(probs)
     np.save(tmp_path / "p.npy", probs)
     with pytest.raises(InputError, match="probabilities"):
         Outcomes.open(tmp_path / "p.npy")
-    np.savez(tmp_path / "p.npz", probabilities=probs, labels=labels)
-    outcomes = Outcomes.open(tmp_path / "p.npz")
-    assert outcomes.models == ("model-0", "model-1", "model-2")
-    np.testing.assert_array_equal(outcomes.scores, probs.argmax(axis=2) == labels)
 
 
 def test_epochs_of_one_model_are_named_as_such():

@@ -3,7 +3,7 @@ import pytest
 from tests.predictions.made import labels, logits, names, probabilities
 
 from hardpan.errors import InputError
-from hardpan.predictions import Predictions, arrays
+from hardpan.predictions import Predictions
 
 N, C = 50, 4
 
@@ -33,15 +33,6 @@ def test_files_open_as_stores_do(tmp_path, axes, suffix):
         assert found.class_names == ("a", "b", "c", "d")
     with pytest.raises(InputError, match="read-only"):
         found.write(0, 9, given)
-
-
-def test_large_compressed_arrays_are_unpacked_on_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "IN_MEMORY", 100)
-    given = probabilities(2, N, C)
-    np.savez_compressed(tmp_path / "p.npz", probs=given)
-    found = Predictions.open(tmp_path / "p.npz")
-    assert isinstance(found._values, np.memmap)
-    assert np.array_equal(found.to_array()[0], given)
 
 
 def test_logits_are_read_as_probabilities(tmp_path):

@@ -34,7 +34,7 @@ SCRIPT = """
         assert np.array_equal(found.read(0, epoch), given[epoch])
     assert check("disk/run").ok
     try:
-        export(found, "disk/out.npy")
+        export(found, "disk/out.npz")
     except InputError as error:
         print(error)
     else:
@@ -64,7 +64,7 @@ def test_a_full_file_system(tmp_path):
     first, second, last = done.stdout.strip().splitlines()
     assert "disk/run: the disk is full (No space left on device) while " in first
     assert "what was committed before is safe" in first
-    assert "disk/out.npy: the disk is full (No space left on device)" in second
+    assert "disk/out.npz: the disk is full (No space left on device)" in second
     assert last == "went on"
 
 

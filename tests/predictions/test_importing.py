@@ -37,7 +37,7 @@ def recorded(tmp_path):
     return made
 
 
-@pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "csv"])
+@pytest.mark.parametrize("suffix", ["npz", "parquet", "csv"])
 def test_what_is_exported_is_imported_bit_for_bit(tmp_path, recorded, suffix):
     file = tmp_path / f"out.{suffix}"
     brought = export(recorded, file)
@@ -46,17 +46,16 @@ def test_what_is_exported_is_imported_bit_for_bit(tmp_path, recorded, suffix):
     assert found.outputs == "probabilities"
     back = Predictions.open(tmp_path / "back")
     assert np.array_equal(back.to_array(), recorded.to_array())
-    if suffix != "npy":
-        assert (back.seeds, back.epochs) == ((5, 6), (1, 2, 3))
-        assert back.ids.tolist() == recorded.ids.tolist()
-        assert back.labels.tolist() == recorded.labels.tolist()
-        assert back.split.tolist() == recorded.split.tolist()
+    assert (back.seeds, back.epochs) == ((5, 6), (1, 2, 3))
+    assert back.ids.tolist() == recorded.ids.tolist()
+    assert back.labels.tolist() == recorded.labels.tolist()
+    assert back.split.tolist() == recorded.split.tolist()
     if suffix == "npz":
         assert back.class_names == recorded.class_names
         assert np.array_equal(Predictions.open(file).to_array(), recorded.to_array())
 
 
-@pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "csv"])
+@pytest.mark.parametrize("suffix", ["npz", "parquet", "csv"])
 def test_float32_makes_the_same_journey(tmp_path, suffix):
     given = probabilities(N, C, dtype=np.float32)
     export(Predictions.from_arrays(given), tmp_path / f"out.{suffix}")
@@ -217,7 +216,7 @@ def test_class_names_as_labels_become_numbers(tmp_path):
         ("id,p0,p2\na,0.5,0.5\n", "numbered"),
         ("id,p0\na,1\n", "probabilities"),
         ("id,p0,p1\n", "no rows"),
-        ("id,p0,p1\na,0.5,x\n", "p1.*must have numbers"),
+        ("id,p0,p1\na,0.5,x\n", "must have numbers.*p1"),
         ("", "no rows"),
         (
             "id,p0,p1\na,0.5,0.5\nb,0.9,0.9\nc,0.5,0.5\n",

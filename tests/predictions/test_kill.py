@@ -68,7 +68,7 @@ def assert_whole(path):
                 assert f"{seed} {epoch}" not in told
     assert check(path).ok
     shards = list(path.glob("probabilities/*/*/c/*/0"))
-    assert len(shards) <= SEEDS * EPOCHS * found.header.blocks
+    assert len(shards) <= SEEDS * EPOCHS * found.reader.header.blocks
 
 
 def kill_again_and_again(folder, work):
@@ -91,7 +91,9 @@ def kill_again_and_again(folder, work):
             assert_whole(path)
         found = Predictions.open(path)
         assert (found.seeds, found.epochs) == (tuple(range(SEEDS)), tuple(range(EPOCHS)))
-        assert len(list(path.glob("probabilities/*/*/commit/*.json"))) == SEEDS * EPOCHS * found.header.blocks
+        assert (
+            len(list(path.glob("probabilities/*/*/commit/*.json"))) == SEEDS * EPOCHS * found.reader.header.blocks
+        )
         rounds += 1
     assert kills >= min(KILLS, 20)
 

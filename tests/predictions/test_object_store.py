@@ -132,7 +132,7 @@ def test_what_another_process_wrote_since_is_seen(bucket):
     assert watching.seeds == ()
     assert check(place).ok
     assert record(place)[-1] == "end"
-    watching.refresh()
+    watching.reader.refresh()
     assert watching.seeds == (0, 1)
     for seed in range(SEEDS):
         for epoch in range(EPOCHS):
@@ -164,14 +164,14 @@ def test_a_writer_who_comes_second_is_refused_and_leaves_the_first_ones_shard(bu
     path = f"{bucket}/{moment}"
     early = Predictions.create(path, ids=names(N), n_classes=C, labels=labels(N, C), block=20)
     late = Predictions.open(path)
-    before = getattr(late.storage, moment)
+    before = getattr(late.reader.storage, moment)
 
     def after_the_other(*arguments):
-        monkeypatch.setattr(late.storage, moment, before)
+        monkeypatch.setattr(late.reader.storage, moment, before)
         early.write(0, 0, predicted(0, 0)[:20])
         before(*arguments)
 
-    monkeypatch.setattr(late.storage, moment, after_the_other)
+    monkeypatch.setattr(late.reader.storage, moment, after_the_other)
     with pytest.raises(InputError, match="seed 0 epoch 0"):
         late.write(0, 0, predicted(1, 1)[:20])
     early.write(0, 0, predicted(0, 0))

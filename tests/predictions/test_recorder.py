@@ -4,12 +4,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
-from scipy.stats import entropy
 
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.predictions.recorder import Recorder
-from hardpan.predictions.scores import open_scores
 
 N, C = 120, 5
 IDS = np.array([f"image-{row}" for row in range(N)])
@@ -62,27 +60,18 @@ def test_batches_in_any_order_and_form_are_recorded(tmp_path, form, by):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("scalars_only", [False, True])
-def test_batches_on_a_gpu_are_recorded(tmp_path, scalars_only):
-    settings = {"scalars_only": True, "seeds": 2} if scalars_only else {}
+def test_batches_on_a_gpu_are_recorded(tmp_path):
     order = np.random.default_rng(2).permutation(N)
-    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, block=50, **settings) as recorder:
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, block=50) as recorder:
         for epoch in (0, 1):
             for rows in batches(order, 7):
-                z = torch.from_numpy(np.stack([logits(seed, epoch)[rows] for seed in (0, 1)])).cuda()
-                if scalars_only:
-                    recorder.record(z, torch.from_numpy(rows).cuda(), epoch=epoch)
-                else:
-                    recorder.record(z[0], torch.from_numpy(rows).cuda(), epoch=epoch)
+                z = torch.from_numpy(logits(0, epoch)[rows]).cuda()
+                recorder.record(z, torch.from_numpy(rows).cuda(), epoch=epoch)
                 z.fill_(torch.nan)  # what was handed over may be used again at once
             assert recorder.done(epoch=epoch)
-    if scalars_only:
-        assert np.allclose(open_scores(tmp_path / "run").values, lockstep((0, 1), (0, 1)), atol=1e-5)
-    else:
-        for epoch in (0, 1):
-            assert np.allclose(
-                Predictions.open(tmp_path / "run").read(0, epoch), expected(0, epoch), rtol=6e-4, atol=1e-7
-            )
+    found = Predictions.open(tmp_path / "run")
+    for epoch in (0, 1):
+        assert np.allclose(found.read(0, epoch), expected(0, epoch), rtol=6e-4, atol=1e-7)
 
 
 @settings(max_examples=20)
@@ -206,9 +195,6 @@ def test_logits_are_refused_as_logits(tmp_path, form, bad):
     recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, outputs="logits")
     with pytest.raises(InputError, match=r"logits.*image-7, image-9"):
         recorder.record(form(given), epoch=0)
-    scores = Recorder(tmp_path / "scores", ids=IDS, n_classes=C, outputs="logits", scalars_only=True, seeds=2)
-    with pytest.raises(InputError, match=r"logits.*image-7, image-9"):
-        scores.record(form(given), epoch=0, seed=1)
 
 
 def test_rows_are_refused_with_the_batch_that_brings_them(tmp_path):
@@ -233,9 +219,6 @@ def test_a_recorder_says_where_and_what_it_records(tmp_path):
     for seed, epoch in ((0, 0), (0, 1), (4, 0)):
         recorder.record(logits(seed, epoch), seed=seed, epoch=epoch)
     assert repr(recorder) == f"{size}'logits', committed='seed 0: 2 epochs, seed 4: 1 epoch')"
-    scores = Recorder(tmp_path / "scores", ids=IDS, n_classes=C, scalars_only=True, seeds=2)
-    scores.record(np.stack([logits(0, 0), logits(1, 0)]), epoch=0)
-    assert "committed='1 epoch of 2 seeds together'" in repr(scores)
 
 
 def test_without_labels_in_order_a_shuffled_loader_is_noticed(tmp_path):
@@ -245,81 +228,24 @@ def test_without_labels_in_order_a_shuffled_loader_is_noticed(tmp_path):
         recorder.record(logits(0, 0)[order], epoch=0, labels=torch.from_numpy(LABELS[order]))
 
 
-def lockstep(seeds, epochs):
-    mean = [np.mean([expected(seed, epoch) for seed in seeds], axis=0) for epoch in epochs]
-    return np.mean([entropy(part, base=2, axis=1) for part in mean], axis=0)
+def test_a_folder_of_scores_that_an_earlier_version_recorded_is_refused(tmp_path):
+    Recorder(tmp_path / "run", ids=IDS, n_classes=C).close()
+    header = tmp_path / "run" / "zarr.json"
+    header.write_text(header.read_text().replace('"predictions"', '"scores"'))
+    for look in (Predictions.open, lambda path: Recorder(path, ids=IDS, n_classes=C)):
+        with pytest.raises(InputError, match=r"earlier version.*scores"):
+            look(tmp_path / "run")
 
 
-@pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("tensors", [True, False])
-def test_scalars_only_gives_the_entropy_of_the_mean(tmp_path, together, tensors):
-    order = np.random.default_rng(3).permutation(N)
-    given = torch.from_numpy if tensors else np.asarray
-    path = tmp_path / "run"
-    settings = {"ids": IDS, "n_classes": C, "labels": LABELS, "scalars_only": True, "seeds": 3, "dtype": "float32"}
-    with Recorder(path, block=50, **settings) as recorder:
-        for epoch in range(4):
-            for rows in batches(order):
-                stack = np.stack([logits(seed, epoch)[rows] for seed in range(3)])
-                if together:
-                    recorder.record(given(stack), rows, epoch=epoch)
-                else:
-                    for seed in range(3):
-                        recorder.record(given(stack[seed]), rows, seed=seed, epoch=epoch)
-    found = open_scores(path)
-    assert found.epochs == (0, 1, 2, 3)
-    assert found.seeds == 3
-    assert found.ids.tolist() == IDS.tolist()
-    assert found.labels.tolist() == LABELS.tolist()
-    assert np.allclose(found.values, lockstep(range(3), range(4)), atol=1e-5)
-    stored = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    assert stored < 3 * 8 * N + 10_000
-
-
-def test_scalars_go_on_after_a_stop_and_count_no_epoch_twice(tmp_path):
-    settings = {"ids": IDS, "n_classes": C, "scalars_only": True, "seeds": 2}
-    for stop in (2, 4):
-        recorder = Recorder(tmp_path / "run", **settings)
-        assert recorder.next_epoch() == max(0, stop - 2)
-        for epoch in range(stop):
-            recorder.record(np.stack([logits(0, epoch), logits(1, epoch)]), epoch=epoch)
-        recorder.record(np.stack([logits(0, 9), logits(1, 9)])[:, :60], epoch=9)
-    assert np.allclose(open_scores(tmp_path / "run").values, lockstep((0, 1), range(4)), atol=1e-9)
-
-
-def test_seeds_out_of_step_are_refused(tmp_path):
-    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True, seeds=2)
-    recorder.record(logits(0, 0), seed=0, epoch=0)
-    with pytest.raises(InputError, match="120 of 240"):
-        recorder.record(logits(0, 1), seed=0, epoch=1)
-    with pytest.raises(InputError, match="twice"):
-        recorder.record(logits(0, 0), seed=0, epoch=0)
-
-
-def test_scores_need_the_number_of_seeds(tmp_path):
-    with pytest.raises(InputError, match=r"scalars_only.*seeds="):
-        Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True)
-
-
-def test_a_store_of_scores_is_not_one_of_predictions(tmp_path):
-    Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True, seeds=2).close()
-    with pytest.raises(InputError, match="scores"):
-        Predictions.open(tmp_path / "run")
-    with pytest.raises(InputError, match="epoch"):
-        open_scores(tmp_path / "run")
-
-
-@pytest.mark.parametrize("lockstep", [{}, {"scalars_only": True, "seeds": 1}])
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"epoch": -1}, {"seed": 1.5}, {"epoch": "last"}, {"seed": 2**31}])
-def test_numbers_that_a_store_would_not_list_are_refused_before_anything_is_written(tmp_path, wrong, lockstep):
+def test_numbers_that_a_store_would_not_list_are_refused_before_anything_is_written(tmp_path, wrong):
     name, value = next(iter(wrong.items()))
     with (
-        Recorder(tmp_path / "run", ids=IDS, n_classes=C, **lockstep) as recorder,
+        Recorder(tmp_path / "run", ids=IDS, n_classes=C) as recorder,
         pytest.raises(InputError, match=rf"\b{name}\b.*{value!r}"),
     ):
         recorder.record(logits(0, 0), **({"seed": 0, "epoch": 0} | wrong))
-    if not lockstep:
-        assert Predictions.open(tmp_path / "run").seeds == ()
+    assert Predictions.open(tmp_path / "run").seeds == ()
 
 
 def test_numbers_may_be_of_numpy_or_torch(tmp_path):
@@ -336,8 +262,3 @@ def test_a_batch_that_was_refused_takes_no_rows(tmp_path):
         recorder.record(probs[:2], epoch=0, labels=[0, 1])
         recorder.record(probs[2:], epoch=0, labels=[1, 0])
     np.testing.assert_array_equal(Predictions.open(tmp_path / "run").read(0, 0), probs)
-    with Recorder(tmp_path / "scores", ids=list("abcd"), n_classes=2, scalars_only=True, seeds=2) as recorder:
-        with pytest.raises(InputError, match=r"outputs.*\(2, n, C\)"):
-            recorder.record(np.stack([probs] * 3), epoch=0)
-        recorder.record(np.stack([probs] * 2), epoch=0)
-    assert recorder.scores().epochs == (0,)

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from hardpan.predictions import Predictions
 from hardpan.predictions.checks import softmax
-from hardpan.predictions.recorder import Recorder, halves
+from hardpan.predictions.recorder import Recorder
 
 N, C = 700, 100
 
@@ -68,29 +65,3 @@ def test_tensors_from_a_gpu_are_recorded_within_one_step(tmp_path, index_on, dty
     wanted = torch.softmax(given.float(), dim=1).half().numpy()
     steps = found.view(np.int16).astype(int) - wanted.view(np.int16)  # bits of numbers from 0 on count steps
     assert np.abs(steps).max() <= 1
-
-
-def same_bits(rows):
-    with np.errstate(over="ignore"):
-        wanted = rows.astype(np.float16)
-        return np.array_equal(halves(rows).view(np.uint16), wanted.view(np.uint16))
-
-
-def test_every_half_and_what_lies_around_the_middle_of_two_is_rounded_as_numpy_does():
-    each = np.arange(0x3C00, dtype=np.uint16).view(np.float16).astype(np.float64)
-    middles = ((each[:-1] + each[1:]) / 2).astype(np.float32)
-    assert same_bits(each.astype(np.float32)[:, None])
-    for near in (middles, np.nextafter(middles, np.float32(0)), np.nextafter(middles, np.float32(1))):
-        assert same_bits(near[:, None])
-
-
-@settings(max_examples=100)
-@given(arrays(np.float32, st.tuples(st.integers(0, 5), st.integers(1, 9)), elements=st.floats(width=32)))
-def test_any_numbers_are_rounded_as_numpy_does(rows):
-    assert same_bits(rows)
-
-
-def test_rows_that_do_not_lie_together_are_rounded_too():
-    rows = softmax(logits(3.0))
-    assert np.array_equal(halves(rows[::2, ::3]), rows[::2, ::3].astype(np.float16))
-    assert np.array_equal(halves(rows.T), rows.T.astype(np.float16))

@@ -18,8 +18,6 @@ PROBS = np.full((3, 4), 0.25)
         ({"n_classes": "4"}, "n_classes must"),
         ({"n_classes": 4.0}, "n_classes must"),
         ({"n_classes": True}, "n_classes must"),
-        ({"scalars_only": True, "seeds": 0}, "seeds must"),
-        ({"scalars_only": True, "seeds": "2"}, "seeds must"),
         ({"ids": torch.eye(3).to_sparse()}, r"ids must"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_shard_without_its_marker_does_not_exist(tmp_path):
     assert found.committed(0, 0)
     assert not found.committed(0, 1)
     assert found.epochs == (0,)
-    assert found.partial() == {(0, 1): 3}
+    assert found.reader.partial() == {(0, 1): 3}
     with pytest.raises(InputError, match="epoch 1"):
         found.read(0, 1)
     found.write(0, 1, given)
@@ -141,7 +141,7 @@ def test_refresh_sees_what_others_committed(tmp_path):
     first = made(tmp_path / "run")
     Predictions.open(tmp_path / "run").write(0, 0, probabilities(N, C))
     assert not first.committed(0, 0)
-    first.refresh()
+    first.reader.refresh()
     assert first.committed(0, 0)
 
 
@@ -323,17 +323,19 @@ def test_on_an_object_store_a_writer_who_comes_second_leaves_the_first_ones_shar
     late, leftover = Predictions.open(path), Predictions.open(path)
     first, second, third = (probabilities(20, C, seed=seed) for seed in range(3))
     if moment == "put":  # a process that was killed before its marker
-        monkeypatch.setattr(leftover.storage, "create_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr(
+            leftover.reader.storage, "create_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             leftover.write(0, 0, third)
-    before = getattr(late.storage, moment)
+    before = getattr(late.reader.storage, moment)
 
     def after_the_other(*arguments):
-        monkeypatch.setattr(late.storage, moment, before)
+        monkeypatch.setattr(late.reader.storage, moment, before)
         early.write(0, 0, first)
         before(*arguments)
 
-    monkeypatch.setattr(late.storage, moment, after_the_other)
+    monkeypatch.setattr(late.reader.storage, moment, after_the_other)
     with pytest.raises(InputError):
         late.write(0, 0, second)
     opened = Predictions.open(path)
@@ -341,7 +343,7 @@ def test_on_an_object_store_a_writer_who_comes_second_leaves_the_first_ones_shar
         assert np.array_equal(opened.read(0, 0), first)
     else:  # both replaced the leftover: nobody's numbers are there, and nobody's numbers are read
         assert not opened.committed(0, 0)
-        early.refresh()
+        early.reader.refresh()
         assert not early.committed(0, 0)
     assert check(path).ok
 
@@ -351,9 +353,9 @@ def test_swapped_shards_are_refused_when_they_are_read(somewhere):
     made.write(0, 0, probabilities(20, C, seed=1))
     made.write(0, 1, probabilities(20, C, seed=2))
     one, two = (f"probabilities/0/{epoch}/c/1/0" for epoch in (0, 1))
-    first, second = made.storage.get(one), made.storage.get(two)
-    made.storage.put(one, second)
-    made.storage.put(two, first)
+    first, second = made.reader.storage.get(one), made.reader.storage.get(two)
+    made.reader.storage.put(one, second)
+    made.reader.storage.put(two, first)
     opened = Predictions.open(somewhere)
     assert len(opened.read(0, 0, 0, 10)) == 10
     for epoch in (0, 1):
@@ -365,7 +367,7 @@ def test_swapped_shards_are_refused_when_they_are_read(somewhere):
 def test_a_damaged_marker_is_refused_when_its_shard_is_read(somewhere, content):
     made = Predictions.create(somewhere, ids=names(20), n_classes=C, block=10)
     made.write(0, 0, probabilities(20, C))
-    made.storage.put("probabilities/0/0/commit/1.json", content)
+    made.reader.storage.put("probabilities/0/0/commit/1.json", content)
     opened = Predictions.open(somewhere)
     assert len(opened.read(0, 0, 0, 10)) == 10
     with pytest.raises(InputError, match="predictions check"):
@@ -377,10 +379,10 @@ def test_a_store_whose_markers_have_no_checksum_is_compared_by_hash(somewhere):
     for epoch in range(2):
         made.write(0, epoch, probabilities(20, C, seed=epoch))
         key = f"probabilities/0/{epoch}/commit/1.json"
-        marker = made.storage.get_json(key)
+        marker = made.reader.storage.get_json(key)
         del marker["crc32c"]
-        made.storage.put_json(key, marker)
+        made.reader.storage.put_json(key, marker)
     assert np.array_equal(Predictions.open(somewhere).read(0, 1), made.read(0, 1))
-    made.storage.put("probabilities/0/1/c/1/0", made.storage.get("probabilities/0/0/c/1/0"))
+    made.reader.storage.put("probabilities/0/1/c/1/0", made.reader.storage.get("probabilities/0/0/c/1/0"))
     with pytest.raises(InputError, match="predictions check"):
         Predictions.open(somewhere).read(0, 1)

@@ -4,32 +4,16 @@ import csv
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
 from hardpan.cli import main
-from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
-from hardpan.replicate.assembly import _class_folder_name, write_idx
+from hardpan.replicate.assembly import _class_folder_name
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import set_image_columns, stored_images
 from hardpan.replicate.documents import _datasheet_markdown, datasheet_limits
 from hardpan.replicate.pool import find_subclasses
-
-
-def test_idx_files_are_those_of_mnist(tmp_path):
-    x = np.random.default_rng(0).integers(0, 256, (5, 4, 3), dtype=np.uint8)
-    write_idx(tmp_path / "t10k-images-idx3-ubyte", x)
-    content = (tmp_path / "t10k-images-idx3-ubyte").read_bytes()
-    assert content[:16] == bytes([0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 4, 0, 0, 0, 3])
-    np.testing.assert_array_equal(Dataset.open(tmp_path / "t10k-images-idx3-ubyte").x, x)
-
-
-def test_more_than_256_classes_have_labels_of_32_bits(tmp_path):
-    write_idx(tmp_path / "labels", np.array([0, 999, 70_000], dtype=np.int32))
-    content = (tmp_path / "labels").read_bytes()
-    assert content == bytes([0, 0, 12, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 3, 231, 0, 1, 17, 112])
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", "cat", "<script>", "é", "a" * 500, "con:1"])
@@ -49,7 +33,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
-    waiting = decisions.duplicate_queue(project, most=10**6)
+    waiting = decisions.duplicate_queue(project)
     with pytest.raises(SystemExit) as stop:
         main(["replicate", "assemble", str(project.root)])
     assert stop.value.code == 2
@@ -57,14 +41,13 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     assert f"{len(waiting)} pairs" in said
     assert "--unreviewed-ok" in said
     assert not (project.root / "set").exists()
-    made = project.assemble(formats=("npz",), unreviewed_ok=True)
+    made = project.assemble(unreviewed_ok=True)
     assert made.unreviewed_pairs == len(waiting)
     assert "not reviewed" in json.dumps([section.warnings for section in made.sections()])
     with (project.root / "set" / "unreviewed_pairs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert {(row["id"], row["other"]) for row in rows} == {(item.image_id, item.other_id) for item in waiting}
     sheet = (project.root / "set" / "DATASHEET.md").read_text()
-    assert all(item.image_id in sheet and _datasheet_markdown(item.other_id) in sheet for item in waiting[:20])
     assert f"{len(waiting)} of these pairs were not reviewed" in sheet
     assert project.verify().ok
 
@@ -81,11 +64,11 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     find_subclasses(project, per_class=1)
     project.find_duplicates(k=3)
     with pytest.raises(InputError, match="hardpan replicate sample"):
-        project.assemble(formats=("npz",), unreviewed_ok=True)
+        project.assemble(unreviewed_ok=True)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
     steps = []
-    project.assemble(formats=("npz",), unreviewed_ok=True, progress=lambda step, share: steps.append(share))
+    project.assemble(unreviewed_ok=True, progress=lambda step, share: steps.append(share))
     assert steps == sorted(steps)
     assert len(steps) == 3
     assert project.verify().ok
@@ -106,25 +89,6 @@ def test_steps_that_end_at_once_make_one_chain(make_project):
     steps = project.steps()
     assert [step.number for step in steps] == list(range(1, before + 41))
     assert sorted(step.parameters["number"] for step in steps[before:]) == list(range(40))
-
-
-def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path):
-    project = make_project(each=6, workers_per_image=1)
-    simulate.simulate_demo_annotation(project, 2)
-    project.sample(strategy="top", per_class=1, min_votes=0)
-    project.find_duplicates(k=3)
-    project.assemble(formats=("npz",), unreviewed_ok=True)
-    rows = stored_images(project, "candidate")
-    path = tmp_path / "said.csv"
-    path.write_text("id,always\n" + "".join(f"{row.id},class 0\n" for row in rows[:-1]))
-    with pytest.raises(InputError, match=f"1 of .*{len(rows)}"):
-        project.threshold_sweep(2, predictions=path)
-    path.write_text("id,always\n" + "".join(f"{row.id},dog\n" for row in rows))
-    with pytest.raises(InputError, match="'dog'"):
-        project.threshold_sweep(2, predictions=path)
-    path.write_text("id,always\n" + "".join(f"{row.id},0\n" for row in rows))
-    found = project.threshold_sweep(2, predictions=path)
-    assert found.accuracies["always"][0] == pytest.approx(1 / 3)
 
 
 def test_too_few_votes_without_flagged_workers_name_the_remedy(make_project):

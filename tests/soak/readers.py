@@ -114,10 +114,6 @@ def _logs(kind: str) -> Callable[[Path], Path]:
             return logs.write_lm_eval(folder / "model", "quiz", rows, {"model_name": "m"}).parent
         if kind == "helm":
             return logs.write_helm(folder / "run", "m", [1.0, 0.0, 1.0])
-        if kind == "every eval ever":
-            return logs.write_lines(
-                folder / "m.jsonl", [logs.instance("m", str(item), item % 2) for item in range(4)]
-            )
         log = logs.inspect_log("m", [logs.sample(item, "CI"[item % 2]) for item in range(4)])
         if kind == "inspect":
             return logs.write_eval(folder / "log.eval", log)
@@ -193,7 +189,7 @@ def _read_votes(path: Path) -> Any:
     return read_votes(path)
 
 
-LOGS = ("lm-eval", "inspect", "inspect json", "helm", "every eval ever")
+LOGS = ("lm-eval", "inspect", "inspect json", "helm")
 READERS = [
     *(Reader(f"Dataset: {sample.name}", _sample(sample.write), Dataset.open) for sample in SAMPLES),
     *(

@@ -12,7 +12,7 @@ from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.pages.sections import Chart, Section, Table
 
 from .damage import damaged, with_damaged_member, with_damaged_node
 from .readers import READERS, fuzz

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
-from tests.report.samples import EVERY
+from tests.pages.samples import EVERY
 
-from hardpan.report import page as write_page
-from hardpan.report.sections import Section
+from hardpan.pages.sections import Section, View
+from hardpan.pages.writer import view_page
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 FOLDER = Path(__file__).parent / "references"
@@ -32,7 +32,7 @@ CELLS = (6, 8)
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("charts") / "index.html"
     section = Section("Charts", charts=tuple(EVERY.values()))
-    path.write_text(write_page([section], title="Every kind", headline="Charts."), encoding="utf-8")
+    path.write_text(view_page(View("Every kind", "Charts.", (section,))), encoding="utf-8")
     return path
 
 

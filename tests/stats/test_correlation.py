@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.stats.correlation import dominated, pair_sums
+from hardpan.stats.correlation import count_smaller_in_both, pair_sums
 
 
 @settings(max_examples=40)
@@ -32,7 +32,7 @@ def test_kendall_is_scipys_with_any_ties(pairs):
 @given(st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=60))
 def test_dominated_counts_what_is_smaller_in_both(pairs):
     a, b = np.array(pairs).T
-    assert np.array_equal(dominated(a, b), ((a < a[:, None]) & (b < b[:, None])).sum(axis=1))
+    assert np.array_equal(count_smaller_in_both(a, b), ((a < a[:, None]) & (b < b[:, None])).sum(axis=1))
 
 
 def test_kendall_jackknife_is_leave_one_out():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm, t
 from tests.refusals import refused
 
-from hardpan.stats import clopper_pearson, mean, normal, normal_quantile, share
+from hardpan.stats import bounded_mean_limits, clopper_pearson, grouped_share, mean, normal, normal_quantile, share
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
@@ -127,3 +127,62 @@ def test_the_normal_quantile_is_scipys() -> None:
         assert normal_quantile(confidence) == pytest.approx(norm.ppf(0.5 + confidence / 2))
     with refused("confidence"):
         normal_quantile(1.0)
+
+
+@pytest.mark.parametrize(
+    ("groups", "rate", "alike"), [(12, 0.3, 0.3), (80, 0.04, 0.9), (80, 0.2, 0.1), (300, 0.02, 0.6)]
+)
+def test_limits_of_a_share_of_groups_hold(groups: int, rate: float, alike: float) -> None:
+    """Rates of groups are beta variables of the given mean and correlation within groups; sizes are skewed."""
+    rng = np.random.default_rng([groups, 3])
+    misses, naive = np.zeros(2), 0
+    for _ in range(400):
+        rates = rng.beta(rate * (1 / alike - 1), (1 - rate) * (1 / alike - 1), groups)
+        group = np.repeat(np.arange(groups), 1 + rng.negative_binomial(1, 0.15, groups))
+        hits = rng.random(len(group)) < rates[group]
+        found = grouped_share(hits, group, 0.9)
+        misses += found.high < rate, found.low > rate
+        naive += share(int(hits.sum()), len(hits), 0.9).high < rate
+    assert all(clopper_pearson(int(count), 400, 0.998)[0] <= 0.07 for count in misses)
+    assert naive > misses[0]
+
+
+def test_a_share_of_groups_of_one_is_a_share_and_copies_add_nothing() -> None:
+    hits = np.arange(60) % 7 == 0
+    alone, one = grouped_share(hits, np.arange(60)), share(int(hits.sum()), 60)
+    assert (alone.low, alone.high, alone.stderr) == pytest.approx((one.low, one.high, one.stderr))
+    copies = grouped_share(np.tile(hits, 5), np.tile(np.arange(60), 5))
+    assert (copies.value, copies.low, copies.high) == pytest.approx((one.value, one.low, one.high), rel=0.02)
+    none = grouped_share(np.zeros(300, dtype=bool), np.arange(300) // 10)
+    assert none.high == pytest.approx(share(0, 30).high)
+    assert np.isnan(grouped_share([], []).value)
+
+
+SKEWED = {  # draws of judge scores and their means
+    "beta": (lambda rng, size: rng.beta(0.05, 2.0, size), 0.05 / 2.05),
+    "rubric": (lambda rng, size: (rng.random(size) < 0.048) * rng.integers(1, 5, size) / 4, 0.03),
+    "rare": (
+        lambda rng, size: np.where(rng.random(size) < 0.01, rng.beta(8, 1, size), rng.beta(1, 60, size)),
+        0.01 * 8 / 9 + 0.99 / 61,
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SKEWED)
+@pytest.mark.parametrize(("n", "draws"), [(20, 400), (50, 400), (200, 300), (1000, 100)])
+def test_limits_of_bounded_means_cover_skewed_scores(shape: str, n: int, draws: int) -> None:
+    draw, truth = SKEWED[shape]
+    x = draw(np.random.default_rng([n, 5]), (draws, n))
+    for scores, expected in ((x, truth), (1 - x, 1 - truth)):
+        low, high = bounded_mean_limits(scores)
+        assert np.mean((low <= expected) & (expected <= high)) >= 0.93
+        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+
+
+def test_limits_of_bounded_means_are_not_much_wider_than_normal_ones() -> None:
+    x = np.random.default_rng(0).beta(2, 2, (50, 1000))
+    low, high = bounded_mean_limits(x)
+    assert np.mean(high - low) < 1.35 * np.mean(2 * 1.96 * x.std(axis=1) / np.sqrt(1000))
+    assert (bounded_mean_limits(np.full((1, 30), 0.4))[0] < 0.4).all()
+    with refused("values"):
+        bounded_mean_limits([[0.5, 1.5]])

@@ -7,7 +7,7 @@ from tests.refusals import refused
 
 from hardpan import stats
 from hardpan.stats import lines, resampling
-from hardpan.stats.lines import check_scale, jackknife_lines, scale_derivative
+from hardpan.stats.lines import check_scale, scale_derivative
 
 
 def points(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -48,12 +48,6 @@ def test_bootstrap_lines_are_lines_of_resamples() -> None:
     counts = np.concatenate(list(resampling.resample_counts(12, 50, seed=7))).astype(int)
     for draw, count in zip(draws, counts, strict=True):
         np.testing.assert_allclose(draw, np.polyfit(np.repeat(x, count), np.repeat(y, count), 1), rtol=1e-9)
-
-
-def test_jackknife_lines_leave_one_out() -> None:
-    x, y = points(9)
-    for left_out, line in enumerate(jackknife_lines(x, y)):
-        np.testing.assert_allclose(line, np.polyfit(np.delete(x, left_out), np.delete(y, left_out), 1), rtol=1e-10)
 
 
 def test_a_resample_of_one_point_has_no_line() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.testbed.helpers import simulate_counts
 
 from hardpan import files, testbed
 from hardpan.errors import InputError
@@ -19,13 +20,11 @@ QUICK = {"bootstrap": 200}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    folder, rng = tmp_path_factory.mktemp("explained"), np.random.default_rng(3)
+    folder = tmp_path_factory.mktemp("explained")
     for name, outcomes in zip(("original", "new"), PAIR, strict=True):
         ids = [f"{name}-{row}" for row in range(outcomes.n_items)]
         np.savez(folder / f"{name}.npz", correct=outcomes.scores, models=outcomes.models, ids=ids)
         n = outcomes.n_items
-        images = rng.random((n, 4, 4)) ** (1 if name == "original" else 2)
-        np.savez(folder / f"{name}_data.npz", x=images, y=np.arange(n) % 4)
         with (folder / f"{name}.csv").open("w", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(["id", "duplicate", "label", "frequency"])
@@ -33,20 +32,13 @@ def folder(tmp_path_factory) -> Path:
     rows = [line for name in ("original", "new") for line in (folder / f"{name}.csv").read_text().splitlines()[1:]]
     (folder / "examples.csv").write_text("\n".join(["id,duplicate,label,frequency", *rows]))
     (folder / "people.csv").write_text("participant,set,correct,total\n1,original,40,50\n1,new,20,50\n")
-    (folder / "splits.csv").write_text(
-        "model,dataset,correct,total\na,original,80,100\na,new,70,100\na,s1,81,100\na,s2,79,100\n"
-    )
     return folder
 
 
 def everything(folder: Path) -> dict[str, object]:
     return {
         "examples": folder / "examples.csv",
-        "original_data": folder / "original_data.npz",
-        "new_data": folder / "new_data.npz",
-        "new_sets": {"a": PAIR, "b": PAIR},
         "responses": folder / "people.csv",
-        "splits": folder / "splits.csv",
         "by": "frequency",
     }
 
@@ -58,7 +50,6 @@ def test_all_inputs_give_all_explanations(folder: Path) -> None:
     for item in (*result.results.values(), result):
         assert item.headline.endswith(".")
         assert len({len(values) for values in item.view().columns.values()}) == 1
-    assert result.results["discriminate"].p_value < 0.01
     assert result.results["duplicates"].duplicates == 30
     assert result.results["duplicates"].rows[0].drop == pytest.approx(
         PAIR[0].scores[0].mean() - PAIR[1].scores[0].mean()
@@ -73,18 +64,9 @@ def test_all_inputs_give_all_explanations(folder: Path) -> None:
 
 def test_scores_alone_give_what_needs_no_more() -> None:
     result = testbed.explain(*PAIR, **QUICK)
-    assert list(result.results) == ["decompose", "scale", "shared-errors", "hardest"]
-    assert result.results["shared-errors"].never_right == followups.shared_errors(PAIR[1]).never_right
-    only = testbed.explain(*PAIR, only=("shared-errors",), test_set="original")
-    assert only.results["shared-errors"].never_right == followups.shared_errors(PAIR[0]).never_right
-    counts = testbed.explain(testbed.simulate_counts(np.linspace(0, 2, 8)), **QUICK)
+    assert list(result.results) == ["decompose", "hardest"]
+    counts = testbed.explain(simulate_counts(np.linspace(0, 2, 8)), **QUICK)
     assert list(counts.results) == ["decompose"]
-
-
-def test_images_break_down_by_their_properties(folder: Path) -> None:
-    result = testbed.explain(*PAIR, new_data=folder / "new_data.npz", by="contrast", only=("breakdown",))
-    values = followups.image_attributes(np.load(folder / "new_data.npz")["x"])["contrast"]
-    assert result.results["breakdown"] == followups.breakdown(PAIR[1], values, "contrast")
 
 
 def test_people_count_on_the_hardest_examples_only() -> None:
@@ -101,9 +83,9 @@ def test_people_count_on_the_hardest_examples_only() -> None:
 
 def test_what_fails_is_skipped_unless_it_was_asked_for(folder: Path) -> None:
     two = testbed.simulate([0.0, 1.0], examples=(300, 200))
-    assert set(testbed.explain(*two, **QUICK).skipped) == {"decompose", "scale"}
+    assert set(testbed.explain(*two, **QUICK).skipped) == {"decompose"}
     with pytest.raises(InputError):
-        testbed.explain(*two, only=("scale",))
+        testbed.explain(*two, only=("decompose",))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from sklearn.metrics import cohen_kappa_score
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
@@ -96,50 +94,6 @@ def test_quantile_bins_hold_equal_shares_and_few_numbers_are_groups() -> None:
     found = followups.breakdown(scores(RIGHT), values, "brightness", bins=5).rows
     assert {item.accuracy.n for item in found} == {60}
     assert {item.group for item in followups.breakdown(scores(RIGHT), values // 100).rows} == {"0.0", "1.0", "2.0"}
-
-
-def test_image_attributes_by_hand() -> None:
-    red = np.zeros((2, 2, 3), np.uint8)
-    red[..., 0] = 255
-    half = np.zeros((4, 4), np.float64)
-    half[:2] = 1
-    found = followups.image_attributes([red, half])
-    assert found["brightness"].tolist() == pytest.approx([0.299, 0.5])
-    assert found["contrast"].tolist() == pytest.approx([0, 0.5])
-    assert found["grey"].tolist() == pytest.approx([0, 1])
-    assert found["size"].tolist() == [4, 16]
-    for bad in ([np.zeros(3)], [np.full((2, 2), 7.0)], []):
-        with pytest.raises(InputError) as caught:
-            followups.image_attributes(bad)
-        assert caught.value.argument == "images"
-
-
-# Shared errors
-
-
-def test_kappa_of_all_pairs_is_that_of_each() -> None:
-    found = {(pair.first, pair.second): pair for pair in followups.shared_errors(scores(RIGHT)).rows}
-    for i, j in itertools.combinations(range(4), 2):
-        pair = found[NAMES[i], NAMES[j]]
-        assert pair.kappa.value == pytest.approx(cohen_kappa_score(RIGHT[i], RIGHT[j]))
-        assert pair.both == (~RIGHT[i] & ~RIGHT[j]).sum()
-        assert abs(pair.kappa.value) < 4 * pair.kappa.stderr  # these models err independently
-
-
-def test_same_wrong_answers_are_counted() -> None:
-    answers = np.array([[0, 1, 2, 1, 2, 0, 0], [0, 1, 1, 1, 2, 2, 0]])
-    outcomes = Outcomes.from_arrays(answers == 0, answers=answers.astype(str), key=["0"] * 7)
-    pair = followups.shared_errors(outcomes).rows[0]
-    assert (pair.both, pair.same_answer) == (4, 0.75)
-
-
-def test_never_right_finds_what_was_planted() -> None:
-    right = RIGHT.copy()
-    right[0] = True
-    right[:, [3, 77]] = False
-    found = followups.shared_errors(scores(right))
-    assert found.never_right_rows == (3, 77)
-    assert found.never_right == ("item-3", "item-77")
 
 
 @pytest.mark.parametrize("right", [np.full((4, 2), 0.5), np.array([[0.0, np.nan]])])

@@ -64,17 +64,13 @@ def test_band_holds_the_line_and_is_narrowest_inside() -> None:
     assert error == pytest.approx(at[1] / (2 * 1.96), rel=0.1)
 
 
-def test_bca_and_levels() -> None:
+def test_levels() -> None:
     wide = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000, confidence=0.99)
     plain = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000)
-    corrected = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000, interval="bca")
     assert wide.slope.low < plain.slope.low
-    assert corrected.slope.low == pytest.approx(plain.slope.low, abs=0.3 * (plain.slope.high - plain.slope.low))
-    assert "bca" in corrected.slope.method
 
 
-@pytest.mark.parametrize("interval", ["percentile", "bca"])
-def test_intervals_agree_with_scipy(interval: str) -> None:
+def test_intervals_agree_with_scipy() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(0.5, 0.95, 40)
     y = 1.3 * x - 0.37 + rng.exponential(0.02, 40)
@@ -84,9 +80,9 @@ def test_intervals_agree_with_scipy(interval: str) -> None:
         return (centred * b).sum(axis=axis) / (centred**2).sum(axis=axis)
 
     theirs = scipy_bootstrap(
-        (x, y), slope, paired=True, vectorized=True, n_resamples=30_000, method=interval, rng=rng
+        (x, y), slope, paired=True, vectorized=True, n_resamples=30_000, method="percentile", rng=rng
     ).confidence_interval
-    ours = testbed.fit_line(x, y, bootstrap=30_000, interval=interval).slope  # type: ignore[arg-type]
+    ours = testbed.fit_line(x, y, bootstrap=30_000).slope
     width = theirs.high - theirs.low
     assert abs(ours.low - theirs.low) < 0.03 * width
     assert abs(ours.high - theirs.high) < 0.03 * width
@@ -154,7 +150,6 @@ def test_counts_give_a_wider_bound() -> None:
     )
     exact, bound = testbed.fit_line(*pair, bootstrap=100), testbed.fit_line(counts, bootstrap=100)
     assert bound.slope.low < exact.slope.low < exact.slope.high < bound.slope.high
-    assert bound.reliability <= exact.reliability
 
 
 def test_both_is_wider_than_either() -> None:

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.testbed.helpers import expected_accuracies, simulate_counts
 
 from hardpan import testbed
 from hardpan.errors import InputError
-from hardpan.testbed.line import expected_accuracies
 
 numbers = st.floats(-3, 3)
 spreads = st.floats(0, 4)
@@ -66,7 +66,7 @@ def test_simulation_repeats_and_names_models() -> None:
     first, same, other = (testbed.simulate([0, 1], examples=(30, 20), seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first[1].scores, same[1].scores)
     assert (first[1].scores != other[1].scores).any()
-    counts = testbed.simulate_counts(np.zeros(11), examples=(100, 50))
+    counts = simulate_counts(np.zeros(11), examples=(100, 50))
     assert counts.models[10] == "model-10"
     assert counts.totals is not None
     assert counts.totals[0].tolist() == [100, 50]

@@ -1,7 +1,6 @@
 """A manifest behind a testbed's file: the numbers are those of the same models on those examples alone."""
 
 import csv
-import json
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +27,6 @@ def _said(name: str) -> np.ndarray:
 
 SAID = {name: _said(name) for name in SIZES}
 RIGHT = {name: SAID[name] == LABELS[name] for name in SIZES}
-
-
-def npz_both(folder: Path) -> Path:
-    arrays = {f"predictions_{n}": SAID[n] for n in SIZES} | {f"labels_{n}": LABELS[n] for n in SIZES}
-    np.savez(folder / "both.npz", models=np.array(MODELS), **arrays, **{f"ids_{n}": IDS[n] for n in SIZES})
-    return folder / "both.npz"
 
 
 def npz_right(folder: Path) -> Path:
@@ -65,28 +58,7 @@ def csv_wide(folder: Path) -> Path:
     return folder / "wide.csv"
 
 
-def json_nested(folder: Path) -> Path:
-    said = {
-        name: {
-            "labels": LABELS[name].tolist(),
-            "ids": IDS[name].tolist(),
-            "predictions": dict(zip(MODELS, SAID[name].tolist(), strict=True)),
-        }
-        for name in SIZES
-    }
-    (folder / "nested.json").write_text(json.dumps(said))
-    return folder / "nested.json"
-
-
-def a_file_a_model(folder: Path) -> Path:
-    (folder / "models").mkdir()
-    for m, model in enumerate(MODELS):
-        arrays = {f"predictions_{n}": SAID[n][m] for n in SIZES} | {f"labels_{n}": LABELS[n] for n in SIZES}
-        np.savez(folder / f"models/{model}.npz", **arrays, **{f"ids_{n}": IDS[n] for n in SIZES})
-    return folder / "models"
-
-
-FORMS = (npz_both, npz_right, csv_long, csv_wide, json_nested, a_file_a_model)
+FORMS = (npz_right, csv_long, csv_wide)
 
 
 def manifest(path: Path, ids: list[str]) -> Path:
@@ -161,7 +133,7 @@ def test_the_hardest_of_a_subset_keep_their_numbers_in_the_whole_set(tmp_path: P
 
 
 def test_what_a_manifest_cannot_choose_from_is_refused(tmp_path: Path) -> None:
-    both = npz_both(tmp_path)
+    both = npz_right(tmp_path)
     one_side = manifest(tmp_path / "one.json", ["original-001"])
     with pytest.raises(InputError, match=one_side.name):
         testbed.two_sets(f"{both}@{one_side}")

@@ -1,4 +1,4 @@
-"""Tables 2, 3 and 4, and comparisons of pairs, on planted data and on the paper's own numbers."""
+"""Table 3, and comparisons of pairs, on planted data and on the paper's own numbers."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binomtest
-from tests.testbed.helpers import counts_columns
+from tests.testbed.helpers import simulate_counts
 
 from hardpan import stats, testbed
 from hardpan.errors import InputError
@@ -100,45 +100,7 @@ def test_people_on_the_hardest_examples_only() -> None:
         testbed.human_table(people_rows(), only=only)
     assert caught.value.argument == "responses"
     with pytest.raises(InputError, match="counts"):
-        testbed.hardest_of(testbed.simulate_counts([0.0, 1.0]))
-
-
-def planted(change: float, top5: float = 0.0, models: int = 11) -> dict[str, object]:
-    original = np.linspace(0.5, 0.9, 11)[:models]
-    counts = [np.round((original + move) * 1000) for move in (0, change, 0, top5)]
-    return counts_columns(
-        [f"m{i}" for i in range(models)] * 2,
-        np.concatenate([counts[0], counts[2]]),
-        1000,
-        np.concatenate([counts[1], counts[3]]),
-        1000,
-        metric=["top1"] * models + ["top5"] * models,
-    )
-
-
-def test_strategies_average_both_metrics() -> None:
-    sets = {"Matched": planted(-0.118, -0.082), "Threshold": planted(-0.032, -0.012), "Top": planted(0.021, 0.018)}
-    result = testbed.strategies(sets, frequencies={"Matched": 0.73, "Top": 0.93})
-    assert [round(row.change["top1"].value, 3) for row in result.rows] == [-0.118, -0.032, 0.021]
-    assert [round(row.change["top5"].value, 3) for row in result.rows] == [-0.082, -0.012, 0.018]
-    assert [row.selection_frequency for row in result.rows] == [0.73, None, 0.93]
-    assert result.span["top1"] == pytest.approx(0.139)
-    for (
-        row
-    ) in result.rows:  # from counts: the bound of nested errors, far wider than the interval over equal changes
-        assert row.change["top1"].low < row.change["top1"].value < row.change["top1"].high
-        assert row.over_models["top1"].high - row.over_models["top1"].low < 0.01
-    assert result.rows[0].models["top1"] == 11
-
-
-def test_strategies_use_shared_models_only() -> None:
-    result = testbed.strategies({"a": planted(-0.1), "b": planted(-0.1, models=5)})
-    assert result.rows[0].models["top1"] == 5
-    assert any("6 of 11" in note for note in result.notes)
-    with pytest.raises(InputError, match="frequencies"):
-        testbed.strategies({"a": planted(-0.1)}, frequencies={"b": 0.5})
-    with pytest.raises(InputError, match="tables"):
-        testbed.strategies({})
+        testbed.hardest_of(simulate_counts([0.0, 1.0]))
 
 
 def test_pairs_agree_with_the_exact_test_and_holm() -> None:
@@ -156,41 +118,13 @@ def test_pairs_agree_with_the_exact_test_and_holm() -> None:
     assert result.separated == sum(row.p_holm < 0.05 for row in result.rows)
 
 
-def test_pairs_by_name_by_set_and_of_neighbours() -> None:
+def test_pairs_by_set_and_of_neighbours() -> None:
     outcomes = testbed.simulate([0.0, 1.0, 2.0], examples=(300, 200), seed=4)
     assert len(testbed.pairs(*outcomes, neighbours=True).rows) == 2
-    only = testbed.pairs(*outcomes, models=["model-0", "model-2"], test_set="original")
-    assert [(row.first, row.second) for row in only.rows] == [("model-2", "model-0")]
-    assert only.rows[0].difference.n == 300
-    for arguments, name in (({"models": ["x"]}, "models"), ({"test_set": "v4"}, "test_set")):
-        with pytest.raises(InputError) as caught:
-            testbed.pairs(*outcomes, **arguments)
-        assert caught.value.argument == name
+    assert testbed.pairs(*outcomes, test_set="original").rows[0].difference.n == 300
     with pytest.raises(InputError) as caught:
-        testbed.pairs(testbed.simulate_counts([0.0, 1.0]))
+        testbed.pairs(*outcomes, test_set="v4")
+    assert caught.value.argument == "test_set"
+    with pytest.raises(InputError) as caught:
+        testbed.pairs(simulate_counts([0.0, 1.0]))
     assert caught.value.argument == "scores"
-
-
-def test_cross_validation_as_in_table_four() -> None:
-    shown = {"original": 93.6, "s1": 93.9, "s2": 93.8, "s3": 94.0, "s4": 94.0, "s5": 93.5}
-    rows = [
-        {"model": "vgg", "dataset": name, "correct": round(100 * value), "total": 10_000}
-        for name, value in shown.items()
-    ]
-    rows.append({"model": "vgg", "dataset": "new", "correct": 1715, "total": 2021})
-    result = testbed.cross_validation(rows).rows[0]
-    assert [round(100 * item, 1) for item in (result.original.low, result.original.high)] == [93.1, 94.1]
-    assert [round(100 * item, 1) for item in (result.new.value, result.new.low, result.new.high)] == [
-        84.9,
-        83.2,
-        86.4,
-    ]
-    assert result.spread == pytest.approx(0.005)
-    assert result.drop > 10 * result.spread
-    assert not result.predicted
-    with pytest.raises(InputError, match="splits"):
-        testbed.cross_validation([rows[0], rows[1], rows[-1]])
-    with pytest.raises(InputError, match="new"):
-        testbed.cross_validation(rows[:-1])
-    with pytest.raises(InputError, match="'s1'"):
-        testbed.cross_validation([*rows, rows[1]])

@@ -70,51 +70,10 @@ def counts_parquet(folder: Path) -> tuple[Path, ...]:
     return (folder / "counts.parquet",)
 
 
-def npz_together(folder: Path) -> tuple[Path, ...]:
-    arrays = {f"predictions_{name}": said[:, :, 0] for name, said in GUESSES.items()}
-    arrays |= {f"labels_{name}": labels for name, labels in LABELS.items()}
-    np.savez(folder / "all.npz", models=np.array(MODELS), **arrays)
-    return (folder / "all.npz",)
-
-
-def npz_pair_of_named_models(folder: Path) -> tuple[Path, ...]:
-    for name in LABELS:
-        said = {model: GUESSES[name][row, :, 0].astype(np.uint8) for row, model in enumerate(MODELS)}
-        np.savez(folder / f"{name}.npz", labels=LABELS[name].astype(np.uint8), **said)
-    return folder / "original.npz", folder / "new.npz"
-
-
-def npz_file_a_model(folder: Path) -> tuple[Path, ...]:
-    target = folder / "models"
-    target.mkdir()
-    for row, model in enumerate(MODELS):
-        said = {f"predictions_{name}": GUESSES[name][row] for name in LABELS}
-        np.savez(target / f"{model}.npz", **said, **{f"labels_{name}": LABELS[name] for name in LABELS})
-    return (target,)
-
-
-def npz_set_before(folder: Path) -> tuple[Path, ...]:
-    arrays = {f"{name}_preds": said[:, :, 0].T for name, said in GUESSES.items()}
-    arrays |= {f"{name}_targets": labels[:, None] for name, labels in LABELS.items()}
-    np.savez(folder / "before.npz", model_names=np.array(MODELS), **arrays)
-    return (folder / "before.npz",)
-
-
 def npz_right_or_wrong(folder: Path) -> tuple[Path, ...]:
     arrays = {f"correct_{name}": (GUESSES[name][:, :, 0] == LABELS[name]) for name in LABELS}
     np.savez(folder / "right.npz", models=np.array(MODELS), **arrays)
     return (folder / "right.npz",)
-
-
-def json_by_set(folder: Path) -> tuple[Path, ...]:
-    target = folder / "by_model"
-    target.mkdir()
-    for row, model in enumerate(MODELS):
-        data = {
-            name: {"labels": LABELS[name].tolist(), "predictions": GUESSES[name][row].tolist()} for name in LABELS
-        }
-        (target / f"{model}.json").write_text(json.dumps(data))
-    return (target,)
 
 
 def parquet_wide(folder: Path) -> tuple[Path, ...]:
@@ -128,21 +87,9 @@ def parquet_wide(folder: Path) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def npz_probabilities(folder: Path) -> tuple[Path, ...]:
-    arrays = {}
-    for name, said in GUESSES.items():
-        scores = np.full((3, len(LABELS[name]), 5), 0.01)
-        for place, score in enumerate((0.6, 0.3, 0.08)):
-            np.put_along_axis(scores, said[:, :, place : place + 1], score, axis=2)
-        arrays[f"probabilities_{name}"] = scores
-        arrays[f"labels_{name}"] = LABELS[name]
-    np.savez(folder / "probabilities.npz", models=np.array(MODELS), **arrays)
-    return (folder / "probabilities.npz",)
-
-
 def long_rows() -> list[list[object]]:
     return [
-        [model, name, i, int(LABELS[name][i]), *map(int, GUESSES[name][row, i])]
+        [model, name, i, int(LABELS[name][i]), int(GUESSES[name][row, i, 0])]
         for name in LABELS
         for row, model in enumerate(MODELS)
         for i in np.random.default_rng(row).permutation(len(LABELS[name])).tolist()
@@ -150,8 +97,7 @@ def long_rows() -> list[list[object]]:
 
 
 def csv_long(folder: Path) -> tuple[Path, ...]:
-    header = ["model", "set", "id", "label", "prediction_1", "prediction_2", "prediction_3"]
-    return (write_csv(folder / "long.csv", header, long_rows()),)
+    return (write_csv(folder / "long.csv", ["model", "set", "id", "label", "prediction"], long_rows()),)
 
 
 def csv_wide(folder: Path) -> tuple[Path, ...]:
@@ -161,24 +107,6 @@ def csv_wide(folder: Path) -> tuple[Path, ...]:
         for i in range(len(LABELS[name]))
     ]
     return (write_csv(folder / "wide.csv", ["set", "label", *MODELS], rows),)
-
-
-def parquet_long_lists(folder: Path) -> tuple[Path, ...]:
-    from pyarrow import Table, parquet
-
-    rows = [
-        {"model": row[0], "set": row[1], "id": row[2], "label": row[3], "prediction": row[4:]}
-        for row in long_rows()
-    ]
-    parquet.write_table(Table.from_pylist(rows), folder / "long.parquet")
-    return (folder / "long.parquet",)
-
-
-def json_nested(folder: Path) -> tuple[Path, ...]:
-    said = {name: {model: GUESSES[name][row, :, 0].tolist() for row, model in enumerate(MODELS)} for name in LABELS}
-    path = folder / "nested.json"
-    path.write_text(json.dumps({"labels": {k: v.tolist() for k, v in LABELS.items()}, "predictions": said}))
-    return (path,)
 
 
 def csv_names_instead_of_numbers(folder: Path) -> tuple[Path, ...]:
@@ -196,17 +124,9 @@ FORMS: list[Callable[[Path], tuple[Path, ...]]] = [
     counts_semicolons,
     counts_json,
     counts_parquet,
-    npz_together,
-    npz_pair_of_named_models,
-    npz_file_a_model,
-    npz_probabilities,
-    npz_set_before,
     npz_right_or_wrong,
-    json_by_set,
     parquet_wide,
     csv_long,
     csv_wide,
-    parquet_long_lists,
-    json_nested,
     csv_names_instead_of_numbers,
 ]

@@ -18,8 +18,7 @@ import torch._dynamo  # noqa: F401 - optimisers import it
 import hardpan.predictions.store
 import hardpan.training.running
 from hardpan import training
-from hardpan.errors import InputError
-from hardpan.predictions import Predictions, open_scores
+from hardpan.predictions import Predictions
 from hardpan.training.seed_runs import load_split
 
 CONFIG = training.TrainConfig(
@@ -27,29 +26,12 @@ CONFIG = training.TrainConfig(
 )
 
 
-def train_store(out: Path) -> None:
+def train(out: Path) -> None:
     with hardpan.parallel(workers=1):
         training.train("digits", CONFIG, out=out)
 
 
-def train_lockstep(out: Path) -> None:
-    training.train("digits", CONFIG, out=out, scalars_only=True)
-
-
-def check_lockstep(out: Path, reference: Path, told: Path) -> None:
-    """Compare the committed total with the uninterrupted run's where both have the same epochs; count them."""
-    try:
-        found = open_scores(out)
-    except InputError:  # no whole epoch yet
-        told.write_text("0")
-        return
-    assert found.epochs == tuple(range(1, len(found.epochs) + 1))
-    if len(found.epochs) == CONFIG.epochs:
-        np.testing.assert_array_equal(found.values, open_scores(reference).values)
-    told.write_text(str(CONFIG.seeds * len(found.epochs)))
-
-
-def check_store(out: Path, reference: Path, told: Path) -> None:
+def check(out: Path, reference: Path, told: Path) -> None:
     """Compare every committed epoch with the uninterrupted run's, and count them."""
     if not (out / "zarr.json").exists():
         told.write_text("0")
@@ -79,8 +61,7 @@ def wait(number: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
 
-def main(folder: Path, kills: int, lockstep: bool) -> None:
-    train, check = (train_lockstep, check_lockstep) if lockstep else (train_store, check_store)
+def main(folder: Path, kills: int) -> None:
     rng = random.Random(0)
     load_split("digits")  # children inherit it
     started = time.monotonic()
@@ -110,4 +91,4 @@ def main(folder: Path, kills: int, lockstep: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] == ["lockstep"])
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from hardpan.training.examples import Augmentation, choose_augmentation, crop_draws, gather
+from hardpan.training.examples import Augmentation, choose_augmentation, crop_draws, crop_images
 
 
 def by_hand(image, down, right, mirrored):
@@ -34,7 +34,7 @@ def test_gather_is_pad_mirror_and_cut(seed, height, width, channels, pad, kind):
     raw = rng.integers(1, 200, (6, height, width, channels)).astype(kind)
     rows = rng.integers(0, 6, 10)
     drawn = np.stack([*rng.integers(-pad, pad + 1, (2, 10)), rng.integers(0, 2, 10)], axis=1)
-    found = gather(torch.from_numpy(raw), torch.from_numpy(rows), torch.from_numpy(drawn)).numpy()
+    found = crop_images(torch.from_numpy(raw), torch.from_numpy(rows), torch.from_numpy(drawn)).numpy()
     assert found.dtype == kind
     for place, (row, (down, right, mirrored)) in enumerate(zip(rows, drawn, strict=True)):
         np.testing.assert_array_equal(found[place], by_hand(raw[row], int(down), int(right), bool(mirrored)))

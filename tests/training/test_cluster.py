@@ -11,7 +11,7 @@ from tests.execution.conftest import dask_cluster, ray_head
 
 import hardpan
 from hardpan import training
-from hardpan.predictions import Predictions, open_scores
+from hardpan.predictions import Predictions
 from hardpan.training.saved import describe_model
 
 # Dask and Ray use what Python and their own libraries have put aside; ours may not.
@@ -102,10 +102,3 @@ def test_a_worker_is_killed_in_the_middle_and_the_store_has_the_same_bytes(clust
     for one, other in zip(made.runs, expected.runs, strict=True):
         assert one.values == other.values
         assert describe_model(one.weights)["sha256"] == describe_model(other.weights)["sha256"]
-
-    settings = {"model": "linear", "seeds": 2, "epochs": 1, "device": "cpu", "scalars_only": True}
-    with hardpan.parallel(backend, address=address):
-        training.train("digits", out=tmp_path / "there", **settings)
-    with hardpan.parallel(workers=1):
-        training.train("digits", out=tmp_path / "here", **settings)
-    np.testing.assert_array_equal(open_scores(tmp_path / "there").values, open_scores(tmp_path / "here").values)

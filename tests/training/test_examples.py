@@ -7,7 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.refusals import refused
 
 from hardpan.errors import InputError
-from hardpan.training.examples import checked_targets, examples_on, normalization, shaped
+from hardpan.training.examples import as_example_array, checked_targets, examples_on, normalization
 
 CPU = torch.device("cpu")
 
@@ -44,7 +44,7 @@ def test_nan_in_training_rows_is_refused():
 @pytest.mark.parametrize("x", [np.zeros(3), np.zeros((2, 0)), np.zeros((1, 2, 3, 4, 5)), np.array([["a"]])])
 def test_other_shapes_and_kinds_are_refused(x):
     with refused("x"):
-        shaped(x)
+        as_example_array(x)
 
 
 def test_targets():

@@ -13,14 +13,13 @@ import pytest
 import torch
 
 import hardpan
-from hardpan import engine, files, training
+from hardpan import confusion, engine, files, training
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.predictions.recorder import Recorder
 from hardpan.training import running, seed_runs
 from hardpan.training.saved import describe_model
-from hardpan.training.seed_runs import NewStores, store_in_use
 
 SMALL = training.TrainConfig(
     model="mlp", seeds=2, epochs=3, device="cpu", model_options={"width": 30, "dropout": 0.1}
@@ -200,6 +199,23 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
     assert files.from_json(json.loads(files.dumps(files.to_json(made)))) == made
 
 
+def own_factory(*, input_shape, n_classes):
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(int(np.prod(input_shape)), n_classes))
+
+
+def test_a_file_never_decides_what_is_imported(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "own_models", sys.modules[__name__])
+    own = {"model": "own_models:own_factory", "model_options": {}, "seeds": 1}
+    made = training.train(digits, SMALL, out=tmp_path / "run", **own)
+    for use in (training.load_model, lambda folder: training.predict(folder, digits)):
+        with pytest.raises(InputError) as caught:
+            use(made.runs[0].weights)
+        assert caught.value.argument == "model"
+    loaded = training.load_model(made.runs[0].weights, model="own_models:own_factory")
+    probs = training.predict(loaded, digits, device="cpu")
+    np.testing.assert_array_equal(probs.astype(np.float16), Predictions.open(tmp_path / "run").read(0, 3))
+
+
 def test_averaged_weights_are_what_predicts(digits, tmp_path):
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1, ema=0.95)
     probs = training.predict(made.runs[0].weights, digits, device="cpu")
@@ -210,19 +226,16 @@ def test_a_hard_subset_becomes_a_group(digits, tmp_path):
     groups = (np.arange(len(digits)) % 3 == 0).astype(np.int64)
     settings = {"out": tmp_path / "run", "seeds": 1, "objective": "reweight"}
     training.train(digits, SMALL, group=groups, **settings)
-    shuffled = np.random.default_rng(0).permutation(len(digits))
-    np.savez(tmp_path / "groups.npz", groups=groups[shuffled], ids=digits.ids[shuffled])
-    again = training.train(digits, SMALL, group=tmp_path / "groups.npz", **settings)
+    manifest = confusion.subset_of_ids(digits.ids[groups == 1], examples=len(digits)).save(tmp_path / "some.json")
+    again = training.train(digits, SMALL, group=manifest, **settings)
     assert again.runs[0].resumed_at == 3  # the same groups, so nothing is left to do
     with pytest.raises(InputError, match="groups_sha256="):
         training.train(digits, SMALL, group=1 - groups, **settings)
 
 
 def test_a_manifest_of_confusion_is_taken(digits, tmp_path):
-    from hardpan import confusion
-
     training.train(digits, SMALL, out=tmp_path / "run")
-    hard = confusion.subset(confusion.scores(tmp_path / "run"), quantile=0.8)
+    hard = confusion.subset(confusion.scores(tmp_path / "run"), fraction=0.2)
     hard.save(tmp_path / "hard.json")
     made = training.train(
         digits, SMALL, out=tmp_path / "dro", seeds=1, objective="groupdro", group=tmp_path / "hard.json"
@@ -254,16 +267,15 @@ def test_other_settings_into_the_same_store_are_refused(digits, tmp_path):
         training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=0.7)
 
 
-@pytest.mark.parametrize("lockstep", [False, True])
-def test_a_second_process_on_the_same_run_is_refused_and_disturbs_nothing(digits, tmp_path, lockstep):
+def test_a_second_process_on_the_same_run_is_refused_and_disturbs_nothing(digits, tmp_path):
     config = training.TrainConfig(model="linear", seeds=1, epochs=1, device="cpu")
-    claimed = tmp_path / "run-models" / "linear" / ("" if lockstep else "seed-0")
+    claimed = tmp_path / "run-models" / "linear" / "seed-0"
     with (
-        engine.claimed(claimed),
+        engine.locked_run_folder(claimed),
         pytest.raises(InputError, match=claimed.name),
     ):
-        training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
-    training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
+        training.train(digits, config, out=tmp_path / "run")
+    training.train(digits, config, out=tmp_path / "run")
     assert not list(tmp_path.rglob(".in-use"))
 
 
@@ -335,31 +347,26 @@ TOO_FAST = {"rate": 1e38, "warmup": 0.0}
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "lockstep"),
+    ("changes", "error"),
     [
-        ({"model": "failing_models:diverging"}, engine.Diverged, False),
-        ({"model": "failing_models:raising"}, RuntimeError, False),
-        (TOO_FAST, engine.Diverged, False),
-        (TOO_FAST, engine.Diverged, True),
-        ({"model": "linear,failing_models:diverging"}, engine.Diverged, False),
-        ({"model": "linear,failing_models:diverging"}, engine.Diverged, True),
+        ({"model": "failing_models:diverging"}, engine.Diverged),
+        ({"model": "failing_models:raising"}, RuntimeError),
+        (TOO_FAST, engine.Diverged),
+        ({"model": "linear,failing_models:diverging"}, engine.Diverged),
     ],
 )
-def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(
-    digits, tmp_path, monkeypatch, changes, error, lockstep
-):
+def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(digits, tmp_path, monkeypatch, changes, error):
     monkeypatch.setitem(sys.modules, "failing_models", sys.modules[__name__])
     monkeypatch.setenv("TRIED", "")
     monkeypatch.delenv("TRIED")
     out = tmp_path / "new" / "run"
-    settings = {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "out": out, "scalars_only": lockstep}
+    settings = {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "out": out}
     with pytest.raises(error):
         training.train(digits, **settings | changes)
     if "," in changes.get("model", ""):  # what the first architecture recorded is kept
         assert sorted(place.name for place in out.iterdir()) == ["linear"]
         shutil.rmtree(tmp_path / "new")
     assert not out.exists()
-    assert not list(tmp_path.rglob("*.empty"))
     made = training.train(digits, **settings)  # other settings would be refused by a store that was left
     assert [run.epochs for run in made.runs] == [2, 2]
 
@@ -371,7 +378,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
     def fails(piece, progress=None):
         if not (tmp_path / "held").exists():  # as another seed that has opened the store and recorded nothing yet
             (tmp_path / "held").touch()
-            held.enter_context(seed_runs.opened(piece))
+            held.enter_context(seed_runs.locked_store(piece.store, shared=True))
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:
@@ -400,55 +407,6 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
         with pytest.raises(RuntimeError, match="seed 1 fails"):
             training.train(digits, SMALL, out=tmp_path / "run")
     assert Predictions.open(tmp_path / "run").seeds == (0,)
-
-
-class ClosingTold(Recorder):
-    """Says whether it was closed, by whatever way."""
-
-    closed = False
-
-    def close(self):
-        super().close()
-        self.closed = True
-
-    def __exit__(self, *error):
-        super().__exit__(*error)
-        self.closed = True
-
-
-def test_a_store_removed_between_opening_and_lock_is_made_again(tmp_path):
-    opened = []
-
-    def open_store():
-        opened.append(ClosingTold(tmp_path / "run", ids=["a", "b"], n_classes=2))
-        if len(opened) == 1:
-            new.remove_empty()
-        return opened[-1]
-
-    new = NewStores()
-    new.create(str(tmp_path / "run"), lambda: Recorder(tmp_path / "run", ids=["a", "b"], n_classes=2))
-    with store_in_use(str(tmp_path / "run"), open_store) as recorder:
-        assert [one.closed for one in opened] == [True, False]  # the writers of the removed store are let go
-        new.remove_empty()  # in use now: it stays
-        recorder.record(np.full((2, 2), 0.5), epoch=1)
-    new.remove_empty()  # not empty any more
-    assert Predictions.open(tmp_path / "run").epochs == (1,)
-    assert recorder.closed
-
-
-def test_a_store_is_let_go_when_a_run_fails_in_the_middle_of_an_epoch(tmp_path):
-    def fail():
-        with store_in_use(
-            str(tmp_path / "run"), lambda: ClosingTold(tmp_path / "run", ids=["a", "b"], n_classes=2)
-        ) as it:
-            opened.append(it)
-            it.record(np.full((1, 2), 0.5), [1], epoch=1)
-            raise RuntimeError("it fails")
-
-    opened = []
-    with pytest.raises(RuntimeError, match="it fails"):  # and not that the epoch lacks examples
-        fail()
-    assert opened[0].closed
 
 
 def test_a_remote_store_is_written_through_its_address(digits, tmp_path, reference):
@@ -486,14 +444,13 @@ def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("lockstep", [False, True])
-def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, lockstep, monkeypatch):
+def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("hardpan.execution.backends.ANSWER_SECONDS", 1)
     config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
     away = functools.partial(hardpan.parallel, "dask", address="tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="Dask"), away():
-        training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
+        training.train(digits, config, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     with pytest.raises(InputError, match=r"architecture='mlp'.*'linear'"), away():

@@ -117,3 +117,14 @@ def prepare_reviews(project: Any, *, each: int = 6) -> None:
         connection.execute(insert(Pair), pairs)
     originals = [row.id for row in stored_images(project, "original")][::10]
     votes.start_experiment(project, originals, [row["image_id"] for row in sampled][::4])
+
+
+def question_truths(project):
+    """Question number to its set and right class, which no function of the package tells."""
+    from sqlalchemy import select
+
+    from hardpan.replicate.database.models import Question
+
+    with project.database.read() as connection:
+        rows = connection.execute(select(Question.id, Question.origin, Question.class_index)).all()
+    return {row.id: (row.origin, row.class_index) for row in rows}

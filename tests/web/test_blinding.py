@@ -289,9 +289,7 @@ def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
         originals = [row.id for row in stored(project, "original")][:8]
         new = [row.id for row in stored(project, "candidate")][:8]
         votes.start_experiment(project, originals, new)
-        from hardpan.replicate.database.votes import question_truths
-
-        numbers.add(tuple(origin for _, (origin, _) in sorted(question_truths(project).items())))
+        numbers.add(tuple(origin for _, (origin, _) in sorted(small.question_truths(project).items())))
         who = people.enter_by_invitation(project, people.invite_people(project, role="participant").link).id
         asked = votes.next_question(project, who)
         assert votes.next_question(project, who) == asked

@@ -33,7 +33,9 @@ def test_frequencies_and_controls_are_those_that_were_planted(town):
     assert originals.mean == 1.0
     assert all(row.controls == row.right > 0 and not row.quality.flagged for row in found.workers)
     assert found.alpha is None  # all candidates selected by all: there is nothing to agree on
-    assert found.done == len({(vote.task_id, vote.worker_id) for vote in votes.all_votes(town.project)})
+    assert sum(row.submitted for row in found.coverage) == len(
+        {(vote.task_id, vote.worker_id) for vote in votes.all_votes(town.project)}
+    )
     owner = town.owner()
     table = rows(owner.get("/owner/export/frequencies.csv").text)
     assert {row["frequency"] for row in table if row["role"] != "negative"} == {"1.0"}

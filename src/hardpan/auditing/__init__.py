@@ -7,8 +7,8 @@
     training.py    classifiers, out-of-fold predictions, learning curve, flow, within the budget
     networks.py    the small networks
     problems.py    copies, labels, classes, size, features, predictions
-    labels.py      labels that look wrong, and whether the models can be trusted to say so
-    near_copies.py test examples that are closer to a training example than chance explains
+    labels.py      labels ranked by predictions, annotators' votes, the review of a sample
+    near_copies.py test examples that are nearer to training examples than others drawn like train
     hardness.py    which examples are hard
     fresh.py       will the score hold
     improvement.py what more data, better labels or better models could bring
@@ -20,6 +20,7 @@ What people read is made in :mod:`hardpan.pages.auditing`.
 
 from hardpan.auditing.comparison import compare, read_audit
 from hardpan.auditing.evidence import AuditConfig
+from hardpan.auditing.labels import label_issues
 from hardpan.auditing.problems import KINDS
 from hardpan.auditing.running import Audit, audit
 from hardpan.lazy import exports

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-
-import numpy as np
 
 from hardpan import files, stats
 from hardpan.auditing.running import Audit
@@ -18,13 +17,12 @@ from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 FEWEST_FOR_AGREEMENT = 3
 MEASURES = (
     "bracket",
     "flow_floor",
-    "gaussian_floor",
     "best_error",
     "headroom",
     "mean_confusion",
@@ -34,7 +32,7 @@ MEASURES = (
     "duplicated",
 )
 """Numbers that every audit gives by the same names; hardpan.pages.auditing says what they are."""
-HARDNESS = ("best_error", "mean_confusion", "flow_floor", "gaussian_floor")
+HARDNESS = ("best_error", "mean_confusion", "flow_floor")
 """Measures by which datasets are ranked: larger is harder."""
 RANGES = ("bracket",)
 """Measures that are two ends rather than a number: they have no difference."""
@@ -62,30 +60,7 @@ class HardnessOrder:
     not_separated: tuple[tuple[str, str], ...] = ()
 
 
-@record
-class OrderStability:
-    """How long the order by a model's floor lasts when the temperature is turned.
-
-    Attributes:
-        curve: which floor.
-        names: the order at temperature 1, hardest first.
-        low: lowest temperature, next to 1, down to which the order is the same.
-        high: highest temperature up to which it is.
-        agreement: Kendall's τ between the order at each temperature and the order at 1.
-        temperatures: those temperatures.
-        errors: the floor of each dataset at these temperatures.
-    """
-
-    curve: str
-    names: tuple[str, ...]
-    low: float
-    high: float
-    temperatures: tuple[float, ...]
-    agreement: tuple[float, ...]
-    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-
-
-@record
+@record(dropped=("stability", "left_out"))
 class AuditComparison(Report):
     """Several audits side by side.
 
@@ -95,8 +70,6 @@ class AuditComparison(Report):
         differences: for two audits, second minus first by measure; else empty.
         rankings: the datasets by each measure of hardness that at least two of them have.
         agreement: Kendall's τ between two such rankings, by "measure, measure", of three datasets or more.
-        stability: how the order by a floor changes with the temperature, where curves exist.
-        left_out: datasets that the rankings leave out, and the bits per dimension of their flow, None without one.
         verdicts: by measure, by dataset: the entry of the floor that the number comes from.
         hashes: of the data of the audits.
     """
@@ -106,8 +79,6 @@ class AuditComparison(Report):
     differences: Mapping[str, Estimate]
     rankings: tuple[HardnessOrder, ...]
     agreement: Mapping[str, Estimate]
-    stability: tuple[OrderStability, ...]
-    left_out: Mapping[str, float | None]
     verdicts: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
 
@@ -127,7 +98,7 @@ def read_audit(path: str | os.PathLike[str]) -> Audit:
     return audit
 
 
-def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditComparison:
+def compare(audits: Sequence[Audit]) -> AuditComparison:
     """Compare audits: their measures, what changed between two, and which is hardest among several.
 
     The interval of a difference combines the two intervals (MOVER, Zou and Donner 2008):
@@ -137,8 +108,6 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
 
     Args:
         audits: two or more.
-        max_bits: leave datasets out of the rankings whose flow needs more bits per dimension than this, or has
-            none: the floor of a poor density model says little (Theisen et al. 2021, section 4.3).
 
     Returns:
         The comparison.
@@ -148,17 +117,13 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
             raise InputError(f"must be results of hardpan.audit; got {type(item).__name__}", argument="audits")
     if len(audits) < 2:
         raise InputError(f": a comparison needs at least two; got {len(audits)}", argument="audits")
-    if max_bits is not None and not max_bits > 0:
-        raise InputError(f"must be a positive number of bits per dimension; got {max_bits!r}", argument="max_bits")
     named = dict(zip(_audit_names(audits), audits, strict=True))
     values = {
         measure: by_name
         for measure in MEASURES
         if (by_name := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
     }
-    left_out = _audits_left_out(named, max_bits)
-    remaining = {name: item for name, item in named.items() if name not in left_out}
-    rankings = tuple(_hardness_order(measure, remaining) for measure in HARDNESS)
+    rankings = tuple(_hardness_order(measure, named) for measure in HARDNESS)
     rankings = tuple(item for item in rankings if len(item.names) >= 2)
     first, second = list(named)[:2]
     compared = [
@@ -177,8 +142,6 @@ def compare(audits: Sequence[Audit], *, max_bits: float | None = None) -> AuditC
         differences=differences,
         rankings=rankings,
         agreement=_order_agreement(rankings),
-        stability=tuple(_order_stability(curve, remaining) for curve in _shared_curves(remaining)),
-        left_out=left_out,
         verdicts={
             measure: {name: item.verdicts[measure] for name, item in named.items() if measure in item.verdicts}
             for measure in values
@@ -215,32 +178,15 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
 
 def _audit_names(audits: Sequence[Audit]) -> list[str]:
     """The datasets' names; one that comes twice gets a number."""
-    seen: dict[str, int] = {}
-    names = []
-    for item in audits:
-        seen[item.dataset] = seen.get(item.dataset, 0) + 1
-        count = seen[item.dataset]
-        names.append(item.dataset if count == 1 else f"{item.dataset} ({count})")
-    return names
-
-
-def _audits_left_out(named: Mapping[str, Audit], max_bits: float | None) -> dict[str, float | None]:
-    if max_bits is None:
-        return {}
-    left_out: dict[str, float | None] = {}
-    for name, item in named.items():
-        bits = item.measures.get("bits")
-        if bits is None:
-            left_out[name] = None
-        elif bits.value > max_bits:
-            left_out[name] = bits.value
-    return left_out
+    datasets = [item.dataset for item in audits]
+    counts = [datasets[: number + 1].count(name) for number, name in enumerate(datasets)]
+    return [f"{name} ({count})" if count > 1 else name for name, count in zip(datasets, counts, strict=True)]
 
 
 def _hardness_order(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
     values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
-    names = _names_by_falling_value(values)
-    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    names = tuple(sorted(values, key=lambda name: -values[name]))
+    pairs = list(itertools.combinations(names, 2))
     items = {name: _widened_for_pairs(named[name].measures[measure], len(pairs)) for name in names}
     close = tuple((a, b) for a, b in pairs if difference(items[b], items[a]).low <= 0)
     return HardnessOrder(measure, names, tuple(values[name] for name in names), close)
@@ -256,68 +202,12 @@ def _widened_for_pairs(item: Estimate, pairs: int) -> Estimate:
     return dataclasses.replace(item, low=low, high=high)
 
 
-def _names_by_falling_value(values: Mapping[str, float]) -> tuple[str, ...]:
-    """Names by their values, largest first."""
-    return tuple(sorted(values, key=lambda name: -values[name]))
-
-
 def _order_agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
     agreement = {}
-    for number, first in enumerate(rankings):
-        for second in rankings[number + 1 :]:
-            a = dict(zip(first.names, first.values, strict=True))
-            b = dict(zip(second.names, second.values, strict=True))
-            shared = [name for name in a if name in b]
-            if len(shared) >= FEWEST_FOR_AGREEMENT:
-                tau = stats.kendall_tau([a[name] for name in shared], [b[name] for name in shared])
-                agreement[f"{first.measure}, {second.measure}"] = tau
+    for first, second in itertools.combinations(rankings, 2):
+        a, b = (dict(zip(ranking.names, ranking.values, strict=True)) for ranking in (first, second))
+        shared = [name for name in a if name in b]
+        if len(shared) >= FEWEST_FOR_AGREEMENT:
+            tau = stats.kendall_tau([a[name] for name in shared], [b[name] for name in shared])
+            agreement[f"{first.measure}, {second.measure}"] = tau
     return agreement
-
-
-def _shared_curves(named: Mapping[str, Audit]) -> list[str]:
-    """Curves that at least two of the audits have."""
-    counts: dict[str, int] = {}
-    for item in named.values():
-        for curve in item.curves:
-            counts[curve] = counts.get(curve, 0) + 1
-    return [curve for curve, count in counts.items() if count >= 2]
-
-
-def _order_stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
-    curves = {name: np.array(item.curves[curve]) for name, item in named.items() if curve in item.curves}
-    low = max(float(points[:, 0].min()) for points in curves.values())
-    high = min(float(points[:, 0].max()) for points in curves.values())
-    grid = np.unique(np.append(np.geomspace(low, high, 41), 1.0)) if low < 1 < high else np.geomspace(low, high, 41)
-    # Errors span many decades: they are interpolated as logarithms.
-    errors = {
-        name: np.interp(np.log(grid), np.log(points[:, 0]), np.log(np.maximum(points[:, 1], 1e-300)))
-        for name, points in curves.items()
-    }
-    one = int(np.abs(np.log(grid)).argmin())
-    orders = [
-        _names_by_falling_value({name: float(values[at]) for name, values in errors.items()})
-        for at in range(len(grid))
-    ]
-    first = last = one
-    while first > 0 and orders[first - 1] == orders[one]:
-        first -= 1
-    while last < len(grid) - 1 and orders[last + 1] == orders[one]:
-        last += 1
-    agreement = tuple(
-        _kendall_tau([errors[n][one] for n in errors], [errors[n][at] for n in errors]) for at in range(len(grid))
-    )
-    return OrderStability(
-        curve,
-        orders[one],
-        float(grid[first]),
-        float(grid[last]),
-        tuple(grid.tolist()),
-        agreement,
-        {name: tuple(np.exp(values).tolist()) for name, values in errors.items()},
-    )
-
-
-def _kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
-    """Kendall's τ-a, which exists for two datasets too."""
-    pairs = [(i, j) for i in range(len(a)) for j in range(i)]
-    return float(np.mean([np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]) for i, j in pairs]))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import stats
 from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.classifiers import Fitted
@@ -17,18 +16,19 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.model_predictions import Model
 from hardpan.bayes.floors.votes import Annotations
-from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.stats.intervals import check_confidence
 
 if TYPE_CHECKING:
+    from hardpan.auditing.copies import CopyTest
     from hardpan.auditing.fresh import FreshScores
     from hardpan.auditing.hardness import Hardness
-    from hardpan.auditing.labels import Suspects
+    from hardpan.auditing.near_copies import ImageSearch
     from hardpan.auditing.networks import NetworkData
+    from hardpan.confusion.label_noise import LabelIssues
+    from hardpan.confusion.label_review import LabelCount
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
@@ -61,7 +61,7 @@ class AuditConfig:
         flow_epochs: train the flow for this many epochs; 0: by the budget.
         budget: seconds of wall-clock time for training; the whole audit takes somewhat more.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        temperatures: temperatures of the curve of the Bayes error of the flow, or of the Gaussian model.
+        temperatures: temperatures of the curve of the Bayes error of the flow.
     """
 
     seed: int = 0
@@ -85,7 +85,7 @@ class AuditConfig:
     temperatures: tuple[float, ...] = tuple(float(f"{t:.4g}") for t in np.geomspace(0.25, 4, 25))
 
     def __post_init__(self) -> None:
-        check_confidence(self.confidence)
+        real_number("confidence", self.confidence, "(0, 1)")
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, float)) or not self.budget > 0:
             raise InputError(f"must be a positive number of seconds; got {self.budget!r}", argument="budget")
         one_of("ensemble", self.ensemble, ENSEMBLES)
@@ -117,14 +117,12 @@ class FlowView:
         temperatures: at which the flow's Bayes error was computed.
         curve: Bayes errors at these temperatures.
         bits: negative log-likelihood of test examples in bits per dimension.
-        gallery: samples at several temperatures: temperature, Bayes error, images.
         sha256: of its weights.
     """
 
     temperatures: tuple[float, ...]
     curve: tuple[Estimate, ...]
     bits: Estimate | None
-    gallery: tuple[tuple[float, Estimate, NDArray[np.float32]], ...] = ()
     sha256: str = ""
 
 
@@ -143,43 +141,15 @@ class AuditNote:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Test rows, their distances (m, k) to the k nearest training rows, and the nearest of these.
+    """Rows, their distances (m, k) to the k nearest different training inputs, and rows (m, k) with these inputs.
 
-    ``own`` has distances (n, 2) of training rows to the two nearest other ones.
+    ``own`` has the same of training rows, which find themselves, too; None where the test set is not official.
     """
 
     rows: Labels
     distances: Floats
     training: Labels
-    own: Floats = field(default_factory=lambda: np.zeros((0, 2)))
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A search for wrong labels where the truth is known.
-
-    Attributes:
-        flips: labels that were flipped at random.
-        recovered: flips among the suspects.
-        false: other suspects: errors of the models.
-        clean: labels that were not flipped.
-        error: of such models on the labels of the data.
-    """
-
-    flips: int
-    recovered: int
-    false: int
-    clean: int
-    error: float = 0.0
-
-    @property
-    def false_rate(self) -> float:
-        """Proportion of the right labels that look wrong."""
-        return self.false / max(1, self.clean)
-
-    def recall(self, confidence: float) -> Estimate | None:
-        """Proportion of the flips that were recovered; None without flips."""
-        return stats.share(self.recovered, self.flips, confidence) if self.flips else None
+    own: Nearest | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -192,22 +162,24 @@ class Evidence:
         split: row numbers of train, validation and test.
         config: the settings.
         inputs: features, equal inputs and test rows for the floor; None where the benchmark is broken.
+        copy_test: whether test rows that equal a training row are copies; None where no such row is in an official
+            test set.
         models: models with predictions; the first is the ensemble that is scored.
         fitted: classifiers of scikit-learn that were fitted here, on the test rows of ``inputs``.
-        out_of_fold: (n_train, K) predictions of training examples by models that did not see them.
-        trials: searches for wrong labels where the truth is known, by split.
+        out_of_fold: (N, K) predictions of training and validation rows by models that did not see them; else 0.
         annotations: votes or soft labels.
         correct_by_size: training sizes of the learning curve, and which test rows are right at each.
         curve_model: the model of the learning curve.
         nearest: the training examples that are nearest to test examples.
+        images: test images that are altered training images.
         network_data: the examples as networks take them, once they are scaled.
         columns: per-example results by name, for the joined table.
         notes: what was not possible, and why.
         steps: what was done, and how long it took.
         floor: bracket and estimates of the lowest possible error.
-        flow: the flow's own curve and samples.
-        gaussian_curve: the same of the Gaussian model, where there is no flow.
-        suspects: labels that look wrong, by split.
+        flow: the flow's own curve and likelihood.
+        issues: labels ranked by predictions that did not see them.
+        label_count: what the review of a random sample of the labels says.
         probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
         hard: confusion of every example.
         fresh: the same models on a fresh test set.
@@ -218,22 +190,23 @@ class Evidence:
     split: Split
     config: AuditConfig
     inputs: FloorInputs | None = None
+    copy_test: CopyTest | None = None
     models: tuple[Model, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     out_of_fold: Floats | None = None
-    trials: Mapping[str, Trial] = field(default_factory=dict)
     annotations: Annotations | None = None
     correct_by_size: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
     curve_model: str = ""
     nearest: Nearest | None = None
+    images: ImageSearch | None = None
     network_data: NetworkData | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     notes: list[AuditNote] = field(default_factory=list)
     steps: list[AuditStep] = field(default_factory=list)
     floor: Floor | None = None
     flow: FlowView | None = None
-    gaussian_curve: Curve | None = None
-    suspects: Mapping[str, Suspects] = field(default_factory=dict)
+    issues: LabelIssues | None = None
+    label_count: LabelCount | None = None
     probs: Mapping[str, Floats] = field(default_factory=dict)
     hard: Hardness | None = None
     fresh: FreshScores | None = None

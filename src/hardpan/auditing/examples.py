@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hardpan.data.arrays import LARGEST_THUMBNAIL, as_bytes
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.report.figures import LARGEST_SIDE, as_bytes
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"
@@ -129,7 +129,7 @@ def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
     x = dataset.x
     if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
         return None
-    step = max(1, -(-max(x.shape[1:3]) // LARGEST_SIDE))
+    step = max(1, -(-max(x.shape[1:3]) // LARGEST_THUMBNAIL))
     small = x[:, ::step, ::step]
     if small.size > MOST_THUMBNAIL_BYTES:
         return None

@@ -16,7 +16,7 @@ from hardpan.confusion.difficulty import Signals
 from hardpan.confusion.summaries import ScoreReport
 from hardpan.estimates import Estimate
 
-HARD_QUANTILE = 0.9
+HARD_FRACTION = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ def find(evidence: Evidence) -> Hardness:
     model, level = evidence.models[0], evidence.config.confidence
     scores, signals = _scored_model(model, evidence)
     test = scores.select(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
-    hard = confusion.subset(test, quantile=HARD_QUANTILE)
+    hard = confusion.subset(test, fraction=HARD_FRACTION)
     config = confusion.ConfusionConfig(split="test", confidence=level)
     summary = confusion.summarize(scores, signals, evidence.dataset, config=config, subset=hard)
     measures = {"mean_confusion": stats.mean(test.values, level, least=0.0, method="mean score, bits")}

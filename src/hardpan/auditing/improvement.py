@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.bayes.floors.bracketing import error_of_best_classifier
-from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels, held_out_error
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
@@ -59,7 +59,7 @@ class ErrorBudget:
     Attributes:
         model: which one.
         total: its error.
-        labels: errors on examples whose label looks wrong.
+        labels: errors on examples whose label annotators outvoted.
         agreed: other errors on which all models predict the same other class.
         rest: errors on which models disagree.
         n_models: how many models were compared.
@@ -79,6 +79,7 @@ def learning_curve(
     best: NDArray[np.bool_],
     *,
     confidence: float = 0.95,
+    group: Labels | None = None,
     seed: int = 0,
 ) -> DataCurve | None:
     """Fit power laws to errors by training size; the intervals resample the test examples of all sizes jointly.
@@ -91,6 +92,7 @@ def learning_curve(
         model: name of the classifier.
         correct: by training size, which of the n test examples it gets right.
         best: (n,) which of them the best of all classifiers gets right.
+        group: (n,) independent groups that the test examples come in: these are resampled.
 
     Returns:
         None where the error rises with the training size, or where the classifier would not reach the best one with
@@ -106,10 +108,18 @@ def learning_curve(
     sizes = tuple(sorted(correct))
     wrong = np.stack([*(~correct[size] for size in sizes), ~best]).astype(np.float64)
     n = len(best)
-    *errors, lowest = (stats.share(int(row.sum()), n, confidence) for row in wrong)
-    rng = np.random.default_rng([seed, 81])
-    draws = [wrong.mean(axis=1), *(wrong[:, rng.integers(0, n, n)].mean(axis=1) for _ in range(DRAWS))]
-    rates = np.array(draws)  # the first row: all examples
+    rng, units = np.random.default_rng([seed, 81]), n
+    if group is None:
+        *errors, lowest = (stats.share(int(row.sum()), n, confidence) for row in wrong)
+        sizes_of_units, sums = np.ones(n), wrong
+    else:
+        *errors, lowest = (stats.grouped_share(row > 0, group, confidence) for row in wrong)
+        number, counts = np.unique(group, return_inverse=True, return_counts=True)[1:]
+        units, sizes_of_units = len(counts), counts.astype(np.float64)
+        sums = np.stack([np.bincount(number.ravel(), row) for row in wrong])
+    drawn = (rng.integers(0, units, units) for _ in range(DRAWS))
+    draws = (sums[:, rows].sum(axis=1) / sizes_of_units[rows].sum() for rows in drawn)
+    rates = np.array([wrong.mean(axis=1), *draws])  # the first row: all examples
     slope, falling = power_law(sizes, rates[:, :-1], n)
     level = levelling_law(sizes, rates[:, :-1], n)
     if falling[0] > lowest.high or any(b.low > a.high for a, b in itertools.combinations(errors, 2)):
@@ -172,22 +182,30 @@ def error_budget(
     *,
     confidence: float = 0.95,
     classifiers: int = 1,
+    group: Labels | None = None,
 ) -> ErrorBudget:
-    """Of one model's errors: labels that look wrong, errors that all models share, the rest.
+    """Of one model's errors: outvoted labels, errors that all models share, the rest.
 
     Args:
         model: name of the best one.
         answers: (n,) its classes of the test examples.
         voters: those of every model, this one included.
         labels: (n,) labels.
-        doubted: (n,) whether a label looks wrong.
+        doubted: (n,) whether annotators outvoted the label.
         confidence: level of the intervals, shared by ``classifiers`` from which the best was chosen.
         classifiers: how many there were.
+        group: (n,) independent groups that the test examples come in.
     """
     wrong, n = answers != labels, len(labels)
     together = np.all([voter == answers for voter in voters], axis=0)
     which = (wrong, wrong & doubted, wrong & ~doubted & together, wrong & ~doubted & ~together)
+    samples = [None if group is None else stats.grouped_sample(rows, group) for rows in which]
     total, labelled, agreed, rest = (
-        error_of_best_classifier(stats.share(int(rows.sum()), n, confidence), classifiers) for rows in which
+        error_of_best_classifier(
+            held_out_error(int(rows.sum()), n, method="Clopper–Pearson", confidence=confidence, sample=sample),
+            classifiers,
+            sample,
+        )
+        for rows, sample in zip(which, samples, strict=True)
     )
     return ErrorBudget(model, total, labelled, agreed, rest, len(voters))

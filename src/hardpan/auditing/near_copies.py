@@ -1,110 +1,311 @@
-"""Near-copies across the split: test examples that are closer to a training example than chance explains.
+"""Near-copies across the split: test rows that are closer to a training row than rows drawn like train would be.
 
-A near-copy is much closer to its nearest training example than to the second nearest: the ratio of the distances is
-below a limit, the widest one below which there are far more examples than chance explains. The ratio is independent
-of how dense the data are. Chance is judged by the larger ratios, and by the ratios of training examples among
-themselves. Images are also compared after turning and mirroring them.
+Where the test set is official, rows that were held back from train tell how many test rows would have so near a
+neighbour if test were drawn like train. In a split that was made here rows are exchangeable: nothing can be tested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import pdtrc
+from scipy import signal
+from scipy import stats as distributions
 
 from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
 
-RATIOS = (0.8, 0.7, 0.6, 0.5, 0.35, 0.25, 0.1, 0.03, 0.01)  # of the distances to the nearest and second nearest
-LOWEST_BIN = 0.5  # the number below narrower limits is extrapolated from the bins above this one
-BINS = (0.4, 0.75)  # ends of the two bins, as fractions of the way from a limit to 1
-BY_CHANCE = 0.2  # proportion of the near-copies that chance may explain
+HELD_BACK = 5  # random parts of train that are compared with test
+NEIGHBOURS = 8  # nearest inputs of train that are kept of each row
+QUANTILES = (0.0, 0.01, 0.05, 0.25)  # of the distances within train, up to which a neighbour is near
+NEAR = 0.5  # of the typical distance: what is listed where no test is possible
 PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
-FEWEST_DISTANCES = 20
-TURNED_AT_ONCE = 10_000
-FEWEST = 3
 SEARCH_SHARE = 0.1  # of the budget that the search may take
+LEAST_SECONDS = 5.0  # of the search for altered images, whatever the budget
+TURNED_AT_ONCE = 10_000
+SMALLEST_IMAGE = 8  # pixels a side
+PLANTED = 20  # training images that are altered in every way, to see how many are found
+FEWEST_SEARCHED = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageSearch:
+    """Test images that are an altered training image, and how well such images are found.
+
+    Attributes:
+        found: test rows with the training rows that are most like them; distances are 1 less the correlation, and
+            inf where a pair is no copy.
+        alterations: what was done, by test row.
+        sensitivity: how many of some training images that were altered were found, and of how many, by alteration.
+    """
+
+    found: Nearest
+    alterations: Mapping[int, tuple[str, ...]]
+    sensitivity: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NearCopies:
+    """Test rows with a near training row, and whether there are more than in a test set drawn like train.
+
+    Attributes:
+        rows: test rows at most ``limit`` away from a training row, nearest first; none equals a training row.
+        limit: the distance, where columns have deviation 1.
+        typical: median distance of a test row to the nearest training row.
+        nearest: the smallest distance.
+        searched: how many test rows were searched.
+        p_value: of the excess; None where the test set is not official.
+        expected: how many rows of a test set drawn like train would be so near; None where there is no test.
+    """
+
+    rows: Labels
+    limit: float
+    typical: float
+    nearest: float
+    searched: int
+    p_value: float | None = None
+    expected: float | None = None
 
 
 def nearest_training(evidence: Evidence) -> Nearest:
-    """The nearest different training rows of each test row; of a sample where there are many."""
+    """The nearest training inputs of each test row, or of a sample where there are many.
+
+    Where the test set is official, those of training rows among the others, too.
+    """
     assert evidence.inputs is not None
-    train, test, x = evidence.modelled.train, evidence.modelled.test, evidence.inputs.table.scaled
-    train = train[np.unique(evidence.inputs.equal.group[train], return_index=True)[1]]
+    x, group, seed = evidence.inputs.table.scaled, evidence.inputs.equal.group, evidence.config.seed
+    train, queries = training_rows(evidence), evidence.modelled.test
+    inputs = train[np.unique(group[train], return_index=True)[1]]
     allowed = PRODUCTS_PER_SECOND * SEARCH_SHARE * evidence.config.budget
-    most = max(100, int(allowed / max(1, len(train) * x.shape[1])))
-    queries = test
-    if len(test) > most:
-        queries = np.sort(np.random.default_rng([evidence.config.seed, 11]).choice(test, most, replace=False))
-    at, distances = k_nearest(x[train], x[queries], min(2, len(train)))
-    own = np.zeros((0, 2))
-    if len(train) > 2:  # the nearest of the three is the row itself
-        some = np.random.default_rng([evidence.config.seed, 12]).permutation(train)[: min(most, 2 * len(queries))]
-        own = k_nearest(x[train], x[some], 3)[1][:, 1:]
-    return Nearest(queries, np.asarray(distances, dtype=np.float64), train[at[:, 0]], own)
+    most = max(100, int(allowed / max(1, len(inputs) * x.shape[1])))
+    if len(queries) > most:
+        queries = np.sort(np.random.default_rng([seed, 11]).choice(queries, most, replace=False))
+
+    def near(rows: Labels) -> Nearest:
+        at, distances = k_nearest(x[inputs], x[rows], min(NEIGHBOURS + 1, len(inputs)))
+        return Nearest(rows, np.asarray(distances, dtype=np.float64), inputs[at])
+
+    if evidence.dataset.split is None:
+        return near(queries)
+    own = np.random.default_rng([seed, 12]).permutation(train)[: min(most, 4 * len(queries))]
+    return replace(near(queries), own=near(own))
 
 
-def near_copies(found: Nearest, exact: NDArray[np.bool_]) -> Labels:
-    """Test rows that are nearly copies, the closest first; ``exact`` are copies, which are no near-copies.
+def training_rows(evidence: Evidence) -> Labels:
+    """Rows of train, with those that were cut from it for validation."""
+    split, official = evidence.modelled, evidence.dataset.split
+    if official is not None and (official == "validation").any():
+        return split.train
+    return np.sort(np.concatenate([split.train, split.validation]))
+
+
+def near_copies(
+    found: Nearest, group: Labels, labels: Labels, train: Labels, equal: NDArray[np.bool_], seed: int = 0
+) -> NearCopies | None:
+    """Test rows that are near a training row; None where there are none.
+
+    Near is a distance within the part of train that was not held back, at the quantile with the smallest p-value;
+    where no test is possible, half of the typical distance.
+
+    Args:
+        found: the nearest training inputs of test rows and of training rows.
+        group: (N,) groups of equal rows.
+        labels: (N,) class numbers.
+        train: training rows, all that were searched.
+        equal: which rows of ``found`` equal a training row: copies, which are no near-copies.
+        seed: of the parts of train that are held back.
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> away = np.sort(rng.normal(10, 1, (400, 2)), axis=1)
-        >>> away[:9, 0] = 3.5
-        >>> near_copies(Nearest(np.arange(400), away, np.arange(400)), np.zeros(400, dtype=bool)).tolist()
-        [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        >>> x = rng.normal(size=(1000, 5))
+        >>> x[800:815] = x[:15] + 0.01
+        >>> at, away = k_nearest(x[:800], x[800:], 9)
+        >>> back, inside = k_nearest(x[:800], x[:800], 9)
+        >>> own = Nearest(np.arange(800), inside, back)
+        >>> copies = near_copies(Nearest(np.arange(800, 1000), away, at, own), np.arange(1000),
+        ...                      np.zeros(1000, dtype=int), np.arange(800), np.zeros(200, dtype=bool))
+        >>> len(copies.rows), copies.expected < 2, copies.p_value < 0.01
+        (16, True, True)
     """
-    first, near = found.distances[:, 0], np.zeros(len(found.rows), dtype=bool)
-    if (~exact).sum() >= FEWEST_DISTANCES and found.distances.shape[1] > 1:
-        ratio = _distance_ratios(found.distances)
-        near = (ratio < _near_copy_ratio(ratio[~exact], _distance_ratios(found.own))) & ~exact
-    rows = np.flatnonzero(near)
-    return np.asarray(found.rows[rows[np.argsort(first[rows], kind="stable")]])
+    first = np.where(equal, np.inf, _nearest_distances(found, group, np.ones(int(group.max()) + 1, dtype=bool)))
+    known = np.isfinite(first)
+    if not known.any():
+        return None
+    typical = float(np.median(first[known]))
+    limit, p_value, expected = NEAR * typical, None, None
+    if found.own is not None and len(found.own.rows):
+        p_value, level = excess_of_near_rows(found.own, found, group, labels, train, seed)
+        own = _nearest_distances(found.own, group, np.ones(int(group.max()) + 1, dtype=bool))
+        alone = np.bincount(group[train], minlength=int(group.max()) + 1)[group[found.own.rows]] == 1
+        if level > 0:
+            limit = level
+        expected = float((alone & (own <= limit)).mean()) * len(first)
+    rows = np.flatnonzero(first <= limit)
+    if not len(rows):
+        return None
+    listed = found.rows[rows[np.argsort(first[rows], kind="stable")]]
+    return NearCopies(listed, limit, typical, float(first.min()), len(first), p_value, expected)
 
 
-def _distance_ratios(distances: Floats) -> Floats:
-    return np.where(distances[:, 1] > 0, distances[:, 0] / np.maximum(distances[:, 1], 1e-300), 1.0)
+def excess_of_near_rows(
+    own: Nearest,
+    new: Nearest,
+    group: Labels,
+    labels: Labels,
+    train: Labels,
+    seed: int = 0,
+    quantiles: tuple[float, ...] = QUANTILES,
+) -> tuple[float, float]:
+    """Test whether more test rows have a near neighbour in a part R of train than rows held back from train.
 
+    Of each class as many of the rows ``own`` as test has, at most half of them, are held back; R is the rest of
+    train. If test is drawn like train within classes, then, given R, "is no row of R, but at most δ away from one"
+    is an independent coin with one probability for held-back and test rows of a class; δ is a quantile of the
+    distances within R. One-sided hypergeometric test with classes as strata, for five parts: twice the median
+    p-value, times the number of quantiles.
 
-def _near_copy_ratio(ratio: Floats, own: Floats) -> float:
-    """The widest of the ratios below which there are far more examples than chance explains; 0 where there is none.
+    Args:
+        own: the nearest training inputs of training rows (they find themselves, too).
+        new: the nearest training inputs of test rows.
+        group: (N,) groups of equal rows.
+        labels: (N,) class numbers.
+        train: training rows, all that were searched.
+        seed: of the parts.
+        quantiles: of the distances within R; none where every neighbour that ``own`` and ``new`` have is near.
 
-    Where the density is locally even, the ratio of the two distances is below r with probability r^d in d
-    dimensions: in many dimensions a ratio of 0.8 is rare, in few one of 0.3 is not. Examples may differ in d, and
-    those of few dimensions dominate low ratios: so d comes from the two bins above a limit, by which the number
-    below it is extrapolated. Near-copies with much noise fall into these bins, too, so chance may also be judged by
-    ``own``, the ratios of training examples among themselves.
+    Returns:
+        The p-value, and the median δ of the quantile with the smallest one; 0 where no test row is so near.
     """
-    powers = np.linspace(1.0, 120.0, 1200)
-    for limit in RATIOS:
-        low = max(limit, LOWEST_BIN)
-        middle, high = (low + (1 - low) * end for end in BINS)
-        c, d = (float(((ratio >= a) & (ratio < b)).sum()) + 1.0 for a, b in ((low, middle), (middle, high)))
-        c, d = c + np.sqrt(c), max(0.0, d - np.sqrt(d))  # towards few dimensions: low ratios are common there
-        power = float(np.interp(d / c, (high**powers - middle**powers) / (middle**powers - low**powers), powers))
-        expected = c * limit**power / (middle**power - low**power)
-        count, inside = int((ratio < limit).sum()), float((own < limit).sum())
-        usual = (inside + 2 * np.sqrt(inside) + 1) * len(ratio) / len(own) if len(own) else expected
-        if count >= max(FEWEST, poisson_limit(expected) + 1) and min(expected, usual) <= BY_CHANCE * count:
-            return limit
-    return 0.0
+    p_values = np.ones((HELD_BACK, max(1, len(quantiles))))
+    limits = np.full(p_values.shape, 0.0 if quantiles else np.finfo(np.float64).max)
+    classes = np.unique(labels[new.rows])
+    for draw in range(HELD_BACK):
+        rng = np.random.default_rng([seed, 13, draw])
+        back = np.zeros(len(own.rows), dtype=bool)
+        for label in classes:
+            mine = np.flatnonzero(labels[own.rows] == label)
+            back[rng.permutation(mine)[: min(int((labels[new.rows] == label).sum()), len(mine) // 2)]] = True
+        rest = np.zeros(int(group.max()) + 1, dtype=bool)
+        rest[group[np.setdiff1d(train, own.rows[back])]] = True
+        of_own, of_new = (_nearest_distances(item, group, rest) for item in (own, new))
+        inside = of_own[~back & np.isfinite(of_own)]
+        if not back.any() or (quantiles and not len(inside)):
+            continue
+        of_own, of_new = (
+            np.where(rest[group[item.rows]], np.inf, away) for item, away in ((own, of_own), (new, of_new))
+        )
+        if quantiles:
+            limits[draw] = np.quantile(inside, quantiles, method="lower")
+        for level, limit in enumerate(limits[draw]):
+            counts = []
+            for label in classes:
+                held, test = of_own[back & (labels[own.rows] == label)], of_new[labels[new.rows] == label]
+                counts.append((len(held), int((held <= limit).sum()), len(test), int((test <= limit).sum())))
+            p_values[draw, level] = excess_p_value(counts)
+    twice = 2 * np.median(p_values, axis=0)
+    best = int(twice.argmin())
+    p_value = min(1.0, p_values.shape[1] * float(twice[best]))
+    return p_value, float(np.median(limits[:, best])) if twice[best] < 1 else 0.0
 
 
-def poisson_limit(mean: float) -> int:
-    """The count that a Poisson variable of this mean exceeds with probability below 0.1 %.
+def excess_p_value(counts: Sequence[tuple[int, int, int, int]]) -> float:
+    """Probability of at least as many hits among new rows if hits fall on held-back and new rows of a class alike.
+
+    Args:
+        counts: by class: rows held back, hits among them, new rows, hits among these.
 
     Example:
-        >>> poisson_limit(0.0), poisson_limit(10.0)
-        (0, 21)
+        >>> round(excess_p_value([(10, 0, 10, 3)]), 4), round(excess_p_value([(10, 0, 10, 1)] * 2), 4)
+        (0.1053, 0.25)
     """
-    count = 0
-    while mean > 0 and pdtrc(count, mean) > 0.001:
-        count += 1
-    return count
+    mass, least, observed = np.ones(1), 0, 0
+    for back, back_hits, new, new_hits in counts:
+        hits = back_hits + new_hits
+        if not back or not hits:
+            continue
+        low, high = max(0, hits - back), min(hits, new)
+        law = distributions.hypergeom.pmf(np.arange(low, high + 1), back + new, hits, new)
+        mass = np.maximum(signal.convolve(mass, law), 0.0)
+        least, observed = least + low, observed + new_hits
+    return min(1.0, float(mass[observed - least :].sum()))
+
+
+def _nearest_distances(found: Nearest, group: Labels, among: NDArray[np.bool_]) -> Floats:
+    """(m,) distances to the nearest different input of the groups ``among``; inf where none was found."""
+    others = group[found.training]
+    usable = among[others] & (others != group[found.rows][:, None])
+    return np.asarray(np.where(usable, found.distances, np.inf).min(axis=1))
+
+
+def altered_images(evidence: Evidence) -> ImageSearch | None:
+    """Search for altered copies of training images; None where the examples are no images of 8 pixels a side.
+
+    Test images are a sample where the search would take more than a tenth of the budget and five seconds.
+    """
+    from hardpan.neighbors import image_copies
+
+    x, config = evidence.dataset.x, evidence.config
+    if not evidence.is_images or evidence.inputs is None or min(x.shape[1:3]) < SMALLEST_IMAGE:
+        return None
+    group, train, test = evidence.inputs.equal.group, training_rows(evidence), evidence.modelled.test
+    inputs = train[np.unique(group[train], return_index=True)[1]]
+    rng = np.random.default_rng([config.seed, 14])
+    planted = rng.permutation(inputs)[:PLANTED]
+    fixed = image_copies.search_seconds(0, len(inputs))
+    most = int(
+        (max(LEAST_SECONDS, SEARCH_SHARE * config.budget) - fixed)
+        / (image_copies.search_seconds(1, len(inputs)) - fixed)
+    )
+    most = max(FEWEST_SEARCHED, most - len(planted) * len(image_copies.ALTERATIONS))
+    official = evidence.dataset.split is not None
+    queries = np.sort(rng.permutation(test)[: most // 2 if official else most])
+    theirs = image_copies.grey_grids(x, inputs)
+
+    def near(rows: Labels) -> tuple[Nearest, image_copies.ImageCopies]:
+        copies = image_copies.match_grids(image_copies.grey_grids(x, rows), theirs)
+        away = np.where(copies.accepted, 1 - np.abs(copies.correlation), np.inf)
+        return Nearest(rows, away, inputs[copies.references]), copies
+
+    found, copies = near(queries)
+    others = np.where(group[found.training] != group[queries][:, None], found.distances, np.inf)
+    first = others.argmin(axis=1).tolist()
+    done = {row: copies.alterations(at, first[at]) for at, row in enumerate(queries.tolist())}
+    sensitivity = {}
+    for name, images in image_copies.altered_copies(x[planted], config.seed).items():
+        again = image_copies.match_grids(image_copies.grey_grids(images), theirs)
+        hits = (again.accepted & (inputs[again.references] == planted[:, None])).any(axis=1)
+        sensitivity[name] = (int(hits.sum()), len(planted))
+    own = near(rng.permutation(train)[: 2 * len(queries)])[0] if official else None
+    return ImageSearch(replace(found, own=own), done, sensitivity)
+
+
+def copied_images(
+    search: ImageSearch, group: Labels, labels: Labels, train: Labels, equal: NDArray[np.bool_], seed: int = 0
+) -> tuple[Labels, float | None, float | None]:
+    """Test images that are altered training images, the surest first; p-value of the excess, expected number.
+
+    Args:
+        search: what :func:`altered_images` found.
+        group: (N,) groups of equal images.
+        labels: (N,) class numbers.
+        train: training rows.
+        equal: which images that were searched equal a training image; they are no altered copies.
+        seed: of the parts of train that are held back.
+    """
+    found, everywhere = search.found, np.ones(int(group.max()) + 1, dtype=bool)
+    first = np.where(equal, np.inf, _nearest_distances(found, group, everywhere))
+    order = np.argsort(first, kind="stable")
+    rows = found.rows[order[np.isfinite(first[order])]]
+    if found.own is None or not len(found.own.rows):
+        return rows, None, None
+    p_value = excess_of_near_rows(found.own, found, group, labels, train, seed, ())[0]
+    alone = np.bincount(group[train], minlength=len(everywhere))[group[found.own.rows]] == 1
+    near = alone & np.isfinite(_nearest_distances(found.own, group, everywhere))
+    return rows, p_value, float(near.mean()) * len(first)
 
 
 def turned_copies(evidence: Evidence) -> Labels:

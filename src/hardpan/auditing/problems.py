@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hardpan import stats
+from hardpan.auditing.columns import best_decisions, column_facts
 from hardpan.auditing.evidence import Evidence
-from hardpan.auditing.labels import Suspects
-from hardpan.auditing.near_copies import near_copies, turned_copies
-from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.auditing.groups import group_facts
+from hardpan.auditing.labels import outvoted_labels
+from hardpan.auditing.near_copies import copied_images, near_copies, training_rows, turned_copies
+from hardpan.auditing.shift import order_facts, shift_facts
+from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate
 
+ALPHA = 0.02  # probability that any tested claim of an audit is false, where all are
 MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them
 BROKEN_COPIES = 0.5  # of the test set
 MANY_COPIES = 0.005
 IMBALANCE = 30.0  # examples of the largest class per example of the smallest
 FEW_PER_CLASS = 5
-LEAK_ERROR = 0.01
-LEAK_SPREAD = 0.1  # deviation within classes, relative to the distance between classes
 BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
-INDEX_GAIN = 0.5  # an index column that halves the error of the most frequent class predicts the label
-FEWEST_SUSPECTS = 3
-POWER = 1.96 + 0.84  # two-sided 5 %, power 80 %
+MANY_LABELS = 0.05  # wrong ones that make the problem a severe one
+LARGE_ENOUGH = 0.005  # a test set that shows smaller differences of independent models is not called small
 
 KINDS = (
     "one-class",
@@ -43,6 +45,9 @@ KINDS = (
     "conflicting-labels",
     "near-copies",
     "missing-classes",
+    "shift",
+    "groups",
+    "order",
     "duplicates",
     "small-test",
     "imbalance",
@@ -57,11 +62,12 @@ SEVERITIES = ("high", "medium", "low", "note")
 
 @dataclass(frozen=True, eq=True)
 class BenchmarkProblem(Mapping[str, Any]):
-    """One problem of a benchmark; also a mapping of its fields, title and advice, as report.json has it.
+    """One problem of a benchmark; also a mapping of its fields, as report.json has it.
 
     Attributes:
         kind: one of :data:`KINDS`.
-        severity: "high", "medium", "low", or "note" for what was not measured.
+        severity: "high", "medium" or "low" for a claim that something is wrong; "note" for a fact, a request to
+            look, or something that was not measured.
         count: how many examples are affected, with an interval, where it can be counted.
         proportion: the same as a proportion of ``of``.
         of: the split that was searched: "test", "train" or "all".
@@ -70,6 +76,9 @@ class BenchmarkProblem(Mapping[str, Any]):
         breaks: whether scores on this benchmark mean nothing until it is fixed.
         details: further numbers by name.
         noun: what an example is called: "image" or "example".
+        p_value: of the test that makes the fact a claim; None where there is no test.
+        effect: by how much, as a fraction, the error of the best model can change when the problem is repaired;
+            positive where the reported error is too low. None where it is not known.
     """
 
     kind: str
@@ -82,42 +91,48 @@ class BenchmarkProblem(Mapping[str, Any]):
     breaks: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
     noun: str = "example"
+    p_value: float | None = None
+    effect: Estimate | None = None
 
     @classmethod
     def from_json(cls, item: Mapping[str, Any]) -> BenchmarkProblem:
-        """The problem from its mapping in report.json, whose lists become tuples again."""
-        return cls(**{name: _lists_as_tuples(value) for name, value in item.items() if name not in _PROBLEM_TEXTS})
+        """The problem from its mapping in report.json, whose lists become tuples again.
+
+        Files of earlier versions have title and advice; they stay, because their details have other names.
+        """
+        texts = {"texts": (item["title"], item["advice"])} if "title" in item else {}
+        fields = {name: _lists_as_tuples(item[name]) for name in item if name in cls.__dataclass_fields__}
+        return cls(**fields | {"details": fields.get("details", {}) | texts})
 
     @property
     def title(self) -> str:
         """One line for people."""
-        return self._title_and_advice()[0]
+        return problem_words(self)[0]
 
     @property
     def advice(self) -> str:
         """What to do about it."""
-        return self._title_and_advice()[1]
-
-    def _title_and_advice(self) -> tuple[str, str]:
-        pages = importlib.import_module("hardpan.pages.auditing.problems")  # when it is first read
-        texts: tuple[str, str] = pages.title_and_advice(self)
-        return texts
+        return problem_words(self)[1]
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.__dataclass_fields__ and name not in _PROBLEM_TEXTS:
+        if name not in self.__dataclass_fields__:
             raise KeyError(name)
         return getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(("kind", "severity", *_PROBLEM_TEXTS, *list(self.__dataclass_fields__)[2:]))
+        return iter(self.__dataclass_fields__)
 
     def __len__(self) -> int:
-        return len(_PROBLEM_TEXTS) + len(self.__dataclass_fields__)
+        return len(self.__dataclass_fields__)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-_PROBLEM_TEXTS = ("title", "advice")
+def problem_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    """Title and advice of a problem, by the page's module."""
+    pages = importlib.import_module("hardpan.pages.auditing.problems")  # when it is first read
+    words: tuple[str, str] = pages.title_and_advice(problem)
+    return words
 
 
 def _lists_as_tuples(value: Any) -> Any:
@@ -134,29 +149,83 @@ def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkP
         error: of the best model, where there is one.
     """
     problems = [item for detect in DETECTORS for item in detect(evidence)]
-    problems += _small_test_problems(evidence, None if error is None else error.value)
+    problems += _small_test_problems(evidence, error)
     noun = "image" if evidence.is_images else "example"
+    return settle_claims([dataclasses.replace(item, noun=noun) for item in problems], error)
+
+
+def settle_claims(problems: Sequence[BenchmarkProblem], error: Estimate | None) -> list[BenchmarkProblem]:
+    """Demote claims without sufficient evidence to notes, and order all problems.
+
+    Holm's procedure at :data:`ALPHA` runs over all p-values of an audit, so that the probability of a false claim
+    among the tested ones is at most that. A problem whose hypothesis is not rejected becomes a note; so does a
+    tested one whose effect leaves the error of the best model within its interval. Problems without a p-value keep
+    their severity.
+
+    Args:
+        problems: of one audit.
+        error: of the best model, where there is one.
+
+    Returns:
+        Problems that break the benchmark first, then by severity, then by the size of the effect.
+
+    Source: Holm (1979), A simple sequentially rejective multiple test procedure.
+
+    Example:
+        >>> tested = [BenchmarkProblem("test-copies", "high", p_value=p) for p in (0.015, 0.001)]
+        >>> [item.severity for item in settle_claims(tested, None)]
+        ['high', 'high']
+        >>> [(item.severity, item.p_value) for item in settle_claims([*tested, *tested], None)]
+        [('high', 0.001), ('high', 0.001), ('note', 0.015), ('note', 0.015)]
+    """
+    adjusted = iter(stats.holm([item.p_value for item in problems if item.p_value is not None]))
+    settled = []
+    for item in problems:
+        claimed = item.p_value is None or next(adjusted) <= ALPHA
+        if claimed and item.p_value is not None and item.effect is not None and error is not None:
+            claimed = not error.low <= error.value + item.effect.value <= error.high
+        settled.append(item if claimed else dataclasses.replace(item, severity="note", breaks=False))
     return sorted(
-        (dataclasses.replace(item, noun=noun) for item in problems),
-        key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind)),
+        settled,
+        key=lambda item: (
+            not item.breaks,
+            SEVERITIES.index(item.severity),
+            0.0 if item.effect is None else -abs(item.effect.value),
+            KINDS.index(item.kind),
+        ),
     )
 
 
-def _count_and_proportion(evidence: Evidence, count: int, total: int) -> tuple[Estimate, Estimate]:
-    """A count and a proportion with Clopper–Pearson intervals."""
-    item = stats.share(count, total, evidence.config.confidence)
-    whole = Estimate(
-        float(count), item.stderr * total, item.low * total, item.high * total, item.confidence, item.method, total
+def _counted_problem(
+    evidence: Evidence,
+    kind: str,
+    rows: Labels,
+    searched: int,
+    severities: tuple[str, float, str],
+    **fields: Any,
+) -> BenchmarkProblem:
+    """A problem of these rows among ``searched``; ``severities``: above a proportion, that proportion, below it."""
+    item = stats.share(len(rows), searched, evidence.config.confidence)
+    above, limit, below = severities
+    count = Estimate(
+        float(len(rows)),
+        item.stderr * searched,
+        item.low * searched,
+        item.high * searched,
+        item.confidence,
+        item.method,
+        searched,
     )
-    return whole, item
-
-
-def _listed_problem_rows(evidence: Evidence, rows: Labels) -> dict[str, Any]:
     some = rows[:MOST_ROWS]
-    return {
-        "rows": tuple(int(row) for row in some),
-        "ids": tuple(str(name) for name in evidence.dataset.ids[some]),
-    }
+    return BenchmarkProblem(
+        kind,
+        above if item.value > limit else below,
+        count=count,
+        proportion=item,
+        rows=tuple(int(row) for row in some),
+        ids=tuple(str(name) for name in evidence.dataset.ids[some]),
+        **fields,
+    )
 
 
 def _one_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
@@ -167,116 +236,147 @@ def _one_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
 
 def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    inputs = evidence.inputs
+    """Test rows that equal a training row: a claim where there are more than in a test set drawn like train."""
+    inputs, test = evidence.inputs, evidence.copy_test
+    if inputs is None or test is None:
+        return
+    n = len(evidence.split.test)
+    problem = _counted_problem(evidence, "test-copies", inputs.copied, n, ("high", 0.0, "high"))
+    natural = test.expected / n
+    copied = (len(inputs.copied) / n - natural) / max(1 - natural, 1 / n)
+    yield dataclasses.replace(
+        problem,
+        breaks=copied >= BROKEN_COPIES,
+        p_value=test.p_value,
+        effect=effect_of_rows(evidence, inputs.copied),
+        details={"expected": test.expected, "p_value": test.p_value},
+    )
+
+
+def _repeat_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+    """Equal rows with different labels, and rows that repeat another one of their split: facts."""
+    inputs, labels = evidence.inputs, evidence.labels
     if inputs is None:
         return
-    split, labels = evidence.split, evidence.labels
-    if len(inputs.copied):
-        count, proportion = _count_and_proportion(evidence, len(inputs.copied), len(split.test))
-        severity = "high" if proportion.value > MANY_COPIES else "medium"
-        broken = proportion.value >= BROKEN_COPIES
-        yield BenchmarkProblem(
-            "test-copies",
-            severity,
-            count=count,
-            proportion=proportion,
-            breaks=broken,
-            **_listed_problem_rows(evidence, inputs.copied),
-        )
-    conflicts = [rows for rows in inputs.equal.copied_groups() if len(np.unique(labels[rows])) > 1]
+    conflicts = [rows for rows in inputs.equal.repeated_groups() if len(np.unique(labels[rows])) > 1]
     if conflicts:
         rows = np.concatenate(conflicts)
-        count, proportion = _count_and_proportion(evidence, len(rows), len(labels))
-        severity = "high" if proportion.value > 0.01 else "medium"
-        yield BenchmarkProblem(
-            "conflicting-labels",
-            severity,
-            count=count,
-            proportion=proportion,
-            of="all",
-            details={"groups": len(conflicts)},
-            **_listed_problem_rows(evidence, rows),
+        right = sum(int(np.bincount(labels[group]).max()) for group in conflicts)
+        details = {
+            "groups": len(conflicts),
+            "most_right": right / len(rows),
+            "least_error": (len(rows) - right) / len(labels),
+        }
+        severities = ("note", 0.0, "note")
+        yield _counted_problem(
+            evidence, "conflicting-labels", rows, len(labels), severities, of="all", details=details
         )
     for part, members in evidence.parts.items():
         if part == "validation" or not len(members):
             continue
         again = np.setdiff1d(members, inputs.equal.without_repeats(members))
         if len(again):
-            count, proportion = _count_and_proportion(evidence, len(again), len(members))
-            severity = "medium" if proportion.value > 0.01 else "low"
-            yield BenchmarkProblem(
-                "duplicates",
-                severity,
-                count=count,
-                proportion=proportion,
-                of=part,
-                **_listed_problem_rows(evidence, again),
-            )
+            yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=part)
 
 
 def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+    """Test rows near a training row: a claim where an official test set has more than one drawn like train."""
     inputs, nearest = evidence.inputs, evidence.nearest
-    if inputs is None or inputs.equal.by_chance or nearest is None:
+    if inputs is None or nearest is None:
         return
     known = np.concatenate([evidence.split.train, evidence.split.validation])
-    exact = inputs.equal.with_copy_in(nearest.rows, known)
-    near = near_copies(nearest, exact)
-    turned = turned_copies(evidence) if evidence.is_images else np.zeros(0, dtype=np.int64)
-    rows = np.concatenate([turned, near[~np.isin(near, turned)]])
-    if len(rows):
-        searched = len(np.union1d(nearest.rows, turned))
-        count, proportion = _count_and_proportion(evidence, len(rows), searched)
-        severity = "medium" if proportion.value > MANY_COPIES else "low"
-        yield BenchmarkProblem(
-            "near-copies",
-            severity,
-            count=count,
-            proportion=proportion,
-            details={"searched": searched, "turned": len(turned)},
-            **_listed_problem_rows(evidence, rows),
-        )
+    group, seed = inputs.equal.group, evidence.config.seed
+    details: dict[str, Any] = {}
+    if evidence.is_images:
+        rows, p_value, details = _altered_images(evidence, group[known])
+    else:
+        equal = np.isin(group[nearest.rows], group[known])
+        near = near_copies(nearest, group, evidence.labels, training_rows(evidence), equal, seed)
+        if near is None:
+            return
+        rows, p_value = near.rows, near.p_value
+        names = ("limit", "typical", "nearest", "expected", "p_value", "searched")
+        details = {name: getattr(near, name) for name in names}
+    if not len(rows):
+        return
+    problem = _counted_problem(
+        evidence, "near-copies", rows, details["searched"], ("medium", 0.0, "medium"), details=details
+    )
+    if p_value is None:
+        yield dataclasses.replace(problem, severity="note")
+    else:
+        yield dataclasses.replace(problem, p_value=p_value, effect=effect_of_rows(evidence, rows))
+
+
+def _altered_images(evidence: Evidence, known: Labels) -> tuple[Labels, float | None, dict[str, Any]]:
+    """Rows of test images that are altered training images, the p-value of their excess, and details."""
+    assert evidence.inputs is not None
+    group, turned = evidence.inputs.equal.group, turned_copies(evidence)
+    if evidence.images is None:
+        return turned, None, {"searched": len(evidence.split.test), "p_value": None}
+    found = evidence.images.found
+    equal = np.isin(group[found.rows], known)
+    rows, p_value, expected = copied_images(
+        evidence.images, group, evidence.labels, training_rows(evidence), equal, evidence.config.seed
+    )
+    done = Counter(name for row in rows.tolist() for name in evidence.images.alterations[row])
+    missed = turned[~np.isin(turned, rows)]
+    details = {
+        "searched": len(np.union1d(found.rows, turned)),
+        "alterations": dict(done) | ({"exactly turned or mirrored": len(missed)} if len(missed) else {}),
+        "sensitivity": dict(evidence.images.sensitivity),
+        "expected": expected,
+        "p_value": p_value,
+    }
+    return np.concatenate([rows, missed]), p_value, details
+
+
+def effect_of_rows(evidence: Evidence, rows: Labels) -> Estimate | None:
+    """The error of the best model without these test rows minus its error on all; None where it is not known."""
+    best = best_decisions(evidence)
+    if best is None or evidence.inputs is None:
+        return None
+    test = evidence.inputs.test
+    wrong, inside = best != evidence.labels[test], np.isin(test, rows)
+    if not inside.any() or inside.all():
+        return None
+    share = float(inside.mean())
+    spread = share * float(np.hypot(*(wrong[part].std() / np.sqrt(part.sum()) for part in (inside, ~inside))))
+    change = float(wrong[~inside].mean() - wrong.mean())
+    return stats.normal(change, spread, len(test), evidence.config.confidence, method="error without these rows")
 
 
 def _label_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    for split, item in evidence.suspects.items():
-        if len(item.rows) < FEWEST_SUSPECTS:
-            continue
-        count, proportion = _count_and_proportion(evidence, len(item.rows), item.searched)
-        severity = "high" if proportion.value > 0.05 else "medium"
-        details: dict[str, Any] = {"error": item.error, "clueless": item.clueless, "comparable": item.comparable}
-        voted = _voted_precision(evidence, item)
-        expected = item.precision(evidence.config.confidence)
-        if item.trial is not None:
-            details["expected_false"] = item.trial.false_rate * item.searched
-            details["recall"] = item.trial.recall(evidence.config.confidence)
-        if expected is not None:
-            details["expected_precision"] = expected
-        if voted is not None:
-            details["precision"] = voted
-        elif not item.telling:
-            severity = "note"
-        yield BenchmarkProblem(
-            "labels",
-            severity,
-            count=count,
-            proportion=proportion,
-            of=split,
-            details=details,
-            **_listed_problem_rows(evidence, item.rows),
-        )
-
-
-def _voted_precision(evidence: Evidence, suspects: Suspects) -> Estimate | None:
-    """Of the suspects with votes, how many have a majority against their label; None without votes."""
-    annotations = evidence.annotations
-    if annotations is None or annotations.votes is None or annotations.rows is None:
-        return None
-    votes = dict(zip(annotations.rows.tolist(), annotations.votes, strict=True))
-    judged = [(row, votes[row]) for row in suspects.rows.tolist() if row in votes and votes[row].sum() > 0]
-    if not judged:
-        return None
-    wrong = sum(int(row_votes.argmax()) != int(evidence.labels[row]) for row, row_votes in judged)
-    return stats.share(wrong, len(judged), evidence.config.confidence)
+    """Labels that annotators outvoted; what a review says; else labels that differ from predictions, as a note."""
+    voted, outvoted = outvoted_labels(evidence)
+    if len(outvoted):
+        of = "test" if np.isin(voted, evidence.split.test).all() else "all"
+        details: dict[str, Any] = {"from": "votes", "examples": len(voted)}
+        severities = ("high", MANY_LABELS, "medium")
+        yield _counted_problem(evidence, "labels", outvoted, len(voted), severities, of=of, details=details)
+    issues, reviewed = evidence.issues, evidence.label_count
+    some = () if issues is None else issues.row[:MOST_ROWS]
+    listed: dict[str, Any] = {
+        "of": "all",
+        "rows": tuple(int(row) for row in some),
+        "ids": tuple(str(name) for name in evidence.dataset.ids[list(some)]),
+    }
+    if reviewed is not None:
+        severity = "high" if reviewed.wrong.low > MANY_LABELS * reviewed.labels else "medium"
+        details = {
+            "from": "review",
+            **{item.name: getattr(reviewed, item.name) for item in dataclasses.fields(reviewed)},
+        }
+        severity = severity if reviewed.found else "note"
+        effect = None
+        if (error := reviewed.test_error) is not None and (stated := reviewed.stated_error) is not None:
+            shifted = (error.value - stated, error.stderr, error.low - stated, error.high - stated)
+            effect = Estimate(*shifted, error.confidence, error.method, error.n)
+        yield BenchmarkProblem("labels", severity, count=reviewed.wrong, details=details, effect=effect, **listed)
+    elif issues is not None and len(issues):
+        count = Estimate(float(len(issues)), 0.0, len(issues), len(issues), method="counted", n=issues.examples)
+        details = {"from": "predictions", "examples": issues.examples}
+        yield BenchmarkProblem("labels", "note", count=count, details=details, **listed)
 
 
 def _class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
@@ -288,7 +388,8 @@ def _class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         if len(missing) and len(evidence.parts[split]):
             absent = tuple(names[c] for c in missing)
             unknown = counts["test"][missing].sum() / len(evidence.parts["test"]) if split == "train" else 0.0
-            breaks = bool(unknown >= BROKEN_CLASSES)
+            made_here = evidence.dataset.split is None
+            severity, breaks = "note" if made_here else severity, bool(unknown >= BROKEN_CLASSES) and not made_here
             yield BenchmarkProblem(
                 "missing-classes", severity, of=split, breaks=breaks, details={"classes": absent}
             )
@@ -309,99 +410,63 @@ def _class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         yield BenchmarkProblem("imbalance", severity, of="all", details=details)
 
 
-def _small_test_problems(evidence: Evidence, error: float | None) -> Iterator[BenchmarkProblem]:
-    """The smallest difference between two models that the test set can show (5 % level, power 80 %)."""
+def _small_test_problems(evidence: Evidence, error: Estimate | None) -> Iterator[BenchmarkProblem]:
+    """What one planned comparison with the best model can show: exact power of McNemar's test (5 %, power 80 %).
+
+    The two ends are errors of which the better model's are among the other's (nested), and independent errors. How
+    many examples show a tenth of the error depends on the error, which is known to its interval only.
+    """
     n = len(evidence.split.test) if evidence.inputs is None else len(evidence.inputs.test)
-    if not n or error is None:
+    if not n or error is None or not error.value > 0:
         return
-    rate = max(error, 1 / n)
-    smallest = min(1.0, POWER * float(np.sqrt(2 * rate * (1 - rate) / n)))
-    if smallest < 0.005:
+    rate = error.value
+    independent = stats.smallest_difference(lambda x: 2 * rate * (1 - rate) + x * (1 - 2 * rate), n)
+    if independent < LARGE_ENOUGH:
         return
-    needed = int(np.ceil(POWER**2 * 2 * (1 - rate) / (0.1 * rate) / 0.1))
-    severity = "medium" if smallest > 0.5 * rate else "low"
-    yield BenchmarkProblem(
-        "small-test", severity, details={"smallest": smallest, "n": n, "error": error, "needed": needed}
-    )
+    nested = stats.smallest_difference(0.0, n)
+    details = {
+        "independent": independent if independent <= 1 - rate else None,
+        "nested": None if np.isnan(nested) else nested,
+        "n": n,
+        "error": rate,
+        "needed": tuple(_examples_for_a_tenth(end) for end in (error.high, error.low)),
+    }
+    yield BenchmarkProblem("small-test", "note", details=details)
+
+
+def _examples_for_a_tenth(error: float) -> int | None:
+    """Examples with which independent errors show a tenth of the error; None for an error of 0 or 1."""
+    if not 0 < error < 1:
+        return None
+    x = 0.1 * error
+    differ = 2 * error * (1 - error) - x * (1 - 2 * error)
+    z_level, z_power = stats.normal_quantile(0.95), stats.normal_quantile(0.6)  # power 80 %: Φ⁻¹(0.8)
+    return int(np.ceil(((z_level * differ**0.5 + z_power * (differ - x * x) ** 0.5) / x) ** 2))
 
 
 def _column_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    """What the reader of the data noticed, and whether an index predicts the label."""
-    dataset = evidence.dataset
-    names = {name: j for j, name in enumerate(dataset.feature_names)} or {
-        str(j): j for j in range(dataset.x.shape[1] if dataset.x.ndim == 2 else 0)
-    }
-    for item in dataset.warnings:
+    """What the reader of the data noticed, and what single columns say."""
+    for item in evidence.dataset.warnings:
         details: dict[str, Any] = {"columns": item.columns, "message": item.message}
         if item.code == "constant":
             yield BenchmarkProblem("constant-columns", "low", of="all", details=details)
         elif item.code == "channels_first":
             yield BenchmarkProblem("channels-first", "low", of="all", details=details)
         elif item.code == "index_column":
-            details |= {"predicts": False, "dropped": True}
-            yield BenchmarkProblem("index-feature", "low", of="all", details=details)
-        elif item.code == "identifier":
-            columns = [names[name] for name in item.columns if name in names]
-            predicts = [j for j in columns if _column_predicts_label(evidence, dataset.x[:, j].astype(np.float64))]
-            severity = "high" if predicts else "medium"
-            details["predicts"] = bool(predicts)
-            yield BenchmarkProblem("index-feature", severity, of="all", breaks=bool(predicts), details=details)
-        else:
+            yield BenchmarkProblem("index-feature", "note", of="all", details=details | {"dropped": True})
+        elif item.code != "identifier":
             yield BenchmarkProblem("data", "note", of="all", details=details | {"code": item.code})
+    for kind, facts in column_facts(evidence):
+        yield BenchmarkProblem(kind, "note", of="all" if kind == "index-feature" else "test", details=facts)
 
 
-def _column_predicts_label(evidence: Evidence, column: Floats) -> bool:
-    """Whether a single column halves the error of always answering the most frequent class."""
-    split, labels = evidence.split, evidence.labels
-    order = np.argsort(column[split.train], kind="stable")
-    train = split.train[order]
-    at = np.clip(np.searchsorted(column[train], column[split.test]), 1, len(train) - 1)
-    left_closer = column[split.test] - column[train[at - 1]] <= column[train[at]] - column[split.test]
-    nearest = train[np.where(left_closer, at - 1, at)]
-    error = float((labels[nearest] != labels[split.test]).mean()) if len(split.test) else 1.0
-    most = np.bincount(labels[split.train]).argmax()
-    chance = float((labels[split.test] != most).mean()) if len(split.test) else 0.0
-    return error < INDEX_GAIN * chance
-
-
-def _leak_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    """Columns that are nearly the label: values that coincide with classes, up to a little noise."""
-    dataset = evidence.dataset
-    raw = dataset.x if dataset.table is None else dataset.table.values
-    if raw.ndim != 2 or len(np.unique(evidence.labels)) < 2:
-        return
-    names = dataset.feature_names if dataset.table is None else dataset.table.names
-    rows = np.sort(np.random.default_rng([evidence.config.seed, 71]).permutation(len(raw))[:5000])
-    labels = evidence.labels[rows]
-    columns = []
-    for j in range(raw.shape[1]):
-        column = np.asarray(raw[rows, j], dtype=np.float64)
-        if np.isfinite(column).all() and _column_is_label(column, labels):
-            columns.append(names[j] if names else str(j))
-    if columns:
-        yield BenchmarkProblem("leak-feature", "high", of="all", details={"columns": tuple(columns)})
-
-
-def _column_is_label(column: Floats, labels: Labels) -> bool:
-    """Whether the values of a column separate the classes as labels would.
-
-    Discrete columns: at most two values per class, and the most frequent class of each value is wrong in at most 1
-    %.
-    Others: the deviation within classes is a tenth of the smallest distance between class medians, or less.
-    """
-    classes = np.unique(labels)
-    values, index = np.unique(column, return_inverse=True)
-    if len(values) <= 2 * len(classes):
-        counts = np.zeros((len(values), len(classes)))
-        np.add.at(counts, (index, np.searchsorted(classes, labels)), 1.0)
-        covered = len(np.unique(counts.argmax(axis=1))) == len(classes)
-        return bool(covered and 1 - counts.max(axis=1).sum() / len(labels) <= LEAK_ERROR)
-    medians = np.array([np.median(column[labels == c]) for c in classes])
-    gaps = np.diff(np.sort(medians))
-    if not len(gaps) or gaps.min() <= 0:
-        return False
-    spread = np.median(np.abs(column - medians[np.searchsorted(classes, labels)]))
-    return bool(spread <= LEAK_SPREAD * gaps.min() / 2)
+def _shift_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+    for severity, p_value, change, details in shift_facts(evidence):
+        yield BenchmarkProblem("shift", severity, p_value=p_value, effect=change, details=details)
+    for effect, details in group_facts(evidence):
+        yield BenchmarkProblem("groups", "note", of="all", effect=effect, details=details)
+    for facts in order_facts(evidence):
+        yield BenchmarkProblem("order", "note", of="train" if facts["split"] else "all", details=facts)
 
 
 def _permuted_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
@@ -420,10 +485,11 @@ def _fresh_data_note(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
     _one_class_problems,
     _copy_problems,
+    _repeat_problems,
     _near_copy_problems,
     _class_problems,
     _column_problems,
-    _leak_problems,
+    _shift_problems,
     _permuted_class_problems,
     _fresh_data_note,
     _label_problems,

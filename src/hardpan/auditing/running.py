@@ -10,7 +10,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -19,46 +19,38 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hardpan import arguments, bayes, files, stats, tables
+from hardpan import arguments, files, stats, tables
 from hardpan.arguments import seconds
-from hardpan.auditing import examples, hardness, labels, problems, training
+from hardpan.auditing import copies, examples, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence, Nearest
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
-from hardpan.auditing.near_copies import nearest_training
+from hardpan.auditing.near_copies import altered_images, nearest_training
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.bracketing import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.flow import FlowEvidence
-from hardpan.bayes.floors.gaussian_fit import MOST_CLASSES, MOST_COVARIANCE_ROWS, fit_shared
-from hardpan.bayes.floors.inputs import FloorInputs, floor_inputs, split_with_copies_together
+from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs
 from hardpan.bayes.floors.model_predictions import Sources, read_models
-from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
 from hardpan.bayes.floors.votes import read_votes
-from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.data.dataset import Dataset
-from hardpan.data.opening import split_options
+from hardpan.data.tabular import DataOptions
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import TRANSIENT, record
-from hardpan.report.base import Report
-from hardpan.report.sections import Provenance, Section
+from hardpan.report import Provenance, Report
 
 FEWEST_EXAMPLES = 10
 MOST_IMAGES = 200_000  # examples that models are trained and evaluated on; of more, a sample
 MOST_NUMBERS = 4e8  # the same for examples × features, of images and tables
-LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor` from here on
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
-CURVE_RTOL = 1e-2
-DRAWN = ("hard", "fresh", "labels", "models", "copies", "classes", "dial")
-"""Sections whose charts and pictures need the data; report.json has them as they were drawn."""
 _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
 
 
-@record
+@record(dropped=("parts", "curves"))
 class Audit(Report):
     """A finished audit.
 
@@ -69,14 +61,12 @@ class Audit(Report):
         floor: bracket of the lowest possible error; None where the benchmark is broken.
         measures: numbers by the names of :data:`hardpan.auditing.comparison.MEASURES`.
         verdicts: of these numbers, the entries of the floor that they come from.
-        curves: Bayes errors against temperature: pairs, by model.
         learning: the learning curve.
         budget: where the best model's errors come from.
         steps: what was trained, with planned and actual seconds.
         notes: what was not possible, and why; texts in audits of earlier versions.
         size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
         features: names of the columns that were used, where they have names.
-        parts: of an audit that was read from a file: the sections of :data:`DRAWN`, as they were drawn.
         origin: the command, versions and hashes.
         evidence: the data and what was computed from them, from which the page is drawn; not in the JSON.
         examples: one row per example (:mod:`hardpan.auditing.examples`); not in the JSON.
@@ -89,14 +79,12 @@ class Audit(Report):
     floor: Floor | None
     measures: Mapping[str, Estimate] = field(default_factory=dict)
     verdicts: Mapping[str, Entry] = field(default_factory=dict)
-    curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     learning: DataCurve | None = None
     budget: ErrorBudget | None = None
     steps: tuple[AuditStep, ...] = ()
     notes: tuple[AuditNote | str, ...] = ()
     size: Mapping[str, int] = field(default_factory=dict)
     features: tuple[str, ...] = ()
-    parts: tuple[Section, ...] = field(default=(), compare=False)
     origin: Provenance = field(default_factory=Provenance, compare=False)
     evidence: Evidence | None = field(default=None, compare=False, metadata=TRANSIENT)
     examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
@@ -106,16 +94,8 @@ class Audit(Report):
         if any(not isinstance(item, BenchmarkProblem) for item in self.problems):  # read back from JSON
             object.__setattr__(self, "problems", tuple(map(BenchmarkProblem.from_json, self.problems)))
 
-    def to_json(self) -> str:
-        """The result as JSON text, its headline first; with the sections that need the data, as they are drawn."""
-        view = self.view()
-        parts = tuple(section for section in view.sections if section.key in DRAWN)
-        data = files.to_json(dataclasses.replace(self, parts=parts, origin=view.provenance or self.origin))
-        header = {name: data.pop(name) for name in ("kind", "schema", "hardpan")}
-        return files.dumps({**header, "headline": self.headline, "problems": data.pop("problems"), **data})
-
     def to_frame(self, kind: str | None = None) -> Any:
-        """One row per example, as :meth:`hardpan.report.base.Report.to_frame`."""
+        """One row per example, as :meth:`hardpan.report.Report.to_frame`."""
         return tables.to_frame({} if self.examples is None else examples.columns(self.examples), kind)
 
     def failing(self, kinds: Any) -> tuple[BenchmarkProblem, ...]:
@@ -159,7 +139,8 @@ def audit(
         >>> report.headline.startswith("The best model here")
         True
     """
-    reading, changes = split_options(changes)
+    options = {item.name for item in dataclasses.fields(DataOptions)}
+    reading = {name: changes.pop(name) for name in tuple(changes) if name in options}
     config = _audit_config(config, predictions, changes)
     tell = progress or no_progress
     tell("reading the data", 0.0)
@@ -179,6 +160,7 @@ def audit(
             by_order=config.by_order,
             held_out=config.held_out,
             folds=config.folds,
+            group=evidence.inputs.group,
         )
     if evidence.inputs is not None:
         votes = config.votes or evidence.dataset.metadata.get("votes")
@@ -186,6 +168,7 @@ def audit(
             evidence.annotations = read_votes(
                 votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
             )
+    evidence.label_count = None if out is None else labels.saved_count(out, evidence.dataset)
     with _work_folder(out, evidence) as work:
         audit_record = _run_audit(evidence, work, source, tell, on_plan)
         if out is not None:
@@ -218,15 +201,22 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     if n < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
     labels = arguments.labels(f"{name}: labels", labels, n)
-    equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
-    split = split_with_copies_together(dataset, equal, config.seed)
+    inputs = split_inputs(dataset, labels, config.seed)
+    split = inputs.split
     one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2
+    if dataset.split is None and (not len(split.test) or (one_class and len(np.unique(labels)) > 1)):
+        unit = "groups" if inputs.unit == GROUPS else "different examples"
+        raise InputError(
+            f"{name}: {len(np.unique(inputs.group)):,} {unit} are too few to be split; give a split of your own"
+        )
     if not len(split.test) and not one_class:
-        raise InputError(f"{name}: no test examples; nearly all examples are copies of one another")
+        raise InputError(f"{name}: has no test examples; name some in its split, or leave the split out")
     evidence = Evidence(dataset, labels, split, config)
     if one_class or dataset.n_classes < 2:
         return evidence
-    evidence.inputs = floor_inputs(dataset, labels, equal, split)
+    evidence.copy_test = copies.copy_test(inputs, config.seed)
+    claimed = evidence.copy_test is not None and evidence.copy_test.p_value <= problems.ALPHA
+    evidence.inputs = dataclasses.replace(inputs, apart=claimed)
     if n > most:
         evidence.inputs = _sampled_inputs(evidence.inputs, most, config.seed)
         evidence.notes.append(AuditNote("sampled", {"rows": most, "of": n}))
@@ -257,11 +247,12 @@ def _run_audit(
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
     flow, evidence.flow = training.train(evidence, work, tell, on_plan)
     if inputs is not None:
-        evidence.floor, evidence.gaussian_curve = _audit_floor(evidence, flow, between(tell, 0.75, 0.85))
+        evidence.floor = _audit_floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
+        evidence.images = altered_images(evidence)
         _add_nearest_columns(evidence, evidence.nearest)
-        evidence.suspects = labels.find_suspects(evidence)
+        evidence.issues = labels.rank_labels(evidence)
         evidence.probs = evidence.test_probs() if len(inputs.test) else {}
     tell("scoring the examples", 0.88)
     evidence.hard = hardness.find(evidence) if evidence.models else None
@@ -274,13 +265,12 @@ def _run_audit(
     label_csv, label_columns = labels.label_table(evidence)
     if evidence.hard is not None:
         evidence.columns |= evidence.hard.columns
-    if any(len(item.rows) for item in evidence.suspects.values()):
-        evidence.columns |= label_columns
+    evidence.columns |= label_columns
     if inputs is not None:
         _add_correct_columns(evidence, inputs.test)
     answers = _test_answers(evidence)
     learning = _audit_learning_curve(evidence, answers)
-    budget, hashes = _audit_error_budget(evidence, answers, listed), _hashes_of_evidence(evidence)
+    budget, hashes = _audit_error_budget(evidence, answers), _hashes_of_evidence(evidence)
     table = examples.join_columns(dataset, evidence.parts, evidence.columns)
     downloads: dict[str, Any] = {
         **examples.table_files(table, dataset),
@@ -295,7 +285,6 @@ def _run_audit(
         floor=evidence.floor,
         measures=measures,
         verdicts=_floor_entries_by_measure(evidence.floor),
-        curves=_temperature_curves(evidence),
         learning=learning,
         budget=budget,
         steps=tuple(evidence.steps),
@@ -335,22 +324,18 @@ def _hashes_of_evidence(evidence: Evidence) -> dict[str, str]:
     return hashes
 
 
-def _audit_floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> tuple[Floor, Curve | None]:
-    """The floor, and, without a flow, the Gaussian model's Bayes error against temperature where it is quick."""
+def _audit_floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:
     config, inputs = evidence.config, evidence.inputs
     assert inputs is not None
-    large = len(inputs.split.train) > LARGE_TRAIN
     settings = FloorConfig(
-        estimators=("neighbours", "gaussian") if large else FloorConfig().estimators,
         classifiers=(),
-        calibrations=("temperature",),
         by_order=config.by_order,
         held_out=config.held_out,
         label_noise=config.label_noise,
         confidence=config.confidence,
         seed=config.seed,
     )
-    floor = floor_of(
+    return floor_of(
         inputs,
         settings,
         models=evidence.models,
@@ -359,23 +344,6 @@ def _audit_floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) 
         annotations=evidence.annotations,
         progress=tell,
     )
-    x, y = inputs.table.scaled[inputs.split.train], evidence.labels[inputs.split.train]
-    many = len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS
-    if evidence.flow is not None or many:
-        return floor, None
-    try:
-        model = fit_shared(x, y)
-        curve = bayes.gaussian_curve(
-            model.means,
-            model.cov,
-            model.priors,
-            temperatures=config.temperatures,
-            rtol=CURVE_RTOL,
-            seed=config.seed,
-        )
-    except InputError:  # the floor's own table says why there is no Gaussian model
-        return floor, None
-    return floor, curve
 
 
 def _audit_measures(evidence: Evidence) -> dict[str, Estimate]:
@@ -415,14 +383,10 @@ def _floor_measures(floor: Floor) -> dict[str, Estimate]:
 
 
 def _floor_entries_by_measure(floor: Floor | None) -> dict[str, Entry]:
-    """The entries of whole models of the data, by the names of the measures."""
-    entries = {}
-    for entry in floor.entries if floor is not None else ():
-        if entry.assumption == "flow":
-            entries["flow_floor"] = entry
-        elif entry.assumption in ("gaussian", "gaussian-as-fitted"):
-            entries["gaussian_floor"] = entry
-    return entries
+    """The entry of a whole model of the data, by the name of its measure."""
+    entries = floor.entries if floor is not None else ()
+    of_flow = [entry for entry in entries if entry.assumption == "flow"]
+    return {"flow_floor": of_flow[-1]} if of_flow else {}
 
 
 def _add_correct_columns(evidence: Evidence, test: Labels) -> None:
@@ -436,8 +400,15 @@ def _add_correct_columns(evidence: Evidence, test: Labels) -> None:
 def _add_nearest_columns(evidence: Evidence, nearest: Nearest) -> None:
     n = len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
-    at = nearest.rows
-    names[at], away[at], parts[at] = evidence.dataset.ids[nearest.training], nearest.distances[:, 0], "train"
+    at, first = nearest.rows, nearest.training[:, 0]
+    names[at], away[at] = evidence.dataset.ids[first], nearest.distances[:, 0]
+    parts[at] = np.where(np.isin(first, evidence.split.train), "train", "validation")
+    if evidence.images is not None:  # an altered copy is a better pair than the nearest pixels
+        found = evidence.images.found
+        nearer = np.isfinite(found.distances[:, 0])
+        at, first = found.rows[nearer], found.training[nearer, 0]
+        names[at], away[at] = evidence.dataset.ids[first], found.distances[nearer, 0]
+        parts[at] = np.where(np.isin(first, evidence.split.train), "train", "validation")
     evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_split": parts}
     if evidence.annotations is not None and evidence.annotations.votes is not None:
         votes, rows = evidence.annotations.votes, evidence.annotations.rows
@@ -455,7 +426,7 @@ def _test_answers(evidence: Evidence) -> dict[str, Labels]:
     answers = {name: p.argmax(axis=1) for name, p in evidence.probs.items()}
     best = "" if floor is None or floor.best is None else floor.best.name
     if answers and best not in answers and evidence.inputs is not None and best in evidence.inputs.decisions:
-        answers[best] = evidence.inputs.decisions[best]()
+        answers[best] = evidence.inputs.decisions[best]
     return answers
 
 
@@ -466,19 +437,18 @@ def _audit_learning_curve(evidence: Evidence, answers: Mapping[str, Labels]) -> 
     assert evidence.inputs is not None
     truth = evidence.labels[evidence.inputs.test]
     best = max([*(classes == truth for classes in answers.values()), correct[max(correct)]], key=np.count_nonzero)
-    curve = learning_curve(evidence.curve_model, correct, best, confidence=config.confidence, seed=config.seed)
+    group = evidence.inputs.sampling.group
+    curve = learning_curve(
+        evidence.curve_model, correct, best, confidence=config.confidence, group=group, seed=config.seed
+    )
     if curve is None:
         evidence.notes.append(AuditNote("no-curve", {"model": evidence.curve_model}))
     return curve
 
 
-def _audit_error_budget(
-    evidence: Evidence, answers: Mapping[str, Labels], listed: Sequence[BenchmarkProblem]
-) -> ErrorBudget | None:
+def _audit_error_budget(evidence: Evidence, answers: Mapping[str, Labels]) -> ErrorBudget | None:
     """The error budget of the floor's best model; None where its decisions on all test rows are not known."""
     inputs, floor = evidence.inputs, evidence.floor
-    wrong = any(item.kind == "labels" and item.of == "test" and item.severity != "note" for item in listed)
-    doubted = evidence.suspects["test"].rows if wrong else np.zeros(0, dtype=np.int64)
     if inputs is None or floor is None or floor.best is None or floor.best.name not in answers:
         return None
     voters = list(answers.values())
@@ -497,21 +467,11 @@ def _audit_error_budget(
         answers[floor.best.name],
         voters,
         evidence.labels[inputs.test],
-        np.isin(inputs.test, doubted),
+        np.isin(inputs.test, labels.outvoted_labels(evidence)[1]),
         confidence=evidence.config.confidence,
         classifiers=floor.bracket.n_classifiers,
+        group=inputs.sampling.group,
     )
-
-
-def _temperature_curves(evidence: Evidence) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Bayes error against temperature: of the flow, or of the Gaussian model where it is quick."""
-    flow, gaussian = evidence.flow, evidence.gaussian_curve
-    if flow is not None:
-        return {"flow": tuple((t, e.value) for t, e in zip(flow.temperatures, flow.curve, strict=True))}
-    if gaussian is None:
-        return {}
-    pairs = zip(gaussian.temperatures, gaussian.estimates, strict=True)
-    return {"Gaussian model": tuple((t, e.value) for t, e in pairs)}
 
 
 def _audit_command(source: str, config: AuditConfig) -> str:

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
-from hardpan.auditing.labels import flip_rate, planted_labels, suspect_labels, trial_of
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, machine_is_busy
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
+from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset
 from hardpan.bayes.floors.inputs import FloorInputs, standardised
 from hardpan.bayes.floors.model_predictions import model_of
 from hardpan.bayes.floors.neighbours import k_nearest
-from hardpan.errors import HardpanError, InputError
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between
@@ -38,12 +37,9 @@ SIZES = (8, 4, 2)  # the learning curve has n/8, n/4, n/2 and n
 ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
 MOMENTS = 6  # at which an ensemble's predictions are recorded
 BUNDLED_SHARE = 0.05  # of the budget that evaluating a bundled flow may take
-FLOW_PASSES = 6  # over its rows: validation, test, likelihood, samples (twice as many and slower)
+FLOW_PASSES = 6  # over its rows: validation, test, likelihood, and room for the samples on the page
 FEWEST_FLOW_ROWS = 100
-GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
-GALLERY_EACH = 16
 FLOW_EPOCHS = 36
-FLOW_SAMPLES = 2000  # that are compared with test examples
 OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
 OVERRUN, OVERRUN_SECONDS = 0.1, 10.0  # so much over the time for training
 AFTERWARDS = 0.25  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
@@ -250,7 +246,9 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         if one is None or one.probs.shape[1] != len(rows):
             left = max(1.0, (end - time.monotonic()) / (config.seeds - number))
             seed = config.seed + 1000 * number
-            one = _trained_network(evidence, data, split.train, rows, left, moments=MOMENTS, seed=seed)
+            one = _trained_network(
+                evidence, data, split.train, rows, left, validation=split.validation, moments=MOMENTS, seed=seed
+            )
             networks.save_state(one, path)
         trained.append(one)
     probs = np.stack([one.probs for one in trained])
@@ -275,17 +273,23 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
 
 
 def _trained_network(
-    evidence: Evidence, data: NetworkData, train: Labels, rows: Labels, seconds: float, **options: int
+    evidence: Evidence,
+    data: NetworkData,
+    train: Labels,
+    rows: Labels,
+    seconds: float,
+    *,
+    validation: Labels,
+    **options: int,
 ) -> TrainedNetwork:
     from hardpan.auditing import networks
 
-    config, inputs = evidence.config, evidence.inputs
-    assert inputs is not None
+    config = evidence.config
     with threads_for_load(fixed=bool(config.ensemble_epochs)):
         return networks.train_network(
             data,
             train,
-            inputs.split.validation,
+            validation,
             rows,
             seconds=seconds,
             epochs=config.ensemble_epochs,
@@ -302,93 +306,52 @@ def _quick_model(evidence: Evidence) -> str:
 
 
 def _fold_probs(
-    evidence: Evidence, inputs: FloorInputs, labels: Labels, train: Labels, rows: Labels, seconds: float
+    evidence: Evidence, inputs: FloorInputs, train: Labels, validation: Labels, rows: Labels, seconds: float
 ) -> Floats:
-    """Predictions of ``rows`` by the audit's quick model, trained on ``train`` with these labels."""
-    config, split = evidence.config, inputs.split
+    """Predictions of ``rows`` by the audit's quick model, trained on ``train`` and tuned on ``validation``."""
+    seed = evidence.config.seed
     if evidence.is_images and torch_installed():
-        data = dataclasses.replace(network_data(evidence, inputs), labels=labels)
-        one = _trained_network(evidence, data, train, rows, seconds, seed=config.seed)
+        data = network_data(evidence, inputs)
+        one = _trained_network(evidence, data, train, rows, seconds, validation=validation, seed=seed)
         return np.asarray(one.probs[-1], dtype=np.float64)
-    table = dataclasses.replace(inputs.table, labels=labels)
-    return fit_classifier(
-        _quick_model(evidence), table, train, split.validation, rows, seconds=seconds, seed=config.seed
-    ).probs
+    name = _quick_model(evidence)
+    return fit_classifier(name, inputs.table, train, validation, rows, seconds=seconds, seed=seed).probs
 
 
 def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> None:
-    """Predictions of every training example by a model that did not see it, and a trial of the search for labels.
+    """Predictions of every training and validation example by a model that was not fitted or tuned on it.
 
-    The trial trains again on planted labels (:mod:`hardpan.auditing.labels`); of images only one fold.
+    Equal inputs, or groups that the user names, are kept in one fold: a copy would reveal the label of an example.
     """
-    train, test, seed = inputs.split.train, inputs.test, evidence.config.seed
-    end = time.monotonic() + seconds
-    again = 1 if evidence.is_images else FOLDS
-    first = seconds * FOLDS / (FOLDS + again)
-    probs, _ = _cross_validated(evidence, inputs, evidence.labels, FOLDS, first)
-    evidence.out_of_fold = probs[train]
-    known = train[probs[train].sum(axis=1) > 0]
-    if not len(known):
-        return
-    rate = flip_rate(suspect_labels(probs[known], evidence.labels[known], known))
-    wrong = probs.argmax(axis=1) != evidence.labels
-    labels, flipped = planted_labels(probs, rate, seed)
-    if len(np.unique(labels[known])) < 2:
-        return
-    probs, done = _cross_validated(evidence, inputs, labels, again, end - time.monotonic())
-    rows = {"train": train[done], "test": test}
-    evidence.trials = {
-        split: trial_of(probs[at], labels[at], flipped[at], float(wrong[at].mean()))
-        for split, at in rows.items()
-        if probs[at].any()
-    }
-
-
-def _cross_validated(
-    evidence: Evidence, inputs: FloorInputs, labels: Labels, folds: int, seconds: float
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Predictions (N, K) of training rows by models of other folds, of the others by all models; which were done.
-
-    Equal inputs are kept in one fold: a copy of an example would reveal its label.
-    """
-    train, others = inputs.split.train, np.concatenate([inputs.split.validation, inputs.test])
-    order = np.random.default_rng([evidence.config.seed, 51]).permutation(int(inputs.equal.group.max()) + 1)
-    fold = order[inputs.equal.group[train]] % FOLDS
+    train, validation, labels = inputs.split.train, inputs.split.validation, evidence.labels
+    order = np.random.default_rng([evidence.config.seed, 51]).permutation(int(inputs.group.max()) + 1)
+    fold = order[inputs.group] % FOLDS
     probs = np.zeros((len(evidence.dataset), evidence.dataset.n_classes))
-    done = np.zeros(len(train), dtype=bool)
     end = time.monotonic() + seconds
-    for number in range(folds):
-        left = max(1.0, (end - time.monotonic()) / (folds - number))
-        out = fold == number
-        if out.any() and len(np.unique(labels[train[~out]])) > 1:
-            rows = np.concatenate([train[out], others])
-            probs[rows] += _mean_probs(evidence, inputs, labels, train[~out], rows, left)
-            done |= out
-    return probs / np.maximum(probs.sum(axis=1, keepdims=True), 1e-300), done
+    for number in range(FOLDS):
+        left = max(1.0, (end - time.monotonic()) / (FOLDS - number))
+        fitted, tuned = (rows[fold[rows] != number] for rows in (train, validation))
+        rows = np.concatenate([part[fold[part] == number] for part in (train, validation)])
+        if len(rows) and len(np.unique(labels[fitted])) > 1:
+            probs[rows] = _mean_probs(evidence, inputs, fitted, tuned, rows, left)
+    evidence.out_of_fold = probs
 
 
 def _mean_probs(
-    evidence: Evidence, inputs: FloorInputs, labels: Labels, train: Labels, rows: Labels, seconds: float
+    evidence: Evidence, inputs: FloorInputs, train: Labels, validation: Labels, rows: Labels, seconds: float
 ) -> Floats:
     """Predictions of ``rows`` by the quick model; of images the mean with extra trees, of those that are good.
 
-    A network that had too little time is left out: it doubts nothing, or everything.
+    A network that had too little time is left out: it differs from every label, or from none.
     """
     if not evidence.is_images or not torch_installed():
-        return _fold_probs(evidence, inputs, labels, train, rows, seconds)
-    validation, n = inputs.split.validation, len(rows)
-    both = np.concatenate([rows, validation])
+        return _fold_probs(evidence, inputs, train, validation, rows, seconds)
+    n, both, seed = len(rows), np.concatenate([rows, validation]), evidence.config.seed
     trees = fit_classifier(
-        "extra trees",
-        dataclasses.replace(inputs.table, labels=labels),
-        train,
-        validation,
-        both,
-        seconds=TREE_SHARE * seconds,
-        seed=evidence.config.seed,
+        "extra trees", inputs.table, train, validation, both, seconds=TREE_SHARE * seconds, seed=seed
     )
-    candidates = [trees.probs, _fold_probs(evidence, inputs, labels, train, both, (1 - TREE_SHARE) * seconds)]
-    truth = labels[validation]
+    network = _fold_probs(evidence, inputs, train, validation, both, (1 - TREE_SHARE) * seconds)
+    candidates, truth = [trees.probs, network], evidence.labels[validation]
     errors = [float((p[n:].argmax(axis=1) != truth).mean()) if len(truth) else 0.0 for p in candidates]
     usable = [p[:n] for p, error in zip(candidates, errors, strict=True) if error <= USABLE * min(errors) + 1e-9]
     return np.asarray(np.mean(usable, axis=0))
@@ -411,7 +374,8 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
             continue
         left = max(1.0, (end - time.monotonic()) * size / total)
         total -= size
-        correct[size] = _fold_probs(evidence, inputs, evidence.labels, rows, test, left).argmax(axis=1) == truth
+        validation = inputs.split.validation
+        correct[size] = _fold_probs(evidence, inputs, rows, validation, test, left).argmax(axis=1) == truth
     evidence.correct_by_size = correct
     network = evidence.is_images and torch_installed()
     evidence.curve_model = "one convolutional network" if network else _quick_model(evidence)
@@ -434,7 +398,6 @@ def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Pro
             evidence.labels,
             evidence.modelled,
             name="small flow",
-            confidence=config.confidence,
             seed=config.seed,
         )
     except InputError as error:
@@ -487,10 +450,10 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     from hardpan import flows
     from hardpan.flows import zoo
 
-    if dataset.name not in zoo.names():
+    if dataset.name not in zoo.bundled_flow_names():
         return None
     flow = flows.load(dataset.name)
-    if not fits(flow, dataset):
+    if not flow_fits_dataset(flow, dataset):
         return None
     some = evidence.split.test[:32]
     with threads_for_load():
@@ -509,7 +472,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
 
 @threads_for_load()
 def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
-    """The dial, samples and likelihood of a flow."""
+    """The Bayes error of a flow against temperature, and its likelihood."""
     from hardpan import flows
 
     config, dataset, test = evidence.config, evidence.dataset, evidence.modelled.test[:rows]
@@ -518,15 +481,8 @@ def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> 
     factor = flow.bits_per_dimension(1.0)
     ends = (nll.value * factor, nll.stderr * factor, nll.low * factor, nll.high * factor)
     bits = Estimate(*ends, method="bits per dimension", n=nll.n)
-    gallery = []
-    for temperature in GALLERY_TEMPERATURES if evidence.is_images else ():
-        try:
-            images = flow.sample(GALLERY_EACH, temperature=temperature, seed=config.seed)[0]
-        except HardpanError:  # a temperature at which this flow produces nothing finite has no picture
-            continue
-        gallery.append((temperature, flow.bayes_error(temperature, rtol=1e-2, seed=config.seed), images))
     sha256 = flows.weights_hash(source) if source else ""
-    return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, tuple(gallery), sha256)
+    return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, sha256)
 
 
 @threads_for_load()
@@ -540,8 +496,6 @@ def _evaluate_flow(
         evidence.labels,
         evidence.modelled,
         name=f"flow {Path(source).name}",
-        samples=FLOW_SAMPLES if rows is None else min(FLOW_SAMPLES, 2 * rows),
-        confidence=evidence.config.confidence,
         most_rows=rows,
         seed=evidence.config.seed,
         progress=progress,

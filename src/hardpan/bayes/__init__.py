@@ -1,18 +1,17 @@
 """How low can the error go: Bayes errors of Gaussian classes, and brackets for real data.
 
 Shared covariance: ``gaussian`` (any method), ``gaussian_curve`` and ``temperature_for`` (error against temperature,
-and its inverse), ``gaussian_detail`` (classes, confusions, top-k), ``posterior`` and ``decide`` (the best possible
-classifier).
-Different covariances: ``gaussian(..., covs=...)`` and ``temperatures_for``.
+and its inverse), ``gaussian_detail`` (classes, confusions, top-k), and ``posterior``.
+Different covariances: ``covs=`` of these functions.
 Real data: ``floor`` brackets the lowest possible error of a dataset (:mod:`hardpan.bayes.floors`).
 """
 
 from typing import TYPE_CHECKING
 
-from hardpan.bayes.gaussians.classifier import decide, posterior
+from hardpan.bayes.gaussians.classifier import posterior
 from hardpan.bayes.gaussians.detail import gaussian_detail
 from hardpan.bayes.gaussians.methods import METHODS, gaussian
-from hardpan.bayes.gaussians.temperature import gaussian_curve, temperature_for, temperatures_for
+from hardpan.bayes.gaussians.temperature import gaussian_curve, temperature_for
 from hardpan.lazy import exports
 
 if TYPE_CHECKING:

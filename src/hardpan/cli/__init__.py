@@ -35,7 +35,7 @@ COMMANDS = {
     "bayes": "Bayes errors of Gaussian classes, computed exactly or to a given accuracy.",
     "floor": "How low can the error go on real data? Bounds, and estimates with their assumptions.",
     "flow": "Flows with a known Bayes error: fit them, synthesize benchmarks, judge classifiers.",
-    "confusion": "Which examples are hard, which labels look wrong? Scores, error by band, subsets.",
+    "confusion": "Which examples are hard, which labels do models contradict? Scores, error by band, subsets.",
     "leaderboard": "Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.",
     "ledger": "A sealed test set: score submissions without revealing labels (the Ladder).",
     "predictions": "Stores of predictions: import, check, merge, export.",
@@ -46,7 +46,7 @@ COMMANDS = {
 
 # Groups, and commands that have become arguments of another one: what to use instead.
 REMOVED = {
-    "experiments": "search_settings, train_on_part and cross_validate of hardpan.studies in Python",
+    "experiments": "reproductions/followups.py of a checkout",
     "floor estimate": "hardpan floor DATA",
     "floor bench": "make bench TOPIC=floor in a checkout",
 }

@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hardpan import auditing, formatting
+from hardpan import auditing
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.cli.common import JsonFlag, OutFolder, check_out, progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, spread
-from hardpan.errors import InputError
+from hardpan.errors import InputError, counted
 from hardpan.safe_files import few
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -55,8 +55,10 @@ def audit(
     if json:
         print(report.to_json())
     else:
+        from hardpan.pages import terminal
+
         console = Console(highlight=False)
-        console.print(report)
+        console.print(terminal.render(report.view()))
         if report.features:
             console.print(Text(f"Features: {few(report.features)}"), soft_wrap=True)
         console.print(Text(f"Page: {folder / 'index.html'}"), soft_wrap=True)
@@ -64,7 +66,7 @@ def audit(
     failing = report.failing(kinds)
     if failing:
         err = Console(stderr=True, highlight=False)
-        count = formatting.counted(len(failing), "problem")
+        count = counted(len(failing), "problem")
         err.print(Text(f"--fail-on: {count}: {', '.join(sorted({p.kind for p in failing}))}"))
         raise typer.Exit(1)
 

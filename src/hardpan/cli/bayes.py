@@ -12,10 +12,10 @@ import typer
 from numpy.typing import NDArray
 
 from hardpan import files
-from hardpan.bayes import gaussian_curve, gaussian_detail, temperature_for, temperatures_for
+from hardpan.bayes import gaussian_curve, gaussian_detail, temperature_for
 from hardpan.bayes.gaussians.temperature import Curve
-from hardpan.cli.common import JsonFlag, OutFolder, check_out, emit_report, progress_on_stderr
-from hardpan.cli.options import Flags, removed, spread
+from hardpan.cli.common import emit_report, progress_on_stderr
+from hardpan.cli.options import Flags, Output, removed, spread
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.safe_files import read_npy
@@ -37,7 +37,7 @@ class GaussianConfig:
         covs: one covariance per class: a .npy file of shape (K,), (K, d) or (K, d, d).
         priors: class priors: numbers separated by commas, or a .npy file of shape (K,); default: equal.
         temperatures: one temperature, or several separated by commas for a curve.
-        error: find the temperature that has this Bayes error; with covs, every such temperature.
+        error: find the temperature that has this Bayes error.
         detail: also compute errors by class, confusions, top-k errors and the slope in the temperature.
         method: "auto", "exact", "importance", "hdr", "contour" or "chernoff".
         rtol: relative standard error to reach.
@@ -77,14 +77,12 @@ def gaussian_command(
             names={"temperatures": "--temperature"},
         ),
     ],
-    out: OutFolder = None,
-    json: JsonFlag = False,
+    output: Output,
 ) -> None:
     """The Bayes error of Gaussian classes, at one temperature or several; or the temperature of a Bayes error.
 
     Example: [bold]hardpan bayes gaussian means.npy --cov cov.npy --temperature 0.2,1,1.4,3 --out curve[/bold]
     """
-    check_out(out)
     config = replace(config, means=means)
     arrays = config.arrays()
     if config.error is not None and config.temperatures != (1.0,):
@@ -101,22 +99,21 @@ def gaussian_command(
         temperatures = config.temperatures
         if config.error is not None:
             progress("searching the temperature", 0.0)
-            find: Any = temperatures_for if config.covs is not None else temperature_for
-            temperatures = tuple(np.atleast_1d(find(**arrays, error=config.error, seed=config.seed)).tolist())
+            temperatures = (temperature_for(**arrays, error=config.error, seed=config.seed),)
         progress("integrating", 0.3)
         curve = replace(errors(temperatures, config.rtol), target=config.error)
         if config.detail:
             options: dict[str, Any] = {"temperature": temperatures[0], "rtol": config.rtol, "seed": config.seed}
             curve = replace(curve, detail=gaussian_detail(**arrays, **options))
-        if out is not None:
+        if output.out is not None:
             progress("integrating between the temperatures", 0.6)
             line = errors(_between(curve.temperatures), max(config.rtol, LINE_RTOL))
             curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(arrays["means"])})
     settings = {"config.json": files.dumps(files.to_json(config)) + "\n"}
-    if json and out is None and curve.is_one_estimate:
+    if output.json and output.out is None and curve.is_one_estimate:
         print(files.dumps(files.to_json(curve.estimates[0])))
     else:
-        emit_report(curve, json=json, out=out, extra=settings)
+        emit_report(curve, json=output.json, out=output.out, extra=settings)
 
 
 def _npy_array(name: str, path: str) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -20,14 +21,17 @@ def browse(
     ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")] = 8001,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
-    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    review: Annotated[
+        int, typer.Option(min=0, help="Review so many random labels, or resume DIR/review.csv: how many are wrong?")
+    ] = 0,
     images: Annotated[
         Path | None, typer.Option(help="Folder of the image files, if the audit did not save thumbnails.")
     ] = None,
 ) -> None:
     """Look at every example of an audit in a browser: filter, sort, compare models, tag, relabel, export a subset.
 
-    Tags and corrected labels are saved to DIR/corrections.csv; nothing else is written. Stop with Ctrl-C.
+    Tags and corrected labels are saved to DIR/corrections.csv, the answers of a review to DIR/review.csv. In a
+    terminal the page opens in a browser. Stop with Ctrl-C.
 
     Example: [bold]hardpan browse audits/digits[/bold]
     """
@@ -37,8 +41,10 @@ def browse(
     try:
         from hardpan.web import serving
         from hardpan.web.explorer import create_app
+        from hardpan.web.explorer.review import ReviewSite
     except ModuleNotFoundError as error:
         raise MissingExtra(str(error.name), "web") from None
+    site = ReviewSite(table, folder, review) if review else None
     with serving.bind(host, port) as listener:
         address = serving.address(listener, host)
         application = create_app(
@@ -47,8 +53,13 @@ def browse(
             hosts=(host, address.split("/")[2].rsplit(":", 1)[0]),
             folder=folder,
             images=images,
+            review=site,
         )
-        typer.echo(f"{len(table):,} examples at {address} (stop with Ctrl-C)")
-        if show:
+        what = f"{len(table):,} examples"
+        if site is not None:
+            address, what = f"{address}/review", f"{len(site.review):,} labels to review"
+            what += f", {site.review.judged:,} of them judged" if site.resumed else ""
+        typer.echo(f"{what} at {address} (stop with Ctrl-C)")
+        if sys.stdout.isatty():
             webbrowser.open(address)
         serving.run(application, listener)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hardpan import execution, files
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 QUIET_SECONDS = 2.0
 SPACING_SECONDS = 0.5
@@ -34,9 +33,7 @@ OutFolder = Annotated[
 def check_out(out: Path | None) -> None:
     """Refuse a folder that cannot be written before any work is done."""
     if out is not None:
-        from hardpan.files import check_writable
-
-        check_writable(out)
+        files.check_writable(out)
 
 
 @files.record
@@ -77,70 +74,54 @@ def emit_report(
     if json:
         print(report.to_json())
         return
+    from hardpan.pages import terminal  # a command that only prints JSON needs no page
+
     console = Console(highlight=False)
-    console.print(report)
+    console.print(terminal.render(report.view()))
     if written is not None:
         kind = "Page" if written.suffix == ".html" else "Written"
         console.print(Text(f"{kind}: {written}"), soft_wrap=True)
 
 
-class _Lines:
-    """Progress where there is no terminal: the step that is under way, in lines that do not come in a flood.
-
-    The first comes after the quiet seconds, so that work which ends before says nothing; others no closer than the
-    spacing. Of steps that are shorter the last is named, by a timer: it may be a long one.
-    """
+class _ProgressLines(threading.Thread):
+    """Progress where there is no terminal: from the third second on, the newest step at most twice per second."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting = ""
-        self._timer: threading.Timer | None = None
-        self._earliest = time.monotonic() + QUIET_SECONDS
+        super().__init__(daemon=True)
+        self._line = ""
+        self._closed = threading.Event()
 
     def __call__(self, step: str, fraction: float) -> None:
-        with self._lock:
-            self._waiting = f"hardpan: {100 * fraction:3.0f} % {step}"
-            left = self._earliest - time.monotonic()
-            if left <= 0:
-                self._speak()
-            elif self._timer is None:
-                self._timer = threading.Timer(left, self._on_time)
-                self._timer.daemon = True
-                self._timer.start()
+        self._line = f"hardpan: {100 * fraction:3.0f} % {step}"
 
-    def _on_time(self) -> None:
-        with self._lock:
-            self._timer = None
-            self._speak()
-
-    def _speak(self) -> None:
-        if self._waiting:
-            print(self._waiting, file=sys.stderr, flush=True)
-            self._waiting, self._earliest = "", time.monotonic() + SPACING_SECONDS
+    def run(self) -> None:
+        """Print the newest line until the work is done."""
+        printed, seconds = "", QUIET_SECONDS
+        while not self._closed.wait(seconds):
+            line, seconds = self._line, SPACING_SECONDS
+            if line != printed:
+                print(line, file=sys.stderr, flush=True)
+                printed = line
 
     def close(self) -> None:
-        with self._lock:
-            self._waiting = ""
-            if self._timer is not None:
-                self._timer.cancel()
+        """Stop printing."""
+        self._closed.set()
+        self.join()
 
 
 @contextmanager
 def progress_on_stderr() -> Iterator[execution.Progress]:
     """Show progress on stderr: a bar on a terminal; elsewhere lines, from the third second on."""
     if not sys.stderr.isatty():
-        lines = _Lines()
+        lines = _ProgressLines()
+        lines("starting", 0.0)
+        lines.start()
         try:
             yield lines
         finally:
             lines.close()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("", total=1.0)
-
-    def show(step: str, fraction: float) -> None:
-        bar.update(task, description=step, completed=fraction)
-
-    with bar:
-        yield show
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda step, fraction: bar.update(task, description=step, completed=fraction)

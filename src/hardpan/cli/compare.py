@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hardpan.cli.options import reporting
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -19,10 +19,6 @@ def compare(
         list[str],
         typer.Argument(metavar="A B ...", help="Folders of two or more audits (hardpan audit --out DIR)."),
     ],
-    max_bits: Annotated[
-        float | None,
-        typer.Option(help="Do not rank datasets whose flow needs more bits per dimension than this."),
-    ] = None,
 ) -> Report:
     """Compare audits: two datasets, one dataset before and after cleaning, or several ranked by difficulty.
 
@@ -30,4 +26,4 @@ def compare(
     """
     from hardpan import auditing
 
-    return auditing.compare([auditing.read_audit(folder) for folder in folders], max_bits=max_bits)
+    return auditing.compare([auditing.read_audit(folder) for folder in folders])

@@ -12,10 +12,10 @@ from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_std
 from hardpan.cli.data_options import DataFlags
 from hardpan.cli.options import Flags, parallel_options, removed, reporting, spread
 from hardpan.confusion.summaries import ConfusionConfig, is_manifest
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 app = typer.Typer(
-    help="Which examples are hard, and which labels look wrong? Scores, hard subsets, transfer.",
+    help="Which examples are hard, and which labels do models contradict? Scores, hard subsets, transfer.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -44,7 +44,7 @@ def score(
     ],
     data: Data,
 ) -> Report:
-    """Confusion score of every example, error by band and labels that look wrong; --only names other sections.
+    """Confusion score of every example, error by band, labels unlike the prediction; --only names other sections.
 
     --out also writes scores.csv and scores.json.
 
@@ -72,7 +72,7 @@ def subset(
 ) -> None:
     """Select a hard subset and write it to a JSON file, which other commands take as --subset or DATA@FILE.
 
-    Give one of --threshold, --quantile, --fraction and --count.
+    Give one of --threshold, --fraction and --count.
 
     Example: [bold]hardpan confusion subset runs/resnet18 --fraction 0.1 --balanced --out hard.json[/bold]
     """
@@ -99,7 +99,7 @@ def transfer(
 ) -> Report:
     """Are examples that are hard for the first model hard for the others? Rank correlations, errors by band.
 
-    Example: [bold]hardpan confusion transfer runs/resnet18 runs/resnet50 runs/vit --split test --out
+    Example: [bold]hardpan confusion transfer runs/resnet18 runs/resnet50 runs/vgg16 --split test --out
     transfer[/bold]
     """
     with progress_on_stderr() as progress:

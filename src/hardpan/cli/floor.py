@@ -11,7 +11,7 @@ from hardpan.cli.common import progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, reporting
 from hardpan.errors import InputError
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 app = typer.Typer(rich_markup_mode="rich")
 

@@ -11,19 +11,18 @@ import typer
 from hardpan.cli.common import (
     ByOrder,
     JsonFlag,
-    OutFolder,
     Seed,
     check_out,
     emit_report,
     progress_on_stderr,
 )
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.options import Flags, parallel_options, removed, spread
+from hardpan.cli.options import Flags, Output, parallel_options, removed, spread
 from hardpan.cli.settings import parse_texts
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
-from hardpan.report.base import Report
-from hardpan.studies.learning_curve import CurveConfig, grow
+from hardpan.learning_curves import CurveConfig, measure_learning_curve
+from hardpan.report import Report
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 removed(app, "curve", "hardpan flow judge FLOW --sizes 500,2000,8000")
@@ -50,19 +49,6 @@ def fit(
             "--out", metavar="DIR", help="Folder for the flow, its page and checkpoints (default: flow-DATA)."
         ),
     ] = None,
-    sweep: Annotated[
-        str,
-        typer.Option(
-            metavar="1,2,...",
-            help="Try these values of --class-weight at the preset small (or tiny) and keep the best.",
-        ),
-    ] = "",
-    card: Annotated[
-        bool,
-        typer.Option(
-            "--card", help="Also write DIR/card, for sharing: weights in half precision, card.md, samples.png."
-        ),
-    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Fit a class-conditional flow to a dataset: exact likelihoods, and the Bayes error of the fitted distribution.
@@ -75,26 +61,16 @@ def fit(
     from hardpan import flows
     from hardpan.data.opening import short_name
     from hardpan.engine import distributed
-    from hardpan.pages.flows import write_card
 
     out = out or Path(f"flow-{short_name(data)}")
     check_out(out)
     config.filled()  # refuse bad settings before the data is read
-    weights = parse_texts("--sweep", tuple[float, ...], [sweep]) if sweep else ()
     dataset = reading.open(data)
     with progress_on_stderr() as progress:
-        progress("preparing", 0.0)
-        if weights:
-            preset = "tiny" if config.preset == "tiny" else "small"
-            flow = flows.sweep(dataset, config, class_weights=weights, preset=preset, out=out, progress=progress)
-        else:
-            flow = flows.fit(dataset, config, out=out, progress=progress)
-        if card and distributed.is_main():
-            progress("card", 1.0)
-            write_card(flow, dataset, out / "card")
-    emit_report(flow.record, json=json, out=out if distributed.is_main() else None)
+        flow = flows.fit(dataset, config, out=out, progress=progress)
+    emit_report(flow.record, json=json, out=out if distributed.is_main_process() else None)
     if not json:
-        typer.echo(f"Flow: {out}" + (f"\nCard: {out / 'card'}" if card else ""))
+        typer.echo(f"Flow: {out}")
 
 
 @app.command()
@@ -140,6 +116,7 @@ def judge(
     config: Annotated[
         CurveConfig, Flags(only=("models", "bayes_error", "temperature", "seeds"), without=("sizes",))
     ],
+    output: Output,
     predictions: Annotated[
         Path | None,
         typer.Argument(
@@ -155,8 +132,6 @@ def judge(
             metavar="1,2,...", help="Train --models on so many examples of the flow instead: learning curves."
         ),
     ] = "",
-    out: OutFolder = None,
-    json: JsonFlag = False,
 ) -> None:
     """Compare a classifier with the true posteriors: excess error, calibration error, difficulty by example.
 
@@ -168,7 +143,6 @@ def judge(
     """
     from hardpan import flows
 
-    check_out(out)
     if bool(sizes) == (predictions is not None):
         raise InputError(
             "give one of them, PREDICTIONS of a benchmark or --sizes of training sets from a flow",
@@ -182,8 +156,10 @@ def judge(
     else:
         config = dataclasses.replace(config, sizes=parse_texts("--sizes", tuple[int, ...], [sizes]))
         with progress_on_stderr() as progress:
-            result = grow(flows.load(source), config, name=name or source, out=out, progress=progress)
-    emit_report(result, json=json, out=out)
+            result = measure_learning_curve(
+                flows.load(source), config, name=name or source, out=output.out, progress=progress
+            )
+    emit_report(result, json=output.json, out=output.out)
 
 
 @app.command()

@@ -11,21 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from hardpan import leaderboard
-from hardpan.cli.common import check_out, emit_report, progress_on_stderr
+from hardpan.cli.common import emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, Output, removed, reporting, spread
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.leaderboard.keys import read_verdicts
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import read_named_array
 
 app = typer.Typer(
     rich_markup_mode="rich",
     no_args_is_help=True,
     help="Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.\n\n"
-    "Reads logs of lm-evaluation-harness and Inspect, HELM runs, Every Eval Ever, tables and matrices.\n\n"
+    "Reads logs of lm-evaluation-harness and Inspect, HELM runs, tables and matrices.\n\n"
     "Example: [bold]hardpan leaderboard report logs/ --out board[/bold]",
 )
 
@@ -36,7 +36,7 @@ Reading = Annotated[
     Flags(
         of=Outcomes.open,
         only=("filter", "metric", "group", "columns"),
-        without=("totals", "check_classes", "n_classes"),
+        without=("totals",),
         names={"columns": "--column"},
     ),
 ]
@@ -103,10 +103,6 @@ def compare(
     fail_if: Annotated[
         str, typer.Option("--fail-if", metavar="worse", help="Exit with code 1 if SECOND is significantly worse.")
     ] = "",
-    card: Annotated[
-        Path | None,
-        typer.Option("--card", metavar="DIR", help="Write card.md and badge.svg, for a README, to this folder."),
-    ] = None,
 ) -> None:
     """Paired difference between two models; with --fail-if a gate for CI.
 
@@ -114,14 +110,8 @@ def compare(
     """
     if fail_if not in ("", "worse"):
         raise InputError(f"must be 'worse'; got {fail_if!r}", argument="--fail-if")
-    for folder in (card, output.out):
-        check_out(folder)
     with _scores(logs, reading) as (outcomes, _):
         result = leaderboard.compare(outcomes, first, second, group=reading["group"], **options)
-    if card is not None:
-        from hardpan.pages.leaderboard.models import write_card
-
-        write_card(result, card)
     settings = {"logs": logs, "first": first, "second": second, **options, **reading, "fail_if": fail_if}
     emit_report(result, json=output.json, out=output.out, options=settings)
     if fail_if and result.difference.low > 0:
@@ -157,35 +147,18 @@ def keys(
             "--reviewed", metavar="CSV", help="Score again with the column correct_key of this review sheet."
         ),
     ] = None,
-    serve: Annotated[
-        bool,
-        typer.Option("--serve", help="Review the keys in a browser; writes reviewed.csv to the folder of --out."),
-    ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 takes any free port.")] = 8002,
 ) -> None:
     """Answer keys that look wrong, with a review sheet; after the review, corrected scores and ranks.
 
     Example: [bold]hardpan leaderboard keys logs/ --out keys[/bold]
     """
-    if serve and (output.out is None or reviewed is not None or output.json):
-        raise InputError(
-            "needs --out DIR, where verdicts go, and neither --reviewed nor --json", argument="--serve"
-        )
-    check_out(output.out)
     new_keys = {item: key for item, (key, _) in read_verdicts(reviewed).items() if key} if reviewed else {}
     if reviewed and not new_keys:
         raise InputError(f"{reviewed}: column correct_key is empty; fill it in", argument="--reviewed")
     with _scores(logs, reading) as (outcomes, _):
-        suspects = None if new_keys else leaderboard.suspect_keys(outcomes)
-        result = suspects or leaderboard.correct_keys(outcomes, new_keys)
+        result = leaderboard.correct_keys(outcomes, new_keys) if new_keys else leaderboard.suspect_keys(outcomes)
     options = {"logs": logs, **reading, "reviewed": reviewed}
     emit_report(result, json=output.json, out=output.out, options=options)
-    if serve and output.out is not None and suspects is not None:
-        try:
-            from hardpan.web.key_review import serve_review
-        except ModuleNotFoundError as error:
-            raise MissingExtra(str(error.name), "web") from None
-        serve_review(suspects, output.out, port)
 
 
 @app.command()

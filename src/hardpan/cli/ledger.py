@@ -10,7 +10,7 @@ import typer
 from hardpan import ledger
 from hardpan.cli.options import Flags, printing
 from hardpan.ledger.sealing import read_owner_key
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 app = typer.Typer(
     help="A sealed test set: score submissions without revealing labels (the Ladder).", no_args_is_help=True

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from hardpan import execution
-from hardpan.cli.common import check_out, emit_report
+from hardpan import execution, files
+from hardpan.cli.common import emit_report
 from hardpan.cli.settings import (
     EMPTY,
     SETTING,
@@ -28,7 +28,7 @@ from hardpan.cli.settings import (
     parse_assignment,
 )
 from hardpan.errors import InputError
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 __all__ = [
     "SETTING",
@@ -72,6 +72,10 @@ class Output:
     out: Path | None = None
     json: bool = False
 
+    def __post_init__(self) -> None:
+        if self.out is not None:
+            files.check_writable(self.out)  # before any work is done
+
 
 def reporting(command: Callable[..., Report]) -> Callable[..., None]:
     """A command that returns a report: with --out and --json, which save and print it.
@@ -88,7 +92,6 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
     plain = _unspread(command)
 
     def run(*, output: Output, **values: Any) -> None:
-        check_out(output.out)  # before any work is done
         emit_report(plain(**values), json=output.json, out=output.out, options=flat_values(values))
 
     return spread(_with_parameter(run, plain, "output", Output))
@@ -121,8 +124,8 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
         ...     print(name, execution.current())
         >>> list(inspect.signature(show).parameters)
         ['name', 'context', 'workers', 'set_', 'config_']
-        >>> show(name="scores", workers="2", set_=["backend=dask"])
-        scores Parallel(backend='dask', workers=2, address='')
+        >>> show(name="scores", workers="2", set_=["backend=processes"])
+        scores Parallel(backend='processes', workers=2, address='')
     """
     plain = _unspread(command)
 
@@ -166,8 +169,8 @@ def spread(command: Callable[..., R]) -> Callable[..., R]:
         ...     print(name, where)
         >>> list(inspect.signature(show).parameters)
         ['name', 'context', 'workers', 'set_', 'config_']
-        >>> show(name="scores", workers="2", set_=["backend=dask"])
-        scores Where(backend='dask', workers=2, address='')
+        >>> show(name="scores", workers="2", set_=["backend=processes"])
+        scores Where(backend='processes', workers=2, address='')
     """
     settings = Settings.of(command)
 

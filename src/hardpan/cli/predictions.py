@@ -14,7 +14,7 @@ from hardpan.predictions.exporting import export as export_file
 from hardpan.predictions.importing import import_file
 from hardpan.predictions.importing import merge as merge_stores
 from hardpan.predictions.verification import check as check_store
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 app = typer.Typer(help="Stores of predictions: import, check, merge, export.", no_args_is_help=True)
 
@@ -37,8 +37,8 @@ def import_(
     """Import predictions from a file into a store.
 
     Arrays have four axes (seeds × epochs × examples × classes), three (epochs × examples × classes) or two
-    (examples × classes); an npz may have one array per model. Tables have one row per model or seed, epoch and
-    example. Rows that are not probabilities are refused, with their ids.
+    (examples × classes). Tables have one row per model or seed, epoch and example. Rows that are not probabilities
+    are refused, with their ids.
 
     Example: [bold]hardpan predictions import probs.npy --labels labels.npy --out run[/bold]
     """
@@ -78,7 +78,7 @@ def merge(
 @printing
 def export(
     predictions: Source,
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="New file: .npz, .npy, .parquet or .csv.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="New file: .npz, .parquet or .csv.")],
     options: Annotated[dict[str, Any], Flags(of=export_file)],
 ) -> Report:
     """Write predictions to one file: all seeds, and the epochs that all of them have.

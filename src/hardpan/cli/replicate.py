@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
-from hardpan.cli.options import Flags, printing, removed, reporting, spread
+from hardpan.cli.common import Seed, emit_report, progress_on_stderr
+from hardpan.cli.options import Flags, Output, printing, removed, reporting, spread
 from hardpan.errors import InputError
 from hardpan.replicate.folder import ProjectConfig
 from hardpan.replicate.project import Project
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 app = typer.Typer(
     help="Build a new test set: candidates, annotation, sampling, duplicates, assembly.",
@@ -136,8 +136,7 @@ def add(
         dict[str, Any],
         Flags(
             of=Project.add_candidates,
-            only=("class_name", "keyword", "per_class", "keywords"),
-            names={"class_name": "--class"},
+            only=("per_class", "keywords"),
         ),
     ],
 ) -> Report:
@@ -184,25 +183,13 @@ def serve(folder: Folder, options: Annotated[dict[str, Any], Flags(of=Project.se
 def sample(
     folder: Folder,
     options: Annotated[dict[str, Any], Flags(of=Project.sample, only=_SAMPLE, names={"source": "--from"})],
-    sweep: Annotated[
-        bool,
-        typer.Option("--sweep", help="Draw nothing: show size and frequency of the set at every threshold."),
-    ] = False,
-    predictions: Annotated[
-        Path | None,
-        typer.Option("--predictions", help="With --sweep of a frozen set: id and one column of classes per model."),
-    ] = None,
 ) -> Report:
-    """Sample the images of the new set, or see what every threshold would give.
+    """Sample the images of the new set.
 
     Example: [bold]hardpan replicate sample new-digits --strategy matched --per-class 10[/bold]
     """
-    if predictions is not None and not sweep:
-        raise InputError("needs --sweep: no classifier may influence the sample", argument="--predictions")
     with opened(folder) as project, progress_on_stderr() as progress:
         progress("counting votes", 0.0)
-        if sweep:
-            return project.threshold_sweep(options["per_class"], predictions=predictions)
         return project.sample(**options)
 
 
@@ -223,9 +210,7 @@ def duplicates(
 @printing
 def assemble(
     folder: Folder,
-    options: Annotated[
-        dict[str, Any], Flags(of=Project.assemble, only=("out", "author", "license_", "unreviewed_ok"))
-    ],
+    options: Annotated[dict[str, Any], Flags(of=Project.assemble, only=("author", "license_", "unreviewed_ok"))],
 ) -> Report:
     """Write the set with its datasheet, and freeze it.
 
@@ -251,11 +236,10 @@ def verify(folder: Folder) -> Report:
 def experiment(
     folder: Folder,
     options: Annotated[dict[str, Any], Flags(of=Project.begin_experiment, repeated=("predictions",))],
+    output: Output,
     results: Annotated[
         bool, typer.Option("--results", help="Show the accuracies of the participants so far.")
     ] = False,
-    out: OutFolder = None,
-    json: JsonFlag = False,
 ) -> None:
     """Measure the accuracy of people on the hardest images of both sets.
 
@@ -263,21 +247,18 @@ def experiment(
     fewest annotators selected. Participants enter by links that the owner's page makes; afterwards, --results shows
     their accuracies.
 
-    Example: [bold]hardpan replicate experiment new-digits --per-class 2[/bold]
+    Example: [bold]hardpan replicate experiment new-digits --fraction 0.1[/bold]
     """
-    if out is not None and not results:
+    if output.out is not None and not results:
         raise InputError("--out needs --results: before people have answered there is nothing to show")
-    check_out(out)
     with opened(folder) as project, progress_on_stderr() as progress:
         progress("counting answers" if results else "choosing the hardest images", 0.0)
-        report: Report = (
-            project.experiment_results(seed=options["seed"]) if results else project.begin_experiment(**options)
-        )
-    emit_report(report, json=json, out=out)
+        report: Report = project.experiment_results() if results else project.begin_experiment(**options)
+    emit_report(report, json=output.json, out=output.out)
 
 
 removed(app, "subclasses", "hardpan replicate add PROJECT SOURCE --per-class N")
 removed(app, "votes", "hardpan replicate status PROJECT --export-votes FILE, or --import-votes FILE")
 removed(app, "frequencies", "hardpan replicate status PROJECT --frequencies FILE")
-removed(app, "threshold-sweep", "hardpan replicate sample PROJECT --sweep")
+removed(app, "threshold-sweep", "hardpan replicate status PROJECT --frequencies FILE, and hardpan replicate sample")
 removed(app, "review", "the pages of hardpan replicate serve, then hardpan replicate duplicates")

@@ -10,9 +10,9 @@ import typer
 
 from hardpan import leaderboard, testbed
 from hardpan.cli.common import Seed
-from hardpan.cli.options import Flags, parse_assignment, removed, reporting
+from hardpan.cli.options import Flags, removed, reporting
 from hardpan.errors import InputError
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.testbed.sets import TwoSets, open_outcomes
 
 app = typer.Typer(
@@ -54,24 +54,12 @@ def compare(
 @app.command()
 @reporting
 def explain(
-    config: Annotated[testbed.ExplainConfig, Flags(only=("only", "by", "bootstrap", "seed"))],
+    config: Annotated[testbed.ExplainConfig, Flags(only=("only", "by"))],
     reading: Reading,
     scores: Annotated[list[Path] | None, typer.Argument(metavar="SCORES", help=SOURCES)] = None,
     examples: Annotated[
         Path | None,
         typer.Option("--examples", metavar="TABLE", help="Columns duplicate, label and others; a row per example."),
-    ] = None,
-    original_data: Annotated[
-        str | None, typer.Option("--original-data", metavar="DATA", help="Examples of the original set: a dataset.")
-    ] = None,
-    new_data: Annotated[
-        str | None, typer.Option("--new-data", metavar="DATA", help="Examples of the new set: a dataset.")
-    ] = None,
-    new_sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--new-set", metavar="NAME=SCORES", help="One of several new sets: NAME=FILE, or NAME=ORIGINAL,NEW."
-        ),
     ] = None,
     responses: Annotated[
         list[Path] | None,
@@ -81,24 +69,15 @@ def explain(
             help="Answers of people: participant, set, and response and label, or correct; can be repeated.",
         ),
     ] = None,
-    splits: Annotated[
-        Path | None,
-        typer.Option("--splits", metavar="TABLE", help="Cross-validation: model, dataset, correct, total."),
-    ] = None,
 ) -> Report:
-    """What could explain the drop: chance, near-duplicates, classes, shared errors and more, as inputs allow.
+    """What could explain the drop: chance, near-duplicates, classes, people, hard examples.
 
     Example: [bold]hardpan testbed explain original.npz new.npz --examples examples.csv --by frequency[/bold]
     """
-    named = dict(parse_assignment("--new-set", text, "NAME=SCORES") for text in new_sets or ())
     return testbed.explain(
         _two_sets(scores, reading) if scores else None,
         examples=examples,
-        original_data=original_data,
-        new_data=new_data,
-        new_sets={name: text.split(",") if "," in text else text for name, text in named.items()} or None,
         responses=responses or None,
-        splits=splits,
         config=config,
     )
 
@@ -134,18 +113,22 @@ def _two_sets(scores: list[Path], reading: dict[str, Any]) -> TwoSets:
 
 
 removed(app, "fit", "hardpan testbed compare, which prints the line; --sigma gives the new set's difficulty")
+removed(
+    app, "scale", "hardpan testbed compare --scale probit, whose line says how skills on the two sets correspond"
+)
+removed(
+    app, "shared-errors", "hardpan testbed compare --pairs all, or hardpan testbed explain SCORES --only hardest"
+)
 removed(app, "pairs", "hardpan testbed compare --pairs all, or --pairs neighbours")
 for name, inputs in {
     "decompose": "SCORES",
-    "scale": "SCORES",
     "hardest": "SCORES",
-    "shared-errors": "SCORES",
     "duplicates": "SCORES --examples TABLE",
     "balanced": "SCORES --examples TABLE",
     "breakdown": "SCORES --examples TABLE --by COLUMN",
-    "discriminate": "--original-data DATA --new-data DATA",
-    "strategies": "--new-set NAME=SCORES",
     "humans": "--people TABLE",
-    "crossval": "--splits TABLE",
 }.items():
     removed(app, name, f"hardpan testbed explain {inputs} --only {name}")
+removed(app, "discriminate", "reproductions/discrimination.py, in a checkout of the repository")
+removed(app, "strategies", "hardpan testbed compare for each of the new test sets")
+removed(app, "crossval", "python -m reproductions.followups crossval, in a checkout of the repository")

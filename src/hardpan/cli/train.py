@@ -35,18 +35,11 @@ def train(
         str | None,
         typer.Option("--weights", metavar="DIR", help="Folder for the trained models (default: STORE-models)."),
     ] = None,
-    scalars_only: Annotated[
-        bool,
-        typer.Option(
-            "--scalars-only",
-            help="Keep confusion scores and final weights only, no predictions; trains seeds in lockstep.",
-        ),
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Train classifiers and record their predictions for every example after every epoch.
 
-    --objective takes the groups of --group: a column, a subset (its examples against the rest) or an npz file.
+    --objective takes the groups of --group: a column, or a subset (its examples against the rest).
     If interrupted, run the same command again to resume.
 
     Example: [bold]hardpan train digits --model mlp --seeds 3 --epochs 20 --out runs/digits[/bold]
@@ -66,7 +59,6 @@ def train(
             out=out,
             weights=weights,
             group=group,
-            scalars_only=scalars_only,
             progress=progress,
         )
     if distributed.launched_as_main():

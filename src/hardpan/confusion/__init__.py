@@ -1,4 +1,4 @@
-"""Which examples are hard, and which labels look wrong? Confusion scores, error by band, hard subsets.
+"""Which examples are hard, and which labels do models contradict? Confusion scores, error by band, hard subsets.
 
 >>> import numpy as np
 >>> from hardpan import confusion

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
+from hardpan.arguments import right_or_wrong
 from hardpan.confusion.reading import Floats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.predictions import Predictions
-from hardpan.stats.agreement import right_or_wrong
 from hardpan.stats.correlation import DRAWS, correlation_of_means, fisher_interval, pearson
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def bands(
     """
     values = score_values(scores)
     right = correct_answers(correct, len(values))
-    limits = default_edges(scores) if edges is None else _edges(edges, values)
+    limits = default_edges(scores) if edges is None else _checked_edges(edges, values)
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
     band_of = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
@@ -203,7 +203,7 @@ def correct_answers(correct: Any, examples: int) -> NDArray[np.bool_]:
     return right
 
 
-def _edges(edges: Sequence[float], values: Floats) -> Floats:
+def _checked_edges(edges: Sequence[float], values: Floats) -> Floats:
     try:
         array = np.asarray(edges)
     except ValueError:  # lists of different lengths

@@ -147,7 +147,7 @@ def one_pass(
 
     Args:
         source: the predictions.
-        stderr: scores without each seed and from every other epoch, and the standard errors of scores.
+        stderr: scores without each seed, and the standard errors of scores.
         signals: the columns of :class:`Signals`.
         plan: scores of fewer seeds and epochs; the column "fewer" is (numbers of seeds, sets of epochs, N).
         progress: called with a step and the fraction done.
@@ -207,7 +207,6 @@ def _measured(
         columns["stderr_seeds"] = np.sqrt(jackknife_variance(columns["left_out"]))
     if stderr and epochs > 1:
         columns["stderr_epochs"] = np.sqrt(block_variance(np.stack(curve)))
-        columns["halves"] = np.stack([mean_in_order(np.stack(curve[first::2])) for first in (0, 1)])
     if training is not None:
         columns |= {"confusion score": columns["values"], **training.columns(epochs)}
     return columns

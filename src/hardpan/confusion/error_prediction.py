@@ -107,7 +107,7 @@ def predictors(
             difficulties if isinstance(difficulties, Mapping) else difficulties.difficulties
         ).items()
     }
-    wrong = _checked(columns, correct)
+    wrong = _wrong_answers(columns, correct)
     n = len(wrong)
     draws = max(_FEWEST, min(resamples, _CELLS // n))
     measured = {name: _Ranked(values, wrong) for name, values in columns.items()}
@@ -193,7 +193,7 @@ class _Ranked:
         return correlation_of_means(np.stack(means, axis=1))
 
 
-def _checked(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bool_]:
+def _wrong_answers(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bool_]:
     if not columns:
         raise InputError("must have at least one score", argument="difficulties")
     n = len(next(iter(columns.values())))
@@ -276,10 +276,10 @@ def confused_models(
         )
         rows.append(ConfusedModel(name, confusion, accuracy))
     rows.sort(key=lambda row: -row.accuracy.value)
-    return ConfusedModels(tuple(rows), _rho(names, values, right, n, confidence, seed))
+    return ConfusedModels(tuple(rows), _correlation_across_models(names, values, right, n, confidence, seed))
 
 
-def _rho(
+def _correlation_across_models(
     names: list[str],
     values: Mapping[str, Floats],
     right: Mapping[str, NDArray[np.bool_]],

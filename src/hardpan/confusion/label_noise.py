@@ -1,40 +1,89 @@
-"""Labels that look wrong: another class is as probable as it is on examples that carry its label."""
+"""Labels ranked by how little predictions that did not see them agree: where to look for wrong labels."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import stats
 from hardpan.confusion.difficulty import UNLABELLED, Signals, signals
+from hardpan.confusion.label_review import LabelCount, LabelReview, count_wrong, draw_review
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
 from hardpan.predictions.opening import open_any
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 
-@record(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedLabels:
+    """All labels with a prediction, the first ``differing`` of them with another predicted class.
+
+    Attributes:
+        row: (N,) row numbers.
+        id: (N,) ids.
+        split: (N,) names of the splits; empty texts if unknown.
+        label: (N,) the given classes.
+        predicted: (N,) the predicted classes.
+        probability: (N,) probability of the given class.
+        differing: how many predictions differ from the label; these come first.
+    """
+
+    row: NDArray[np.int64]
+    id: NDArray[np.str_]
+    split: NDArray[np.str_]
+    label: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    differing: int
+
+    @classmethod
+    def of(
+        cls,
+        row: NDArray[np.int64],
+        id: NDArray[np.str_],
+        split: NDArray[np.str_],
+        label: NDArray[np.int64],
+        predicted: NDArray[np.int64],
+        probability: NDArray[np.float64],
+    ) -> RankedLabels:
+        """Rank labels: predictions that differ from the label first, each part by the label's probability."""
+        order = np.lexsort((probability, predicted == label))
+        return cls(
+            row=row[order],
+            id=id[order],
+            split=split[order],
+            label=label[order],
+            predicted=predicted[order],
+            probability=probability[order],
+            differing=int((predicted != label).sum()),
+        )
+
+
+@record(eq=False, dropped=("suggested_probability", "threshold", "count"))
 class LabelIssues(Report):
-    """Examples whose label may be wrong, most suspicious first; some of them are hard examples with correct labels.
+    """Labels that differ from the prediction, the least probable first: wrong labels and errors of the models.
+
+    Which of them are wrong cannot be known from probabilities: :meth:`sample` draws labels for a person to review,
+    and :meth:`count` estimates from the answers how many are wrong.
 
     Attributes:
         row: (n,) row numbers in the predictions.
         id: (n,) ids.
         label: (n,) the given classes.
-        suggested: (n,) the classes that the models prefer.
+        suggested: (n,) the predicted classes.
         probability: (n,) mean probability of the given class over seeds and epochs.
-        suggested_probability: (n,) mean probability of the suggested class.
-        threshold: (n,) mean probability of the suggested class on examples labelled so: what it has to reach.
-        count: number of such examples, with the interval over samples of examples like these.
-        examples: number of examples that were examined.
+        examples: number of labels that were compared with predictions.
         class_names: names of the classes; empty if unknown.
         source: the predictions.
+        split: (n,) names of the splits; empty texts if unknown.
+        ranked: all labels that were compared (not in the JSON).
         dataset: for the pictures (not in the JSON).
     """
 
@@ -43,50 +92,91 @@ class LabelIssues(Report):
     label: NDArray[np.int64]
     suggested: NDArray[np.int64]
     probability: NDArray[np.float64]
-    suggested_probability: NDArray[np.float64]
-    threshold: NDArray[np.float64]
-    count: Estimate
     examples: int
     class_names: tuple[str, ...] = ()
     source: str = ""
+    split: NDArray[np.str_] = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=np.str_))
+    ranked: RankedLabels | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
     dataset: Dataset | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
+
+    @classmethod
+    def of(cls, ranked: RankedLabels, class_names: Sequence[str] = (), source: str = "") -> LabelIssues:
+        """The list of ranked labels."""
+        n = ranked.differing
+        return cls(
+            row=ranked.row[:n],
+            id=ranked.id[:n],
+            label=ranked.label[:n],
+            suggested=ranked.predicted[:n],
+            probability=ranked.probability[:n],
+            examples=len(ranked.row),
+            class_names=tuple(class_names),
+            source=source,
+            split=ranked.split[:n],
+            ranked=ranked,
+        )
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __repr__(self) -> str:
-        return f"LabelIssues({len(self):,} of {self.examples:,} labels look wrong)"
+        return f"LabelIssues({len(self):,} of {self.examples:,} labels differ from the prediction)"
+
+    def sample(self, count: int = 200, *, seed: int = 0) -> LabelReview:
+        """Draw a random sample of labels for a person to review, stratified by rank.
+
+        Args:
+            count: number of labels; from 150 on the sample is stratified, below it is a simple random sample.
+            seed: of the draw.
+
+        Example:
+            >>> p = np.random.default_rng(0).dirichlet([1.0, 1.0], 1000)
+            >>> review = label_issues(p, labels=np.zeros(1000, dtype=int)).sample(200, seed=0)
+            >>> len(review), len(set(review.id.tolist()))
+            (200, 200)
+        """
+        if self.ranked is None:
+            raise InputError(": a list that was read from a file has no other labels; compute it again")
+        return draw_review(self.ranked, self.class_names, count, seed)
+
+    def count(self, review: LabelReview | str | os.PathLike[str], *, confidence: float = 0.95) -> LabelCount:
+        """Estimate from a review how many labels are wrong: :func:`hardpan.confusion.label_review.count_wrong`.
+
+        Args:
+            review: a sample of these labels with answers, or the file with it.
+            confidence: level of the intervals.
+        """
+        if not isinstance(review, LabelReview):
+            review = LabelReview.read(review)
+        if self.ranked is not None and not np.isin(review.id, self.ranked.id).all():
+            raise InputError(": has labels that are not among those that were ranked here", argument="review")
+        return count_wrong(review, confidence=confidence)
 
 
 def label_issues(
-    predictions: Predictions | Signals | Any,
-    labels: ArrayLike | None = None,
-    *,
-    confidence: float = 0.95,
-    dataset: Dataset | None = None,
+    predictions: Predictions | Signals | Any, labels: ArrayLike | None = None, *, dataset: Dataset | None = None
 ) -> LabelIssues:
-    """Find the examples that are most probably mislabelled, most suspicious first.
+    """Rank labels by predictions that did not see them, and list those that differ from the prediction.
 
-    With p̄_j(x) the mean probability of class j over seeds and epochs, and t_j the mean of p̄_j over examples
-    labelled j, a label y looks wrong if the best other class has p̄_j ≥ t_j and p̄_j > p̄_y. Examples are sorted by
-    p̄_j − p̄_y. A hard example with a correct label can look the same.
+    With p̄_j(x) the mean probability of class j over seeds and epochs, the prediction is argmax_j p̄_j. Rows whose
+    prediction differs from their label y come first, then the others, each in the order of p̄_y. The list are the
+    former; a model's error and a wrong label look the same in it.
 
     Args:
-        predictions: with labels; or the result of :func:`hardpan.confusion.signals`.
+        predictions: with labels; or the result of :func:`hardpan.confusion.signals`. Rows of the training split are
+            left out unless the predictions are stated to be held out (for example out of fold).
         labels: (N,) class numbers; by default those of the predictions.
-        confidence: level of the interval of the count.
         dataset: the examples, for pictures; joined by id.
 
-    Source: Northcutt, Jiang and Chuang, "Confident learning" (2021), for the thresholds by class.
-
     Example:
-        >>> probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.05, 0.95]])
-        >>> found = label_issues(probs, labels=[0, 0, 1, 1, 0])
-        >>> found.row.tolist(), found.suggested.tolist(), found.count.value
-        ([4], [1], 1.0)
+        >>> probs = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.4, 0.6], [0.05, 0.95]])
+        >>> found = label_issues(probs, labels=[0, 0, 1, 0, 0])
+        >>> found.row.tolist(), found.suggested.tolist(), [f"{p:.2f}" for p in found.probability]
+        ([4, 3], [1, 1], ['0.05', '0.40'])
     """
     names: tuple[str, ...] = ()
     source = ""
+    split = rows = None
     if isinstance(predictions, Signals):
         result = predictions
     else:
@@ -94,43 +184,20 @@ def label_issues(
         if not isinstance(predictions, np.ndarray):
             opened = open_any(predictions, name="predictions")
             names, source = opened.class_names, opened.where
+            split = opened.split
+            if opened.held_out_rows.any():
+                rows = np.flatnonzero(opened.held_out_rows)
         result = signals(opened, labels=labels)
     if result.labels is None or result.label_probability is None:
         raise InputError(UNLABELLED, argument="labels")
-    labelled, own = result.labels, result.label_probability
-    classes = int(max(labelled.max(), result.other.max())) + 1
-    counts = np.bincount(labelled, minlength=classes)
-    typical = np.divide(
-        np.bincount(labelled, weights=own, minlength=classes), counts, out=np.ones(classes), where=counts > 0
-    )
-    needed = typical[result.other]
-    lead = result.other_probability - own
-    rows = np.flatnonzero((result.other_probability >= needed - 1e-6) & (lead > 0))  # equal up to rounding
-    rows = rows[np.argsort(-lead[rows], kind="stable")]
-    return LabelIssues(
+    rows = np.arange(len(result)) if rows is None else rows
+    differs = result.other_probability > result.label_probability
+    ranked = RankedLabels.of(
         row=rows,
         id=result.ids[rows],
-        label=labelled[rows],
-        suggested=result.other[rows].astype(np.int64),
-        probability=own[rows],
-        suggested_probability=result.other_probability[rows],
-        threshold=needed[rows],
-        count=_count(len(rows), len(labelled), confidence),
-        examples=len(labelled),
-        class_names=names,
-        source=source,
-        dataset=dataset,
+        split=np.full(len(rows), "") if split is None else np.asarray(split)[rows].astype(np.str_),
+        label=result.labels[rows].astype(np.int64),
+        predicted=np.where(differs, result.other, result.labels)[rows].astype(np.int64),
+        probability=result.label_probability[rows].astype(np.float64),
     )
-
-
-def _count(count: int, examples: int, confidence: float) -> Estimate:
-    rate = stats.share(count, examples, confidence)
-    return Estimate(
-        float(count),
-        rate.stderr * examples,
-        rate.low * examples,
-        rate.high * examples,
-        confidence=confidence,
-        method="examples above the class thresholds, Clopper–Pearson",
-        n=examples,
-    )
+    return dataclasses.replace(LabelIssues.of(ranked, names, source), dataset=dataset)

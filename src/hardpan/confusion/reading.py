@@ -16,8 +16,6 @@ from hardpan import arguments, execution
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import Predictions
-from hardpan.predictions.arrays import ArrayPredictions
-from hardpan.predictions.views import View
 
 Epochs = str | int | Sequence[int]
 Floats = NDArray[np.float64]
@@ -52,7 +50,7 @@ def open_selected(
         result = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
     if labels is not None:
         known = arguments.labels("labels", labels, len(result), result.n_classes)
-        result = View(result, columns={"labels": known})
+        result = result.with_columns(labels=known)
     result = result if seeds is None else result.select(seeds=seeds)
     result.last_epoch()
     return select_epochs(result, epochs)
@@ -118,9 +116,7 @@ class RowTask:
         if self.array is not None:
             rows = np.ascontiguousarray(self.array[:, :, self.start : self.stop])
             return (rows, None, self.seeds, self.epochs, 0, len(self), *after)
-        address = (
-            self.predictions if isinstance(self.predictions, str) else getattr(self.predictions, "address", "")
-        )
+        address = self.predictions if isinstance(self.predictions, str) else self.predictions.address
         if address:  # a store: read there
             return (None, address, self.seeds, self.epochs, self.start, self.stop, *after)
         read = np.concatenate([self.epoch(index).array for index in range(len(self.epochs))], axis=1)
@@ -226,11 +222,11 @@ def map_rows(
 
     ``copies`` is how many times what a task reads is in memory at once while the function works on it.
     """
-    array = _plain_array(predictions)
+    array = predictions.array
     itemsize = (predictions.dtype if array is None else array.dtype).itemsize
     seeds, epochs, n = predictions.seeds, predictions.epochs, len(predictions)
     width = predictions.n_classes * itemsize * len(seeds)
-    source, call = None if array is not None else _reader(predictions), uuid.uuid4().hex
+    source, call = None if array is not None else predictions, uuid.uuid4().hex
     setting = execution.current()
     cores = setting.workers or os.cpu_count() or 1
     rows = max(1, min(ROWS if array is not None else predictions.block, TASK_BYTES // width))
@@ -244,25 +240,6 @@ def map_rows(
         with execution.parallel("threads", workers=min(cores, max(1, ALL_BYTES // (copies * width * rows)))):
             return execution.map_tasks(function, tasks, progress=progress)
     return execution.map_tasks(function, tasks, progress=progress)
-
-
-def _reader(predictions: Predictions) -> Predictions:
-    """What the rows are read from: below views that change only columns, seeds and epochs."""
-    while isinstance(predictions, View) and predictions.all_rows:
-        predictions = predictions.base
-    return predictions
-
-
-def _plain_array(predictions: Predictions) -> NDArray[Any] | None:
-    """The array (S, T, N, C) of predictions in memory that need no conversion."""
-    base = _reader(predictions)
-    array = base.array if isinstance(base, ArrayPredictions) else None
-    if array is None:
-        return None
-    for axis, (used, all_of) in enumerate(((predictions.seeds, base.seeds), (predictions.epochs, base.epochs))):
-        if used != all_of:
-            array = np.take(array, [all_of.index(number) for number in used], axis=axis)
-    return array
 
 
 def _numpy_entropies(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:

@@ -30,11 +30,11 @@ HARDEST = 0.1
 FILE = "scores.json"
 FOLDER = "scores"
 TABLE = "scores.csv"
-_NUMBERS = ("values", "stderr_seeds", "stderr_epochs", "left_out", "halves")
+_NUMBERS = ("values", "stderr_seeds", "stderr_epochs", "left_out")
 _BY_EXAMPLE = ("ids", "stderr", "labels", "split", *_NUMBERS)
 
 
-@record(eq=False)
+@record(eq=False, dropped=("halves",))
 class Scores:
     """A confusion score for each example; ``np.asarray`` gives the values.
 
@@ -46,7 +46,6 @@ class Scores:
         stderr_epochs: (N,) from the block bootstrap over epochs; None with one epoch. It includes the progress of
             training, so it is an upper bound.
         left_out: (S, N) scores without each seed in turn.
-        halves: (2, N) scores from every other epoch.
         labels: (N,) class numbers, or None.
         split: (N,) "train", "validation" or "test", or None.
         class_names: names of the classes; empty if unknown.
@@ -63,7 +62,6 @@ class Scores:
     stderr_seeds: NDArray[np.float64] | None = None
     stderr_epochs: NDArray[np.float64] | None = None
     left_out: NDArray[np.float64] | None = None
-    halves: NDArray[np.float64] | None = None
     labels: NDArray[np.int64] | None = None
     split: NDArray[np.str_] | None = None
     class_names: tuple[str, ...] = ()
@@ -147,7 +145,7 @@ class Scores:
         target = files.as_path("folder", folder)
         try:
             target.mkdir(parents=True, exist_ok=True)
-            files.write_text(target / TABLE, _table(self))
+            files.write_text(target / TABLE, _scores_as_csv(self))
             return files.save(self, target / FOLDER / FILE)
         except OSError as error:
             raise InputError(
@@ -209,7 +207,7 @@ def scores(
         >>> np.asarray(scores(probs)).tolist()  # two seeds that contradict one another, two that are undecided
         [1.0, 1.0]
     """
-    _bits(base)
+    _bit_in_base(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
     return scores_of(source, one_pass(source, stderr=bool(stderr), progress=progress), base)
 
@@ -241,7 +239,7 @@ def measure(
         >>> s.values.round(3).tolist(), signals.correct().tolist()
         ([0.469, 1.0], [True, False])
     """
-    _bits(base)
+    _bit_in_base(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, labels=labels)
     columns = one_pass(source, stderr=stderr, signals=True, progress=progress)
     return scores_of(source, columns, base), signals_of(source, columns)
@@ -249,7 +247,7 @@ def measure(
 
 def scores_of(source: Predictions, columns: Mapping[str, Floats], base: float = 2.0) -> Scores:
     """The scores among the columns of :func:`hardpan.confusion.difficulty.one_pass`."""
-    scale = _bits(base)
+    scale = _bit_in_base(base)
     numbers = {
         name: columns[name] if scale == 1.0 else columns[name] * scale for name in _NUMBERS if name in columns
     }
@@ -268,13 +266,13 @@ def scores_of(source: Predictions, columns: Mapping[str, Floats], base: float = 
     )
 
 
-def _bits(base: float) -> float:
+def _bit_in_base(base: float) -> float:
     """What a bit is in logarithms to ``base``."""
     real_number("base", base, "(1, inf)")
     return 1.0 if base == 2 else math.log(2.0) / math.log(base)
 
 
-@record
+@record(dropped=("between_halves", "reliability"))
 class Stability:
     """How far the ranking depends on the seeds and epochs.
 
@@ -282,19 +280,15 @@ class Stability:
         without_seed: Kendall's τ between all seeds and all but one, for each seed.
         tau: the smallest of them with its interval; None with one seed.
         overlap: fraction of the hardest tenth that stays in it without a seed, for each seed.
-        between_halves: Kendall's τ between scores from even and from odd epochs; None with one epoch.
         mean_stderr: mean standard error of a score.
         spread: standard deviation of the scores, for comparison.
-        reliability: 1 − mean squared standard error / variance of the scores.
     """
 
     without_seed: tuple[float, ...]
     tau: Estimate | None
     overlap: tuple[float, ...]
-    between_halves: Estimate | None
     mean_stderr: float
     spread: float
-    reliability: float
 
 
 def stability(scores: Scores) -> Stability:
@@ -310,8 +304,8 @@ def stability(scores: Scores) -> Stability:
         >>> sure = rng.uniform(0.5, 1.0, (1, 1, 200)) + rng.normal(0, 0.02, (3, 8, 200))
         >>> probs = np.stack([sure.clip(0, 1), 1 - sure.clip(0, 1)], axis=-1)
         >>> found = stability(confusion.scores(probs, stderr=True))
-        >>> 0.8 < found.tau.value < 1, 0.8 < found.reliability < 1
-        (True, True)
+        >>> 0.8 < found.tau.value < 1
+        True
     """
     if not isinstance(scores, Scores):
         raise InputError(f"must be hardpan.confusion.Scores; got {type(scores).__name__}", argument="scores")
@@ -321,16 +315,12 @@ def stability(scores: Scores) -> Stability:
     hard = _hardest(scores.values)
     shared = [len(hard & _hardest(row)) / len(hard) for row in without]
     taus = [kendall_tau(scores.values, row, resample=True) for row in without]
-    variance = float(np.var(scores.values))
-    noise = float(np.mean(scores.stderr**2))
     return Stability(
         without_seed=tuple(item.value for item in taus),
         tau=min(taus, key=lambda item: item.value) if taus else None,
         overlap=tuple(shared),
-        between_halves=None if scores.halves is None else kendall_tau(*scores.halves, resample=True),
         mean_stderr=float(np.mean(scores.stderr)),
-        spread=float(np.sqrt(variance)),
-        reliability=1.0 - noise / variance if variance > 0 else float("nan"),
+        spread=float(np.sqrt(np.var(scores.values))),
     )
 
 
@@ -340,48 +330,27 @@ def _hardest(values: Floats) -> set[int]:
 
 
 def load_scores(path: str | os.PathLike[str]) -> Scores | None:
-    """Read saved scores, or those that a recorder kept instead of predictions; None if it is neither.
+    """Read saved scores; None if there are none at the path.
 
     Args:
-        path: ``scores.json``, the folder of :meth:`Scores.save`, or a store recorded with ``scalars_only=True``.
+        path: ``scores.json``, or the folder of :meth:`Scores.save`.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(
-            f"must be the path of scores that `hardpan confusion score` wrote, or of a store; got {path!r}",
-            argument="path",
+            f"must be the path of scores that `hardpan confusion score` wrote; got {path!r}", argument="path"
         )
-    text = os.fspath(path)
-    file = Path(text)
-    if "://" not in text and file.is_dir():
-        inside = (file / FILE, file / FOLDER / FILE)
-        file = next((item for item in inside if item.is_file()), file)
-    if file.suffix == ".json" and file.is_file():
-        result: Any = files.load(file)
-        if not isinstance(result, Scores):
-            raise InputError(f"{file}: is a {type(result).__name__}, not Scores; give what `confusion score` wrote")
-        return result
-    if "://" not in text and not file.is_dir():
+    file = Path(path)
+    if file.is_dir():
+        file = next((item for item in (file / FILE, file / FOLDER / FILE) if item.is_file()), file)
+    if file.suffix != ".json" or not file.is_file():
         return None
-    from hardpan.predictions.scores import open_scores
-
-    try:
-        stored = open_scores(text)
-    except InputError:  # predictions, or no store at all: refused where they are opened
-        return None
-    return Scores(
-        ids=stored.ids,
-        values=stored.values,
-        labels=stored.labels,
-        split=stored.split,
-        class_names=stored.class_names,
-        n_classes=stored.n_classes,
-        seeds=tuple(range(stored.seeds)),
-        epochs=stored.epochs,
-        source=text,
-    )
+    result: Any = files.load(file)
+    if not isinstance(result, Scores):
+        raise InputError(f"{file}: is a {type(result).__name__}, not Scores; give what `confusion score` wrote")
+    return result
 
 
-def _table(scores: Scores) -> str:
+def _scores_as_csv(scores: Scores) -> str:
     names = scores.class_names
     columns: dict[str, list[Any]] = {"id": scores.ids.tolist(), "score": [f"{s:.6f}" for s in scores.values]}
     if scores.stderr is not None:

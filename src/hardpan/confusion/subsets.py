@@ -22,20 +22,19 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-@record(eq=False, kw_only=True)
+@record(eq=False, kw_only=True, dropped=("easiest",))
 class Subset:
     """The ids of some examples, and how they were selected: the file that commands take as ``--subset``, or
     after the data, as ``DATA@FILE.json``.
 
     Attributes:
-        ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
+        ids: (n,) ids, most confusing first.
         ids_sha256: hash of the ids; an edited file is refused.
         scores_sha256: hash of the scores that it was selected from.
         rule: "threshold", "quantile" or "count"; "by hand" if a person selected them.
         value: of the rule.
-        threshold: the lowest score inside (the highest where ``easiest``).
+        threshold: the lowest score inside.
         balanced: whether every class contributes its proportion.
-        easiest: whether it has the least confusing examples.
         examples: number of examples that it was selected from.
         per_class: number of examples by class, if labels are known.
         seeds: of the scores.
@@ -52,7 +51,6 @@ class Subset:
     value: float
     threshold: float = 0.0
     balanced: bool = False
-    easiest: bool = False
     examples: int
     per_class: Mapping[str, int] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
@@ -65,10 +63,9 @@ class Subset:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        kind = "easiest" if self.easiest else "hardest"
-        cut = f"{self.rule} {self.value:g}{', balanced' if self.balanced else ''}"
+        rule = f"{self.rule} {self.value:g}{', balanced' if self.balanced else ''}"
         return (
-            f"Subset({len(self):,} {kind} of {self.examples:,} examples, {cut}, scores {self.scores_sha256[:12]})"
+            f"Subset({len(self):,} hardest of {self.examples:,} examples, {rule}, scores {self.scores_sha256[:12]})"
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -121,24 +118,20 @@ def subset(
     scores: Scores,
     *,
     threshold: float | None = None,
-    quantile: float | None = None,
     fraction: float | None = None,
     count: int | None = None,
     balanced: bool = False,
-    easiest: bool = False,
     labels: ArrayLike | None = None,
 ) -> Subset:
-    """Select the most confusing examples; give exactly one of threshold, quantile, fraction and count.
+    """Select the most confusing examples; give exactly one of threshold, fraction and count.
 
     Args:
         scores: of all examples.
-        threshold: select scores of at least this many bits (at most, with ``easiest``).
-        quantile: select scores from this quantile on: 0.9 for the hardest tenth.
+        threshold: select scores of at least this many bits.
         fraction: select this fraction of the examples: 0.1 for the hardest tenth.
         count: select this many examples; equal scores in the order of the ids.
-        balanced: select from each class separately: the same quantile or fraction of each, or an equal count (which
-            must be a multiple of the number of classes); not with a threshold.
-        easiest: select the least confusing examples instead; quantile 0.9 then gives the easiest tenth.
+        balanced: select from each class separately: the same fraction of each, or an equal count (which must be a
+            multiple of the number of classes); not with a threshold.
         labels: (N,) class numbers for ``balanced``; those of the scores where None.
 
     Example:
@@ -154,13 +147,11 @@ def subset(
             f"must be the result of confusion.scores, which has the ids; got {type(scores).__name__}",
             argument="scores",
         )
-    rules = {"threshold": threshold, "quantile": quantile, "fraction": fraction, "count": count}
+    rules = {"threshold": threshold, "fraction": fraction, "count": count}
     stated = {name: value for name, value in rules.items() if value is not None}
     if len(stated) != 1:
         listed = ", ".join(stated) or "none"
-        raise InputError(
-            f": give exactly one of them; got {listed}", argument=("threshold", "quantile", "fraction", "count")
-        )
+        raise InputError(f": give exactly one of them; got {listed}", argument=("threshold", "fraction", "count"))
     rule, value = next(iter(stated.items()))
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"must be a number; got {value!r}", argument=rule)
@@ -170,16 +161,14 @@ def subset(
     if balanced and classes is None:
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
     # Most confusing first; ties go by id, so that the order of the rows does not matter.
-    hardness = -scores.values if easiest else scores.values
-    order = np.lexsort((scores.ids, -hardness))
-    pools = [order] if not balanced or classes is None else _by_class(order, classes, rule)
-    rows = np.concatenate([pool[: _size(hardness[pool], rule, value, easiest, len(pools))] for pool in pools])
+    order = np.lexsort((scores.ids, -scores.values))
+    pools = [order] if not balanced or classes is None else _order_by_class(order, classes, rule)
+    sizes = [_subset_size(scores.values[pool], rule, value, len(pools)) for pool in pools]
+    rows = np.concatenate([pool[:size] for pool, size in zip(pools, sizes, strict=True)])
     if not len(rows):
-        raise InputError(
-            f"no score is {'at most' if easiest else 'at least'} {value:g}; scores lie in "
-            f"{scores.values.min():.4g} to {scores.values.max():.4g}"
-        )
-    rows = rows[np.lexsort((scores.ids[rows], -hardness[rows]))]
+        low, high = scores.values.min(), scores.values.max()
+        raise InputError(f"no score is at least {value:g}; scores lie in {low:.4g} to {high:.4g}")
+    rows = rows[np.lexsort((scores.ids[rows], -scores.values[rows]))]
     ids = scores.ids[rows]
     return Subset(
         ids=ids,
@@ -189,9 +178,8 @@ def subset(
         value=float(value),
         threshold=float(scores.values[rows[-1]]),
         balanced=balanced,
-        easiest=easiest,
         examples=len(scores),
-        per_class={} if classes is None else _counts(classes[rows], scores),
+        per_class={} if classes is None else _class_counts(classes[rows], scores),
         seeds=scores.seeds,
         epochs=scores.epochs,
         base=scores.base,
@@ -235,20 +223,20 @@ def load_subset(path: str | os.PathLike[str]) -> Subset:
     return result
 
 
-def _by_class(order: NDArray[np.int64], classes: NDArray[np.int64], rule: str) -> list[NDArray[np.int64]]:
+def _order_by_class(order: NDArray[np.int64], classes: NDArray[np.int64], rule: str) -> list[NDArray[np.int64]]:
     if rule == "threshold":
-        raise InputError("a threshold cannot be balanced; use quantile, fraction or count")
+        raise InputError("a threshold cannot be balanced; use fraction or count")
     return [order[classes[order] == label] for label in np.unique(classes)]
 
 
-def _size(hardness: NDArray[np.float64], rule: str, value: float, easiest: bool, pools: int) -> int:
-    """How many of a pool, sorted most confusing first, are taken."""
-    n = len(hardness)
+def _subset_size(values: NDArray[np.float64], rule: str, value: float, pools: int) -> int:
+    """How many scores of a pool, sorted most confusing first, are selected."""
+    n = len(values)
     if rule == "threshold":
         real_number("threshold", value, "(-inf, inf)")
-        return int(np.count_nonzero(hardness >= (-value if easiest else value)))
+        return int(np.count_nonzero(values >= value))
     if rule == "quantile":
-        return max(1, round((1.0 - real_number("quantile", value, "[0, 1)")) * n))
+        return max(1, round((1.0 - value) * n))
     whole_number("count", value, 1)
     if value % pools:
         raise InputError(
@@ -259,7 +247,7 @@ def _size(hardness: NDArray[np.float64], rule: str, value: float, easiest: bool,
     return int(value) // pools
 
 
-def _counts(classes: NDArray[np.int64], scores: Scores) -> dict[str, int]:
+def _class_counts(classes: NDArray[np.int64], scores: Scores) -> dict[str, int]:
     numbers = np.bincount(classes, minlength=scores.n_classes)
     names = scores.class_names or tuple(map(str, range(scores.n_classes)))
     return {name: int(number) for name, number in zip(names, numbers, strict=True)}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.arguments import one_of, real_number
+from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
 from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors
 from hardpan.confusion.difficulty import UNLABELLED, Signals, one_pass, signals_of
@@ -32,8 +32,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
-from hardpan.report.base import Report
-from hardpan.safe_files import read_npz
+from hardpan.report import Report
 
 HARDEST = 20
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -41,7 +40,7 @@ SECTIONS = ("bands", "issues", "ablation", "comparison")
 CHEAP = ("bands", "issues")  # sections that a report has unless others are named
 
 
-@record
+@record(dropped=("correct",))
 class ConfusionConfig:
     """Settings of the confusion commands, saved with every result.
 
@@ -56,8 +55,8 @@ class ConfusionConfig:
         seed: of the bootstrap.
         data: the dataset that was predicted, for labels, split and images.
         subset: use only the examples of this subset (confusion subset --out FILE).
-        only: sections: bands, issues (labels that look wrong), ablation (fewer seeds and epochs), comparison (other
-            difficulty scores); default: bands,issues where labels are known.
+        only: sections: bands, issues (labels unlike the prediction), ablation (fewer seeds and epochs), comparison
+            (other difficulty scores); default: bands,issues where labels are known.
         by_order: join predictions by position if they have no ids.
         class_check: refuse predictions whose class columns look permuted or shifted.
         outputs: what the file contains: probabilities, logits, labels, or auto (by its values).
@@ -65,7 +64,6 @@ class ConfusionConfig:
         fractions: fractions of the epochs for the ablation.
         seed_counts: numbers of seeds for the ablation; default: 1 and all.
         target: predictions of the model whose error by band the ablation has; default: the scored ones.
-        correct: correct.npz of train --scalars-only, if scores are given instead of predictions.
         names: names of the models, separated by commas; default: their paths.
     """
 
@@ -87,11 +85,11 @@ class ConfusionConfig:
     fractions: tuple[float, ...] = FRACTIONS
     seed_counts: tuple[int, ...] = ()
     target: str = ""
-    correct: str = ""
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         real_number("confidence", self.confidence, "(0, 1)")
+        whole_number("seed", self.seed, 0)
         one_of("of", self.of, ("seeds", "ensemble"))
         for name in self.only:
             one_of("only", name, SECTIONS)
@@ -104,7 +102,7 @@ class BandsReport(Report):
     source: str
     splits: Mapping[str, Bands]
     of: str
-    config: ConfusionConfig = ConfusionConfig()
+    config: ConfusionConfig = dataclasses.field(default_factory=ConfusionConfig)
     scores: Scores | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
 
 
@@ -114,7 +112,7 @@ class AblationReport(Report):
 
     source: str
     ablation: Ablation
-    config: ConfusionConfig = ConfusionConfig()
+    config: ConfusionConfig = dataclasses.field(default_factory=ConfusionConfig)
 
 
 @record(eq=False)
@@ -124,10 +122,10 @@ class ComparisonReport(Report):
     source: str
     predictors: Predictors
     models: ConfusedModels | None
-    config: ConfusionConfig = ConfusionConfig()
+    config: ConfusionConfig = dataclasses.field(default_factory=ConfusionConfig)
 
 
-@record(eq=False)
+@record(eq=False, dropped=("label_issues",))
 class ScoreReport(Report):
     """Confusion scores of a set of examples.
 
@@ -146,7 +144,6 @@ class ScoreReport(Report):
         stability: of scores and ranking; None without standard errors.
         bands: error by band; None without labels.
         no_seed_right: fraction of the examples that every seed gets wrong at the last epoch; None without labels.
-        label_issues: number of labels that look wrong; None without labels.
         sha256: of ids and scores.
         config: the settings.
         by_split: error by band of each split, where there are several.
@@ -156,7 +153,7 @@ class ScoreReport(Report):
         relabelled: number of examples whose label in the dataset is not that of the predictions.
         scores: of all examples (not in the JSON; ``scores.json`` beside it has them).
         signals: of all examples (not in the JSON).
-        issues: labels that look wrong, of the split (not in the JSON).
+        issues: labels that differ from the prediction, of the split without training rows (not in the JSON).
         dataset: for the pictures (not in the JSON).
         subset: a hard subset to mention (not in the JSON).
     """
@@ -175,9 +172,8 @@ class ScoreReport(Report):
     stability: Stability | None
     bands: Bands | None
     no_seed_right: Estimate | None
-    label_issues: Estimate | None
     sha256: str
-    config: ConfusionConfig = ConfusionConfig()
+    config: ConfusionConfig = dataclasses.field(default_factory=ConfusionConfig)
     by_split: BandsReport | None = None
     ablation: AblationReport | None = None
     comparison: ComparisonReport | None = None
@@ -220,9 +216,14 @@ def score_report(
     config = config or ConfusionConfig()
     scores = _saved_scores(predictions, config)
     if scores is not None:
-        return summarize(scores, None, dataset, config=config, correct=_saved_answers(scores, config))
+        if config.only:
+            raise InputError(
+                ": scores alone do not tell right from wrong; give predictions, or no sections",
+                argument="only",
+            )
+        return summarize(scores, None, dataset, config=config)
     source = open_joined(predictions, dataset, config)
-    if source.labels is None and {"bands", "issues", "comparison"} & set(config.only) and not config.correct:
+    if source.labels is None and {"bands", "issues", "comparison"} & set(config.only):
         raise InputError(UNLABELLED, argument="labels")
     target = open_joined(config.target, dataset, config).align(source.ids, check=False) if config.target else None
     ablated = "ablation" in config.only
@@ -231,8 +232,7 @@ def score_report(
     scores, signals = scores_of(source, columns, config.base), signals_of(source, columns)
     if config.class_check:
         source.check_classes(signals.answers)
-    correct = _saved_answers(scores, config) if config.correct else None
-    report = summarize(scores, signals, dataset, config=config, correct=correct)
+    report = summarize(scores, signals, dataset, config=config)
     rows = split_rows(scores, config.split)
     ablation = comparison = None
     if plan is not None:
@@ -279,34 +279,6 @@ def _right_answers(
     return None if answers.labels is None else answers.correct(of)[..., rows]
 
 
-def _saved_answers(scores: Scores, config: ConfusionConfig) -> NDArray[np.bool_] | None:
-    """Right or wrong at the end of training, as ``hardpan train --scalars-only`` saves it, in the scores' order."""
-    path, of = config.correct, config.of
-    if not path:
-        if config.only:
-            raise InputError(
-                ": scores alone do not tell right from wrong; give correct.npz (beside the models that hardpan "
-                "train --scalars-only wrote), or predictions",
-                argument="correct",
-            )
-        return None
-    try:
-        stored = read_npz(Path(path), ("ids", of))
-        ids, right = stored["ids"], stored[of]
-    except (InputError, KeyError) as error:
-        raise InputError(
-            f": {path} is not an npz with ids and {of}; give correct.npz of hardpan train --scalars-only",
-            argument="correct",
-        ) from error
-    row_of = {name: row for row, name in enumerate(ids.tolist())}
-    if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or not set(scores.ids.tolist()) <= set(row_of):
-        raise InputError(
-            f": {path} is not of the examples that were scored; give their own file", argument="correct"
-        )
-    result: NDArray[np.bool_] = right[..., [row_of[name] for name in scores.ids.tolist()]]
-    return result
-
-
 def summarize(
     scores: Scores,
     signals: Signals | None = None,
@@ -314,9 +286,8 @@ def summarize(
     *,
     config: ConfusionConfig | None = None,
     subset: Subset | None = None,
-    correct: NDArray[np.bool_] | None = None,
 ) -> ScoreReport:
-    """The report of scores: distribution, error by band, errors in the hardest tenth, labels that look wrong.
+    """The report of scores: distribution, error by band, errors in the hardest tenth, labels unlike the prediction.
 
     Args:
         scores: confusion scores.
@@ -324,7 +295,6 @@ def summarize(
         dataset: the examples, for pictures; joined by id.
         config: the split that errors are counted on, the sections, and the confidence.
         subset: a hard subset to mention.
-        correct: (N,) or (S, N) right or wrong; by default that of the signals.
 
     Example:
         >>> from hardpan import confusion
@@ -343,18 +313,14 @@ def summarize(
     own = scores.select(rows)
     order = np.argsort(-own.values, kind="stable")[:HARDEST]
     sections, sha256 = config.only or CHEAP, scores.sha256
-    by_split, missed, issues = {}, None, None
+    by_split, correct, missed, issues = {}, None, None, None
     if signals is not None and signals.labels is not None:
         correct = signals.correct(config.of)
         missed = stats.share(
             int((~signals.correct("seeds")[:, rows].any(axis=0)).sum()), len(rows), config.confidence
         )
         if "issues" in sections:
-            issues = dataclasses.replace(
-                label_issues(signals.select(rows), confidence=config.confidence),
-                class_names=scores.class_names,
-                source=scores.source,
-            )
+            issues = _issues_of_split(scores, signals, rows)
     if correct is not None and "bands" in sections:
         several = [] if own.split is None or config.split != "all" else [str(name) for name in np.unique(own.split)]
         for name in [config.split, *(several if len(several) > 1 else ())]:
@@ -382,7 +348,6 @@ def summarize(
         stability=None if own.stderr is None else stability(own.in_bits()),
         bands=overall,
         no_seed_right=missed,
-        label_issues=None if issues is None else issues.count,
         sha256=sha256,
         config=config,
         by_split=BandsReport(scores.source, by_split, config.of, config) if by_split else None,
@@ -394,12 +359,23 @@ def summarize(
     )
 
 
+def _issues_of_split(scores: Scores, signals: Signals, rows: NDArray[np.int64]) -> LabelIssues | None:
+    """Labels of these rows that differ from the prediction, without training rows: the models have seen those."""
+    split = np.full(len(scores), "") if scores.split is None else np.asarray(scores.split).astype(np.str_)
+    rows = rows[split[rows] != "train"]
+    ranked = label_issues(signals.select(rows)).ranked if len(rows) else None
+    if ranked is None:
+        return None
+    ranked = dataclasses.replace(ranked, row=rows[ranked.row], split=split[rows[ranked.row]])
+    return LabelIssues.of(ranked, scores.class_names, scores.source)
+
+
 @record(eq=False)
 class SubsetReport(Report):
     """A hard subset; ``scores`` (all that it was selected from) and ``dataset`` are not in the JSON."""
 
     subset: Subset
-    config: ConfusionConfig = ConfusionConfig()
+    config: ConfusionConfig = dataclasses.field(default_factory=ConfusionConfig)
     scores: Scores | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
     dataset: Dataset | None = dataclasses.field(default=None, repr=False, metadata=TRANSIENT)
 
@@ -457,7 +433,7 @@ class TransferReport(Report):
     pairs: tuple[Transfer, ...]
     targets: TargetErrors | None
     incomplete: tuple[str, ...] = ()
-    config: ConfusionConfig = ConfusionConfig()
+    config: ConfusionConfig = dataclasses.field(default_factory=ConfusionConfig)
     accuracy: ConfusedModels | None = None
 
 
@@ -534,14 +510,13 @@ def _model_names(predictions: Sequence[Any], names: Sequence[str]) -> tuple[str,
 
 
 def compare_scores(
-    predictions: Any, *, names: Sequence[str] = (), config: ConfusionConfig | None = None, labels: Any = None
+    predictions: Any, *, config: ConfusionConfig | None = None, labels: Any = None
 ) -> ComparisonReport:
     """The confusion score beside entropy, margin, AUM, forgetting and others: AUROC, AUPR, AURC for errors.
 
     Args:
         predictions: with labels; or several of them (or of the results of :func:`hardpan.confusion.signals`) by the
             name of the model. The first one's errors are predicted.
-        names: the name of the model, for a single one.
         config: whose errors ("ensemble" or the first of the "seeds"), the confidence and the seed.
         labels: (N,) class numbers; by default those of the predictions.
 
@@ -553,7 +528,7 @@ def compare_scores(
     """
     config = config or ConfusionConfig(of="ensemble")
     if not isinstance(predictions, Mapping):
-        predictions = {(names or ("the model",))[0]: predictions}
+        predictions = {"the model": predictions}
     measured = {
         str(name): item if isinstance(item, Signals) else measure_signals(item, labels=labels)
         for name, item in predictions.items()

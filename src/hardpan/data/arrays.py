@@ -20,10 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import arguments
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, few, npz_header, read_npy, read_npz
+from hardpan.safe_files import few, npz_header, read_npy, read_npz
 from hardpan.tables import MISSING, is_frame, read_table
 
-_BLOCK = 4096
+_BLOCK = 4096  # examples at a time, so that a large set is never held as floats
+LARGEST_THUMBNAIL = 64  # pixels a side
+DARKEST_QUARTER = 64
 CHANNELS = (1, 3, 4)
 X_NAMES = ("x", "data", "images", "features", "inputs", "image", "embeddings", "embedding")
 Y_NAMES = ("y", "labels", "label", "target", "targets")
@@ -197,26 +199,26 @@ def _from_parts(
     source: str = "arrays",
 ) -> Dataset:
     """A dataset of x and y by split, joined in this order."""
-    xs: list[NDArray[Any]] = []
-    ys: list[NDArray[Any]] = []
-    for key, x, y in parts:
-        x_name, y_name = (f"{where}x_{key}", f"{where}y_{key}") if key else (f"{where}x", f"{where}y")
-        xs.append(checked_x(x_name, as_array(x_name, x)))
-        if xs[-1].shape[1:] != xs[0].shape[1:] or xs[-1].dtype != xs[0].dtype:
+    x_names = [f"{where}x_{key}" if key else f"{where}x" for key, _, _ in parts]
+    y_names = [f"{where}y_{key}" if key else f"{where}y" for key, _, _ in parts]
+    xs = [checked_x(argument, as_array(argument, x)) for argument, (_, x, _) in zip(x_names, parts, strict=True)]
+    ys = [as_array(argument, y) for argument, (_, _, y) in zip(y_names, parts, strict=True) if y is not None]
+    for argument, x in zip(x_names, xs, strict=True):
+        if x.shape[1:] != xs[0].shape[1:] or x.dtype != xs[0].dtype:
             raise InputError(
-                f"{x_name} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
-                f"{xs[-1].dtype} of shape {xs[-1].shape[1:]}"
+                f"{argument} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
+                f"{x.dtype} of shape {x.shape[1:]}"
             )
-        if y is None:
-            continue
-        ys.append(arguments.column(y_name, as_array(y_name, y), len(xs[-1])))
-        if (ys[-1].dtype.kind == "U") != (ys[0].dtype.kind == "U"):
-            raise InputError(f"{y_name} must be text or class numbers, as y_{parts[0][0]} is; got {ys[-1].dtype}")
+    for argument, y in zip(y_names, ys, strict=False):
+        if (y.dtype.kind == "U") != (ys[0].dtype.kind == "U"):
+            raise InputError(f"{argument} must be text or class numbers, as y_{parts[0][0]} is; got {y.dtype}")
     counts = [len(x) for x in xs]
+    ys = [arguments.column(argument, y, n) for argument, y, n in zip(y_names, ys, counts, strict=False)]
+    names = arguments.class_names(f"{where}class_names", class_names)
     examples, warnings = channels_last(f"{where}x", xs[0] if len(xs) == 1 else np.concatenate(xs))
     n = len(examples)
     labels = np.concatenate(ys) if ys else None
-    numbers, names, noticed = number_labels(f"{where}y", labels, class_names, where)
+    numbers, names, noticed = number_labels(f"{where}y", labels, names, where)
     if len(parts) > 1:
         official: NDArray[np.str_] | None = np.repeat(np.array([key for key, _, _ in parts]), counts)
     else:
@@ -254,9 +256,6 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
         values = values.data
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
-    elif hasattr(values, "toarray") and hasattr(values, "nnz"):  # a sparse matrix
-        check_memory(what, values.dtype.itemsize * int(np.prod(values.shape, dtype=object)))
-        values = values.toarray()
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, objects that refuse
@@ -267,11 +266,13 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
             return array.astype(np.str_)
         if present and len(present) == array.size and all(isinstance(item, (bool, int, float)) for item in present):
             return np.array(array.tolist())
-        raise InputError(f"must be numbers or text; got Python objects such as {_sample(array)}", argument=what)
+        raise InputError(
+            f"must be numbers or text; got Python objects such as {_type_of_first_object(array)}", argument=what
+        )
     return array.astype(np.str_) if array.dtype.kind == "S" else array
 
 
-def _sample(array: NDArray[Any]) -> str:
+def _type_of_first_object(array: NDArray[Any]) -> str:
     return "nothing" if array.size == 0 else type(array.ravel()[0]).__name__
 
 
@@ -298,11 +299,11 @@ def checked_x(what: str, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def number_labels(
-    what: str, values: NDArray[Any] | None, class_names: Any = None, where: str = ""
+    what: str, values: NDArray[Any] | None, names: tuple[str, ...] = (), where: str = ""
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...], tuple[DataWarning, ...]]:
     """Class numbers 0..C-1 and the C names.
 
-    Text is numbered in the order of ``class_names``, else of the alphabet. Numbers 0..C-1 stay. Other whole numbers
+    Text is numbered in the order of ``names``, else of the alphabet. Numbers 0..C-1 stay. Other whole numbers
     (1..C; -1 and 1; 3 and 7) are names of classes, with a warning; numbers from 0 with a gap are refused, because
     the class without examples may exist.
 
@@ -310,7 +311,6 @@ def number_labels(
         >>> number_labels("y", np.array([1, 2, 1]))[:2]
         (array([0, 1, 0]), ('1', '2'))
     """
-    names = arguments.class_names(f"{where}class_names", class_names)
     if values is None or values.size == 0:
         return None, names, ()
     if values.dtype.kind == "f":
@@ -487,7 +487,7 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
         if numbered:
             noticed.append(
                 DataWarning(
-                    f"looks like a row number or an identifier, not a feature: {few(numbered)}; if so, drop it",
+                    f"whole numbers that differ in every row: {few(numbered)}; if they number the rows, drop them",
                     "identifier",
                     numbered,
                 )
@@ -523,3 +523,29 @@ def is_identifier(column: NDArray[Any]) -> bool:
     return bool(
         float(column.max()) - float(column.min()) < 10 * len(column) or (steps > 0).all() or (steps < 0).all()
     )
+
+
+def as_bytes(images: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
+    """Images as levels of grey or colour, 0..255: from ``low``, black, to ``high``, white.
+
+    Bytes stay as they are, unless they never leave the darkest quarter: then they are counts (digits have 0..16),
+    not levels.
+
+    Args:
+        images: (n, ...) numbers of any type.
+        low: the darkest number that such images have.
+        high: the lightest.
+
+    Example:
+        >>> as_bytes(np.array([[0.0, 1.0, 2.0]]), 0.0, 2.0)
+        array([[  0, 128, 255]], dtype=uint8)
+    """
+    if images.dtype == np.uint8 and high >= DARKEST_QUARTER:
+        return np.ascontiguousarray(images)
+    result = np.empty(images.shape, dtype=np.uint8)
+    span = high - low if high > low else 1.0
+    for start in range(0, len(images), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        scaled = (images[rows].astype(np.float32) - low) / span
+        result[rows] = np.rint(255 * scaled.clip(0, 1))
+    return result

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import one_of, whole_number
-from hardpan.errors import InputError
+from hardpan.errors import InputError, counted
 from hardpan.files import array_hash, clean_column, clean_names, clean_text, record
-from hardpan.formatting import counted
 
 SPLITS = ("train", "validation", "test")
 VALIDATION_FRACTION = 0.1
@@ -129,7 +128,7 @@ class Dataset:
         columns: Mapping[str, str | int] | None = None,
         features: Sequence[str | int] | None = None,
         drop: Sequence[str | int] = (),
-        class_names: Sequence[str] | Mapping[Any, Any] | str | os.PathLike[str] | None = None,
+        class_names: Sequence[str] | str | os.PathLike[str] | None = None,
         resize: int | None = None,
         name: str | None = None,
         mirror: str | None = None,
@@ -153,7 +152,8 @@ class Dataset:
             text: of a table, a column to keep as ``metadata["text"]``, and not as a feature.
             group: of a table, a column to keep as ``metadata["group"]``, and not as a feature.
             columns: of a table, columns by role: label, id, text, group, ``split`` (train, validation and test; by
-                default split), ``time`` (kept as ``metadata["time"]``).
+                default split), ``time`` (kept as ``metadata["time"]``; without a split,
+                earlier rows are for training and later ones for testing).
             features: of a table, the columns to use; by default all that have no other purpose.
             drop: of a table, columns to leave out.
             class_names: the C names in the order of the class numbers, or a text file with one name per line.
@@ -352,17 +352,38 @@ class Dataset:
             return dataclasses.replace(self, ids=ids.astype(np.str_))
         return self.select(ids.astype(np.str_))
 
-    def splits(self, seed: int = 0) -> Split:
+    def times(self) -> NDArray[np.float64] | None:
+        """The column ``metadata["time"]`` as numbers, -inf where it is empty; None without two different times.
+
+        Example:
+            >>> Dataset.from_arrays(np.eye(3), metadata={"time": ["2021-05-01", "2020-01-01", ""]}).times()
+            array([1.6198272e+09, 1.5778368e+09,          -inf])
+        """
+        column = self.metadata.get("time")
+        if column is None:
+            return None
+        text = np.array([str(value).strip() for value in column])
+        known = ~np.isin(text, ["", "nan", "NaT", "None"])
+        times = np.full(len(text), -np.inf)
+        try:
+            times[known] = text[known].astype(np.float64)
+        except ValueError:
+            times[known] = _dates(text[known])
+        return times if len(np.unique(times)) > 1 else None
+
+    def splits(self, seed: int = 0, *, together: ArrayLike | None = None) -> Split:
         """Row numbers of train, validation and test: the one split that everything uses.
 
         An official test set stays the test set, and 10 % of train become validation, unless the dataset names its
-        own validation examples. A dataset without a split is cut 60/20/20. Examples are ranked by sha256 of
+        own validation examples. A dataset without a split is cut 60/20/20: by ``metadata["time"]`` where there are
+        times, earlier rows for training and later ones for testing; else examples are ranked by sha256 of
         "seed:id" and cut at the exact fractions, so the order of the rows does not matter; exact repeats (ids that
-        end in "-2", "-3") go where their first example goes, so that no copy of a training example is in the test
-        set.
+        end in "-2", "-3") are one example here, so that no copy of a training example is in the test set. Each has
+        the same probability to be a test example, however often it is repeated.
 
         Args:
             seed: another seed chooses other examples (never other official test examples).
+            together: (N,) group of each example, in place of exact repeats: groups are ranked by their smallest id.
 
         Example:
             >>> split = Dataset.open("digits").splits(seed=1)
@@ -371,8 +392,13 @@ class Dataset:
         """
         seed = whole_number("seed", seed)
         rows = np.arange(len(self))
-        if self.split is None:
-            train, validation, test = _cut_by_hash(self.ids, rows, seed, FRACTIONS)
+        names = _group_names(self.ids, None if together is None else np.asarray(together))
+        times = self.times() if self.split is None else None
+        if times is not None:
+            train, validation, test = _cut_by_time(times, names, seed)
+            method = "60/20/20 by time: train earlier, test later"
+        elif self.split is None:
+            train, validation, test = _cut_by_hash(names, rows, seed, FRACTIONS)
             method = "60/20/20 by hash of (id, seed)"
         elif (self.split == "validation").any():
             train, validation, test = (rows[self.split == name] for name in SPLITS)
@@ -380,7 +406,7 @@ class Dataset:
         else:
             test = rows[self.split == "test"]
             fractions = (1 - VALIDATION_FRACTION, VALIDATION_FRACTION)
-            train, validation = _cut_by_hash(self.ids, rows[self.split != "test"], seed, fractions)
+            train, validation = _cut_by_hash(names, rows[self.split != "test"], seed, fractions)
             method = "official test set; validation is 10 % of train by hash of (id, seed)"
         return Split(train, validation, test, method, seed)
 
@@ -495,19 +521,62 @@ def content_of(name: str) -> str:
     return repeat[1] if repeat else name
 
 
+def _dates(texts: NDArray[np.str_]) -> NDArray[np.float64]:
+    """Seconds since 1970 of ISO dates."""
+    plain = [text.replace(" ", "T", 1).removesuffix("Z").removesuffix("+00:00") for text in texts.tolist()]
+    try:
+        return np.array(plain, dtype="datetime64[us]").astype(np.int64) / 1e6
+    except ValueError as error:
+        raise InputError(
+            f": the time {texts[0]!r} is not understood ({error}); give numbers, or dates such as 2024-05-31 or "
+            "2024-05-31 23:59:00",
+            argument="columns",
+        ) from error
+
+
+def _cut_by_time(times: NDArray[np.float64], names: NDArray[np.str_], seed: int) -> list[NDArray[np.int64]]:
+    """Train, validation and test by rising time, equal times together."""
+    rows = np.arange(len(times))
+    late = _latest(times, FRACTIONS[2])
+    rest = rows[~late]
+    validation = FRACTIONS[1] / (FRACTIONS[0] + FRACTIONS[1])
+    if len(np.unique(times[rest])) > 1:
+        middle = _latest(times[rest], validation)
+        return [rest[~middle], rest[middle], rows[late]]
+    return [*_cut_by_hash(names, rest, seed, (1 - validation, validation)), rows[late]]
+
+
+def _latest(times: NDArray[np.float64], fraction: float) -> NDArray[np.bool_]:
+    """The latest rows, as near to this fraction of them as equal times allow; at least one, and not all."""
+    edge = np.sort(times)[round((1 - fraction) * len(times)) - 1]
+    cuts = [cut for cut in (times > edge, times >= edge) if cut.any() and not cut.all()]
+    return min(cuts, key=lambda cut: abs(float(cut.mean()) - fraction))
+
+
+def _group_names(ids: NDArray[np.str_], group: NDArray[Any] | None) -> NDArray[np.str_]:
+    """The smallest id of each row's group; without groups, the content of each row."""
+    if group is None:
+        return np.array([content_of(str(name)) for name in ids], dtype=np.str_)
+    if group.shape != ids.shape:
+        raise InputError(f"must have a group for each of {len(ids):,} rows; got {group.shape}", argument="together")
+    order = np.argsort(ids, kind="stable")
+    _, first, number = np.unique(group[order], return_index=True, return_inverse=True)
+    names = np.empty_like(ids)
+    names[order] = ids[order][first][number.ravel()]
+    return names
+
+
 def _cut_by_hash(
-    ids: NDArray[np.str_], rows: NDArray[np.int64], seed: int, fractions: Sequence[float]
+    names: NDArray[np.str_], rows: NDArray[np.int64], seed: int, fractions: Sequence[float]
 ) -> list[NDArray[np.int64]]:
-    """Cut ``rows`` at the fractions, in the order of their hashes, repeats kept together."""
+    """Cut ``rows`` at the fractions of their distinct names, in the order of the hashes of these."""
     groups: dict[str, list[int]] = {}
     for row in rows.tolist():
-        groups.setdefault(content_of(str(ids[row])), []).append(row)
+        groups.setdefault(str(names[row]), []).append(row)
     ranked = sorted(groups, key=lambda name: (hashlib.sha256(f"{seed}:{name}".encode()).digest(), name))
-    edges = np.round(np.cumsum(fractions) * len(rows)).astype(int)
+    # Cut by groups, not by rows: else a large group, which is likely to span an edge, would seldom be in test.
+    edges = np.round(np.cumsum(fractions) * len(ranked)).astype(int)
     parts: list[list[int]] = [[] for _ in fractions]
-    count = 0
-    for name in ranked:
-        # A group belongs where its first example falls; searchsorted counts the edges at or below it.
+    for count, name in enumerate(ranked):
         parts[int(np.searchsorted(edges[:-1], count, side="right"))].extend(groups[name])
-        count += len(groups[name])
     return [np.array(sorted(cut), dtype=np.int64) for cut in parts]

@@ -64,7 +64,7 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     keeps in memory what is in use. The file of each row is the metadata column ``path``.
     """
     ignored: list[str] = []
-    pictures, class_names, official = _pictures(path, ignored)
+    pictures, class_names, official = _pictures_of_folder(path, ignored)
     x, notes = decoded_images([picture.path for picture in pictures], str(path), resize)
     if ignored:
         notes += (DataWarning(f"files beside the class folders were ignored: {few(ignored)}", "ignored_files"),)
@@ -106,7 +106,7 @@ def decoded_images(
     shorter = np.empty(len(pictures), dtype=np.int32)
     colour = False
     for row, item in enumerate(pictures):
-        size, grey = _with_image(item, name_of(row), functools.partial(_header, name=name_of(row)))
+        size, grey = _with_image(item, name_of(row), functools.partial(_size_and_greyness, name=name_of(row)))
         sizes[size] += 1
         shorter[row] = min(size)
         colour |= not grey
@@ -129,23 +129,25 @@ def decoded_images(
     else:
         x = files.scratch_array(shape, np.uint8, f"the pixels of {where}", "use a smaller resize")
     for row, item in enumerate(pictures):
-        pixels = functools.partial(_pixels, name=name_of(row), colour=colour, size=(width, height), side=side)
+        pixels = functools.partial(
+            _pixels_of_image, name=name_of(row), colour=colour, size=(width, height), side=side
+        )
         x[row] = _with_image(item, name_of(row), pixels)
     return x, notes
 
 
 def decoded_image(picture: str | bytes, name: str, *, colour: bool) -> NDArray[np.uint8]:
     """One picture as (H, W) or (H, W, 3) bytes, turned as its camera says; anything else is refused."""
-    size, _ = _with_image(picture, name, lambda image: _header(image, name))
-    return _with_image(picture, name, lambda image: _pixels(image, name, colour, size, None))
+    size, _ = _with_image(picture, name, lambda image: _size_and_greyness(image, name))
+    return _with_image(picture, name, lambda image: _pixels_of_image(image, name, colour, size, None))
 
 
-def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str, ...], bool]:
+def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str, ...], bool]:
     """The files in the order of split (train first), class and name, and whether there is an official split.
 
     Files beside folders are added to ``ignored``.
     """
-    top = _folders(path, ignored)
+    top = _class_folders(path, ignored)
     roots = {folder.name: SPLIT_WORDS.get(folder.name.lower()) for folder in top}
     official = {"train", "test"} <= set(roots.values())
     if not official and any(roots.values()) and {"train", "validation"} <= set(roots.values()):
@@ -157,7 +159,7 @@ def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str
         if other is not None:
             raise InputError(f"{path}: has {other} beside train and test; move it elsewhere")
         order = sorted(roots, key=lambda name: (("train", "validation", "test").index(str(roots[name])), name))
-        parts = [(str(roots[name]), _folders(path / name, ignored)) for name in order]
+        parts = [(str(roots[name]), _class_folders(path / name, ignored)) for name in order]
     else:
         parts = [("", top)]
     pictures = []
@@ -165,11 +167,11 @@ def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str
         listed = [
             _Picture(os.path.join(folder, file.name), split, folder.name)
             for folder in folders
-            for file in _entries(folder)
+            for file in _visible_entries(folder)
         ]
         if not listed:
             raise InputError(f"{path}: has no images; arrange them as CLASS/picture.png")
-        empty = next((folder for folder in folders if not _entries(folder)), None)
+        empty = next((folder for folder in folders if not _visible_entries(folder)), None)
         if empty is not None:
             raise InputError(f"{empty}: has no images, but would be a class; remove the folder")
         pictures += listed
@@ -189,9 +191,9 @@ def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str
     return pictures, tuple(sorted(known)), official
 
 
-def _folders(root: Path, ignored: list[str]) -> list[Path]:
+def _class_folders(root: Path, ignored: list[str]) -> list[Path]:
     """The folders in a folder; other files than images, such as a README, are ignored and listed."""
-    entries = _entries(root)
+    entries = _visible_entries(root)
     for item in entries:
         if not item.is_dir() and item.suffix.lower() in _ENDINGS:
             raise InputError(
@@ -202,7 +204,7 @@ def _folders(root: Path, ignored: list[str]) -> list[Path]:
     return [item for item in entries if item.is_dir()]
 
 
-def _entries(folder: Path) -> list[Path]:
+def _visible_entries(folder: Path) -> list[Path]:
     """What is in a folder, by name, without hidden files and what file managers leave behind."""
     return [
         item
@@ -211,7 +213,7 @@ def _entries(folder: Path) -> list[Path]:
     ]
 
 
-def _header(image: Image, name: str) -> tuple[tuple[int, int], bool]:
+def _size_and_greyness(image: Image, name: str) -> tuple[tuple[int, int], bool]:
     """Width and height after turning, and whether the image is grey."""
     width, height = image.size
     if width * height > MOST_PIXELS:
@@ -231,7 +233,9 @@ def _orientation(image: Image) -> int:
     return int(image.getexif().get(_ORIENTATION, 1)) if image.format != "PNG" or "exif" in image.info else 1
 
 
-def _pixels(image: Image, name: str, colour: bool, size: tuple[int, int], side: int | None) -> NDArray[np.uint8]:
+def _pixels_of_image(
+    image: Image, name: str, colour: bool, size: tuple[int, int], side: int | None
+) -> NDArray[np.uint8]:
     from PIL import ImageOps
 
     if _orientation(image) != 1:

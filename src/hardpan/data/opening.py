@@ -32,10 +32,10 @@ from hardpan.data.arrays import (
 )
 from hardpan.data.dataset import Dataset
 from hardpan.data.downloads import SOURCES, read_published
-from hardpan.data.tabular import LABEL_NAMES, DataOptions, from_tables, scored_splits
+from hardpan.data.tabular import DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, existing_file, few, read_json, read_text, reason
-from hardpan.tables import is_frame, plain_name, read_columns, read_table, stored_cell
+from hardpan.safe_files import check_memory, existing_file, few, read_text, reason
+from hardpan.tables import is_frame, label_names, plain_name, read_columns, read_table, stored_cell
 
 BUNDLED = ("digits",)
 SEPARATOR = "@"
@@ -74,18 +74,6 @@ def formats() -> tuple[str, ...]:
     return tuple(FORMATS)
 
 
-def split_options(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Divide keyword arguments into those of :meth:`Dataset.open` and the others.
-
-    Example:
-        >>> split_options({"label": "ill", "seed": 3})
-        ({'label': 'ill'}, {'seed': 3})
-    """
-    known = {field.name for field in dataclasses.fields(DataOptions)}
-    own = {key: value for key, value in settings.items() if key in known}
-    return own, {key: value for key, value in settings.items() if key not in known}
-
-
 def open_dataset(
     source: Any, options: DataOptions, mirror: str | None = None, cache: str | os.PathLike[str] | None = None
 ) -> Dataset:
@@ -121,8 +109,6 @@ def _unknown_source(source: str) -> str:
 def _open_path(
     source: Any, options: DataOptions, mirror: str | None, cache: str | os.PathLike[str] | None
 ) -> Dataset:
-    if isinstance(source, bytes):
-        raise InputError("must be a name or a path as text; got bytes", argument="dataset")
     data, manifest = parse_source(source)
     if manifest and not _path_exists(Path(source)):
         whole = _open_path(data, options, mirror, cache)
@@ -178,8 +164,7 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
         isinstance(source, Mapping) and source and all(map(is_huggingface, source.values()))
     ):
         return from_huggingface(source, options)
-    source = _split_pairs(source)
-    if tables := _tables(source):
+    if tables := _tables_by_split(source):
         kind = type(source[0] if isinstance(source, (tuple, list)) else source)
         library = kind.__module__.partition(".")[0]
         return from_tables(tables, options, name="frame", source=f"{library} {kind.__name__}")
@@ -192,8 +177,8 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
         known = {str(key): value for key, value in source.items()}
         return from_mapping(known, list(known), class_names=class_names, name=name)
     if isinstance(source, tuple) and len(source) in (2, 4):
-        if len(source) == 2 and all(map(is_torch, source)):
-            return from_torch(source[0], source[1], class_names=class_names, name=options.name)
+        if len(source) == 2 and all(map(_is_pair_of_arrays, source)):
+            source = (*source[0], *source[1])
         if len(source) == 4 and np.ndim(source[1]) > 1 and np.ndim(source[2]) == 1:
             raise InputError(
                 "must be (x_train, y_train, x_test, y_test); the second array has "
@@ -228,22 +213,7 @@ def _is_column(values: Any) -> bool:
     return getattr(values, "ndim", 0) == 1
 
 
-def _split_pairs(source: Any) -> Any:
-    """{"train": ..., "test": ...}, ((x, y), (x, y)) and lists of arrays as tuples."""
-    if isinstance(source, Mapping):
-        both = {SPLIT_WORDS.get(str(key).lower()): value for key, value in source.items()}
-        source = (both["train"], both["test"]) if set(both) == {"train", "test"} else source
-    if isinstance(source, list) and len(source) in (2, 4):
-        plain = all(hasattr(item, "shape") or is_torch(item) for item in source)
-        source = tuple(source) if plain else source
-    if isinstance(source, tuple) and len(source) == 2:
-        pairs = [item for item in source if isinstance(item, (tuple, list)) and len(item) == 2]
-        if len(pairs) == 2 and all(hasattr(array, "shape") for pair in pairs for array in pair):
-            return (*pairs[0], *pairs[1])
-    return source
-
-
-def _tables(source: Any) -> dict[str, list[Any]]:
+def _tables_by_split(source: Any) -> dict[str, list[Any]]:
     """The Arrow tables of an object in memory by split: one, or those of train and test; empty if there is none."""
     if _is_columns(source):
         return {"": [read_table(source)]}
@@ -252,6 +222,10 @@ def _tables(source: Any) -> dict[str, list[Any]]:
         if set(train.column_names) == set(test.column_names):
             return {"train": [train], "test": [test]}
     return {}
+
+
+def _is_pair_of_arrays(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and all(hasattr(array, "shape") for array in value)
 
 
 def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
@@ -382,7 +356,7 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
         if (
             label is None
             and len(named) == 1
-            and not any(plain_name(name) in LABEL_NAMES for name in first.features)
+            and not any(plain_name(name) in label_names() for name in first.features)
         ):
             label = next(iter(named))  # the only column of classes
             options = dataclasses.replace(options, label=label)
@@ -437,49 +411,30 @@ def _with_rows(dataset: Dataset) -> Dataset:
 
 
 def _class_names(names: Any) -> list[str] | None:
-    """Class names from a sequence, a mapping, text with commas, or a file: text with one per line, or JSON."""
+    """Class names from a sequence, text with commas, or a text file with one per line."""
     if names is None:
         return None
-    if isinstance(names, (str, os.PathLike)) and str(names).lower().endswith(".json"):
-        names = read_json(names)
-    if isinstance(names, Mapping):
-        return _mapped_names(names)
     if isinstance(names, str) and "," in names and not _path_exists(Path(names)):
         return [name.strip() for name in names.split(",")]
     if isinstance(names, (str, os.PathLike)):
         return [line.strip() for line in read_text(names).split("\n") if line.strip()]
-    try:
-        return [str(name) for name in names]
-    except TypeError as error:
-        raise InputError(f"must be a sequence of text, or a file; got {names!r}", argument="class_names") from error
-
-
-def _mapped_names(names: Mapping[Any, Any]) -> list[str]:
-    """Names by class number, {0: "cat"} as id2label, or class numbers by name, {"cat": 0} as label2id."""
-    pairs = [(key, value) for key, value in names.items()]
-    if pairs and all(isinstance(value, int) and not isinstance(value, bool) for _, value in pairs):
-        pairs = [(value, key) for key, value in pairs]
-    try:
-        by_number = {int(number): str(name) for number, name in pairs}
-    except (TypeError, ValueError):
-        by_number = {}
-    if not by_number or sorted(by_number) != list(range(len(pairs))):
-        raise InputError(f"must map the numbers 0..C-1 to names; got {few(list(names))}", argument="class_names")
-    return [by_number[number] for number in range(len(pairs))]
+    if isinstance(names, Mapping) or not hasattr(names, "__iter__"):
+        raise InputError(f"must be a sequence of text, or a file; got {names!r}", argument="class_names")
+    return [str(name) for name in names]
 
 
 def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
     """The dataset with its classes named and numbered as listed."""
     if dataset.labels is None:
         return dataclasses.replace(dataset, class_names=tuple(class_names))
+    class_names = arguments.class_names("class_names", class_names)
     present = dataset.class_names
     plain = all(name.lstrip("-").isdigit() for name in present)
     if not plain and len(class_names) == len(present):
         # Other names for the same classes, in the order of their numbers; a shared name must keep its place.
         shared = [name for name in class_names if name in present]
         if len(shared) < len(present) and all(list(class_names).index(n) == present.index(n) for n in shared):
-            names = arguments.class_names("class_names", list(class_names))
-            return dataclasses.replace(dataset, class_names=names)
+            return dataclasses.replace(dataset, class_names=class_names)
     old: NDArray[Any] = np.array([int(name) for name in dataset.class_names] if plain else dataset.class_names)
     labels, listed, noticed = number_labels("labels", old[dataset.labels], class_names)
     return dataclasses.replace(dataset, labels=labels, class_names=listed, warnings=(*dataset.warnings, *noticed))

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +31,7 @@ from hardpan.data.arrays import SPLIT_WORDS, checked_x, column_warnings, number_
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, few, folder_entries, read_json, reason
+from hardpan.safe_files import check_memory, few, folder_entries, reason
 from hardpan.tables import (
     ROLES,
     find_columns,
@@ -42,7 +42,6 @@ from hardpan.tables import (
     named_column,
     plain_name,
     read_table,
-    role_names,
     suffix_of,
 )
 
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VECTOR = "features"
-LABEL_NAMES = [name for names in role_names("label") for name in names]
 FOUND_ROLES, KEPT_ROLES = ("label", "id", "split"), ("text", "group", "time")
 MOST_LEVELS = 30
 MISSING, OTHER = "(missing)", "(other)"
@@ -80,10 +78,10 @@ class DataOptions:
 
 
 def is_dataset_table(path: Path) -> bool:
-    """A table file, a folder with one table per split, or a folder that Hugging Face datasets saved."""
+    """A table file, or a folder with one table per split."""
     if not path.is_dir():
         return is_table_file(path)
-    return bool(_saved_dataset(path)) or bool(_split_files(path))
+    return bool(_split_files(path))
 
 
 def read_dataset_table(path: Path, **options: Any) -> Dataset:
@@ -98,8 +96,7 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
 
     files = {"": [path]}
     if path.is_dir():
-        files = _saved_dataset(path) or _split_files(path)
-        settings = replace(settings, class_names=settings.class_names or _saved_names(path, given.get("label")))
+        files = _split_files(path)
     tables = {split: [read_table(file, text=is_text) for file in listed] for split, listed in files.items()}
     return from_tables(
         tables,
@@ -129,47 +126,6 @@ def scored_splits(by_split: dict[str, T]) -> dict[str, T]:
     if "test" in by_split:
         return by_split
     return {"test" if split == "validation" else split: item for split, item in by_split.items()}
-
-
-def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
-    """The Arrow files that ``save_to_disk`` of Hugging Face datasets wrote, by split."""
-    if (folder / "dataset_dict.json").is_file():
-        listed = read_json(folder / "dataset_dict.json")
-        splits = listed.get("splits") if isinstance(listed, dict) else None
-        if not isinstance(splits, list) or not all(
-            isinstance(name, str) and Path(name).name == name for name in splits
-        ):
-            raise InputError(f"{folder / 'dataset_dict.json'}: must list the splits; save the dataset again")
-        return scored_splits(
-            {SPLIT_WORDS.get(str(name), str(name)): _saved_dataset(folder / name).get("", []) for name in splits}
-        )
-    if not (folder / "state.json").is_file() or not (folder / "dataset_info.json").is_file():
-        return {}
-    state = read_json(folder / "state.json")
-    files = state.get("_data_files") if isinstance(state, dict) else None
-    names = [item.get("filename") for item in files if isinstance(item, dict)] if isinstance(files, list) else []
-    if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
-        raise InputError(f"{folder / 'state.json'}: must list the data files; save the dataset again")
-    return {"": [folder / str(name) for name in names]}
-
-
-def _saved_names(folder: Path, label: Any) -> list[str] | None:
-    """Class names from the description that Hugging Face datasets saved."""
-    for path in (folder / "dataset_info.json", *sorted(folder.glob("*/dataset_info.json"))):
-        if path.is_file():
-            description = read_json(path)
-            return _listed_names(description.get("features") if isinstance(description, dict) else None, label)
-    return None
-
-
-def _listed_names(features: Any, label: Any) -> list[str] | None:
-    if not isinstance(features, dict):
-        return None
-    for name in (label,) if label else LABEL_NAMES:
-        described = features.get(name)
-        if isinstance(described, dict) and isinstance(described.get("names"), list):
-            return [str(item) for item in described["names"]]
-    return None
 
 
 def _join_tables(
@@ -218,7 +174,7 @@ def from_tables(
     n = table.num_rows
     if n == 0:
         raise InputError(f"{where}the table has no rows")
-    meaning, notes = _meanings(table, options, where)
+    meaning, notes = _column_meanings(table, options, where)
     roles = meaning.roles
     labels: NDArray[np.int64] | None = None
     names: tuple[str, ...] = tuple(options.class_names or ())
@@ -226,7 +182,8 @@ def from_tables(
     if "label" in roles:
         listed = options.class_names or _schema_names(table, roles["label"])
         values = _column_values(table, roles["label"], where, required=True)
-        labels, names, noticed = number_labels(f"{where}{roles['label']}", values, listed, where)
+        names = arguments.class_names(f"{where}class_names", listed)
+        labels, names, noticed = number_labels(f"{where}{roles['label']}", values, names, where)
     else:
         message = f"no column is the label (the table has {few(table.column_names)}): name one with label (--label)"
         notes.append(DataWarning(message, "no_label"))
@@ -239,7 +196,7 @@ def from_tables(
     metadata: dict[str, NDArray[Any]] = {
         role: _column_values(table, roles[role], where).astype(np.str_) for role in KEPT_ROLES if role in roles
     }
-    features = _features(table, meaning, where, options.resize)
+    features = _feature_matrix(table, meaning, where, options.resize)
     x, native = features.x, features.native
     notes += _text_notes(table, meaning)
     for column in features.unused:
@@ -284,7 +241,7 @@ class _Meaning:
     others: tuple[str, ...]
 
 
-def _meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
+def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
     present, place = table.column_names, where.rstrip(": ") or "the table"
     given, allowed = options.given_columns(), (*FOUND_ROLES, *KEPT_ROLES)
     named = [
@@ -349,7 +306,7 @@ def _schema_names(table: pyarrow.Table, label: str) -> list[str] | None:
     """Class names from the Hugging Face metadata of an Arrow schema."""
     try:
         content = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-        return _listed_names(content["info"]["features"], label)
+        return [str(item) for item in content["info"]["features"][label]["names"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -420,10 +377,10 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     return by_kind
 
 
-def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
+def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
     pictures = [name for name in meaning.features if _is_pictures(table.column(name))]
     if pictures:
-        return _images(table, meaning, pictures, where, resize)
+        return _image_features(table, meaning, pictures, where, resize)
     if resize is not None:
         raise InputError(f"is for images; {where or 'the table '}has no column of images", argument="resize")
     by_kind = _features_by_kind(table, meaning, where)
@@ -433,7 +390,7 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
         message = f"not used as features (long text, dates, other types): {few(unused)}"
         notes.append(DataWarning(message, "unused_column", tuple(unused)))
     check_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
-    vectors = [_vectors(table.column(name), f"{where}{name}") for name in lists]
+    vectors = [_matrix_of_lists(table.column(name), f"{where}{name}") for name in lists]
     alone = len(lists) + len(numbers) + len(texts) == 1
     vector_names = [
         name if alone else f"{name}[{k}]"
@@ -441,14 +398,14 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
         for k in range(matrix.shape[1])
     ]
     columns = {name: _number_column(table, name, where) for name in numbers}
-    if not texts and not any(_has_gap(values) for values in columns.values()):
+    if not texts and not any(_has_missing_number(values) for values in columns.values()):
         # Only numbers: the common type, as the file has them.
         parts = [*vectors, *([np.column_stack(list(columns.values()))] if columns else [])]
         x = checked_x(f"{where}features", parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
         names = () if lists and not numbers and len(lists) == 1 else (*vector_names, *numbers)
         return _Features(x, names, rest, notes)
     ordered = [name for name in meaning.features if name in columns or name in texts]
-    native = _native(table, ordered, columns, where)
+    native = _unencoded_features(table, ordered, columns, where)
     if vectors:
         native = TableFeatures(
             np.concatenate([*vectors, native.values], axis=1),
@@ -456,11 +413,11 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
             np.concatenate([np.zeros(len(vector_names), dtype=bool), native.categorical]),
             (*[()] * len(vector_names), *native.levels),
         )
-    x, names = _encoded(native)
+    x, names = _encoded_columns(native)
     return _Features(checked_x(f"{where}features", x), names, rest, notes, native)
 
 
-def _has_gap(values: NDArray[Any]) -> bool:
+def _has_missing_number(values: NDArray[Any]) -> bool:
     return bool(values.dtype.kind == "f" and np.isnan(values).any())
 
 
@@ -485,7 +442,9 @@ def _is_category(column: Any) -> bool:
     return bool(levels <= 2 or (levels <= 1000 and levels <= len(column) // 2))
 
 
-def _native(table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[Any]], where: str) -> TableFeatures:
+def _unencoded_features(
+    table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[Any]], where: str
+) -> TableFeatures:
     """The columns before encoding: numbers, and text as the numbers of its levels, NaN where missing."""
     values = np.empty((table.num_rows, len(names)), dtype=np.float64)
     levels: list[tuple[str, ...]] = []
@@ -501,7 +460,7 @@ def _native(table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[A
     return TableFeatures(values, tuple(names), np.array([name not in numbers for name in names]), tuple(levels))
 
 
-def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def _encoded_columns(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Numbers with gaps filled and marked, and one column of 0 and 1 per common level of a category."""
     columns: list[tuple[str, NDArray[Any]]] = []
     for index, name in enumerate(native.names):
@@ -538,7 +497,7 @@ def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
     return numbered_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
 
 
-def _vectors(column: Any, where: str) -> NDArray[Any]:
+def _matrix_of_lists(column: Any, where: str) -> NDArray[Any]:
     """Lists of one length as a matrix."""
     from pyarrow import compute
 
@@ -582,7 +541,7 @@ def _image_paths(column: Any) -> NDArray[np.str_] | None:
     return np.array([str(path or "") for path in paths]) if any(paths) else None
 
 
-def _images(
+def _image_features(
     table: pyarrow.Table, meaning: _Meaning, pictures: list[str], where: str, resize: int | None
 ) -> _Features:
     import pyarrow

@@ -14,7 +14,7 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "torch") from error
 
 from hardpan.engine.capture import CapturedStep
-from hardpan.engine.checkpoints import claimed, load_checkpoint, save_checkpoint
+from hardpan.engine.checkpoints import load_checkpoint, locked_run_folder, save_checkpoint
 from hardpan.engine.devices import pick_device
 from hardpan.engine.loop import Diverged, History, LoopConfig, Task, TimeBudget, run_epochs
 

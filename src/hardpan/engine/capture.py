@@ -72,7 +72,7 @@ class CapturedStep(Generic[R]):
             return self._function(*inputs)
         if not self._inputs and not self._calls:
             self._inputs = tuple(item.clone() for item in inputs)
-        if [_kind(item) for item in inputs] != [_kind(item) for item in self._inputs]:
+        if [_shape_and_dtype(item) for item in inputs] != [_shape_and_dtype(item) for item in self._inputs]:
             return self._function(*inputs)
         for buffer, value in zip(self._inputs, inputs, strict=True):
             buffer.copy_(value, non_blocking=True)
@@ -122,5 +122,5 @@ class CapturedStep(Generic[R]):
         self._graph = graph
 
 
-def _kind(item: Tensor) -> tuple[torch.Size, torch.dtype]:
+def _shape_and_dtype(item: Tensor) -> tuple[torch.Size, torch.dtype]:
     return item.shape, item.dtype

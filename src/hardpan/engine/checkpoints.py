@@ -21,25 +21,25 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
-from hardpan.engine.distributed import is_main
+from hardpan.engine.distributed import is_main_process
 from hardpan.errors import InputError
 from hardpan.files import lock, unlock, write_bytes, write_text
 
 LATEST, BEFORE = "checkpoint.json", "checkpoint-before.json"
 
 
-def join_tensors(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def join_state_tensors(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Tensors of several owners in one mapping, each name behind the prefix of its owner.
 
     Example:
-        >>> list(join_tensors({"model/": {"w": Tensor([1.0])}, "schedule/": {"step": Tensor([0.0])}}))
+        >>> list(join_state_tensors({"model/": {"w": Tensor([1.0])}, "schedule/": {"step": Tensor([0.0])}}))
         ['model/w', 'schedule/step']
     """
     return {prefix + name: item for prefix, items in groups.items() for name, item in items.items()}
 
 
-def tensors_of(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of one owner, as they were before :func:`join_tensors`."""
+def tensors_with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of one owner, as they were before :func:`join_state_tensors`."""
     return {name.removeprefix(prefix): item for name, item in tensors.items() if name.startswith(prefix)}
 
 
@@ -86,11 +86,11 @@ def save_checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / f"{digest[:32]}.safetensors", content)
         latest = folder / LATEST
-        named = _marker(latest).get("tensors", "")
+        named = _read_marker(latest).get("tensors", "")
         if named and (folder / named).is_file():  # it can be kept as the generation before
             write_bytes(folder / BEFORE, latest.read_bytes())
         write_text(latest, json.dumps(marker, indent=1) + "\n")
-        _remove_unnamed(folder)
+        _remove_unnamed_tensors(folder)
     except OSError as error:
         before = any(_read_checkpoint(folder / name) is not None for name in (LATEST, BEFORE))
         raise InputError(
@@ -117,7 +117,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
     return None
 
 
-def _marker(path: Path) -> dict[str, Any]:
+def _read_marker(path: Path) -> dict[str, Any]:
     """A marker with the name of its tensors; nothing where it is missing or is not what was written."""
     try:
         marker = json.loads(path.read_text(encoding="utf-8"))
@@ -128,7 +128,7 @@ def _marker(path: Path) -> dict[str, Any]:
 
 def _read_checkpoint(path: Path) -> Checkpoint | None:
     """Read what a marker names, or None where marker or tensors are not what was written."""
-    marker = _marker(path)
+    marker = _read_marker(path)
     try:
         body = json.dumps(marker["state"])
         content = (path.parent / marker["tensors"]).read_bytes()
@@ -140,9 +140,9 @@ def _read_checkpoint(path: Path) -> Checkpoint | None:
         return None
 
 
-def _remove_unnamed(folder: Path) -> None:
+def _remove_unnamed_tensors(folder: Path) -> None:
     """Remove tensors that no marker names, and what killed writers left."""
-    named = {_marker(folder / name).get("tensors") for name in (LATEST, BEFORE)}
+    named = {_read_marker(folder / name).get("tensors") for name in (LATEST, BEFORE)}
     for path in folder.iterdir():
         left_behind = path.name.startswith(".") and (".safetensors." in path.name or ".json." in path.name)
         if (path.suffix == ".safetensors" and path.name not in named) or left_behind:
@@ -153,7 +153,7 @@ CLAIM = ".in-use"
 
 
 @contextlib.contextmanager
-def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
+def locked_run_folder(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Lock a folder for this run; a second run in it would remove the checkpoints of the first.
 
     The claim is the system's lock of a file, so that one of a killed process is gone with it. Where a folder cannot
@@ -167,19 +167,19 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
 
     Example:
         >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as place, claimed(place):
-        ...     with claimed(place):
+        >>> with tempfile.TemporaryDirectory() as place, locked_run_folder(place):
+        ...     with locked_run_folder(place):
         ...         pass
         Traceback (most recent call last):
         ...
         hardpan.errors.InputError: ...: another process is running this; wait until it ends, ...
     """
-    if folder is None or not is_main():
+    if folder is None or not is_main_process():
         yield
         return
     path = Path(folder)
     created = not path.exists()
-    handle = _lock(path)
+    handle = _lock_run_folder(path)
     try:
         yield
     finally:
@@ -191,7 +191,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
                     path.rmdir()
 
 
-def _lock(path: Path) -> int | None:
+def _lock_run_folder(path: Path) -> int | None:
     """The open file that holds the claim, or None where there can be none."""
     while True:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -18,15 +18,15 @@ from torch import Tensor
 
 def rank() -> int:
     """The number of this process among those of the run; 0 where there is one."""
-    return dist.get_rank() if _running() else 0
+    return dist.get_rank() if _in_process_group() else 0
 
 
 def world_size() -> int:
     """How many processes the run has."""
-    return dist.get_world_size() if _running() else 1
+    return dist.get_world_size() if _in_process_group() else 1
 
 
-def is_main() -> bool:
+def is_main_process() -> bool:
     """Whether this is the process that writes files and shows progress."""
     return rank() == 0
 
@@ -47,15 +47,10 @@ def process_group(device: torch.device) -> Iterator[None]:
 
     The group lasts as long as the process: one that is left and joined again can meet the others' last round.
     """
-    if launched() and not _running():
+    if launched() and not _in_process_group():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        atexit.register(_leave)
+        atexit.register(dist.destroy_process_group)
     yield
-
-
-def _leave() -> None:
-    if _running():
-        dist.destroy_process_group()
 
 
 def all_reduce_mean(tensors: Iterable[Tensor]) -> None:
@@ -66,7 +61,9 @@ def all_reduce_mean(tensors: Iterable[Tensor]) -> None:
     joined = torch.cat([item.detach().reshape(-1) for item in items])
     dist.all_reduce(joined)
     joined /= world_size()
-    _spread(joined, items)
+    with torch.no_grad():
+        for item, mean in zip(items, torch.split(joined, [item.numel() for item in items]), strict=True):
+            item.copy_(mean.view_as(item))
 
 
 def all_reduce_sum(tensor: Tensor) -> None:
@@ -75,7 +72,7 @@ def all_reduce_sum(tensor: Tensor) -> None:
         dist.all_reduce(tensor)
 
 
-def mean_values(values: Mapping[str, float]) -> dict[str, float]:
+def mean_over_processes(values: Mapping[str, float]) -> dict[str, float]:
     """The means over all processes of named numbers; every process names the same."""
     if world_size() == 1:
         return dict(values)
@@ -85,7 +82,7 @@ def mean_values(values: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(values, joined.tolist(), strict=True))
 
 
-def from_main(value: float) -> float:
+def value_of_main_process(value: float) -> float:
     """Give every process the number that the main one has."""
     if world_size() == 1:
         return value
@@ -117,13 +114,5 @@ def barrier() -> None:
         dist.barrier()
 
 
-def _spread(joined: Tensor, items: Sequence[Tensor]) -> None:
-    offset = 0
-    with torch.no_grad():
-        for item in items:
-            item.copy_(joined[offset : offset + item.numel()].view_as(item))
-            offset += item.numel()
-
-
-def _running() -> bool:
+def _in_process_group() -> bool:
     return dist.is_available() and dist.is_initialized()

@@ -8,18 +8,21 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from torch import Tensor
 
 from hardpan.arguments import one_of, whole_number
-from hardpan.engine.checkpoints import join_tensors, load_checkpoint, save_checkpoint, tensors_of
-from hardpan.engine.distributed import barrier, is_main, mean_values
+from hardpan.engine.checkpoints import join_state_tensors, load_checkpoint, save_checkpoint, tensors_with_prefix
+from hardpan.engine.distributed import barrier, is_main_process, mean_over_processes
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 
 BEST = "best/"
 SECONDS_BETWEEN_REPORTS = 1.0
+# In the line of progress.
+REPORTED_VALUES = ("loss", "nll", "bits_per_dim", "validation_loss", "validation_accuracy", "validation_nll")
 
 
 class Diverged(InputError):
@@ -163,8 +166,8 @@ def run_epochs(
     """
     for name, least in (("epochs", 1), ("patience", 0)):
         whole_number(name, getattr(config, name), least)
-    history = _resume(task, folder, settings)
-    clock = _Clock(task, config.epochs, history.resumed_at, progress if is_main() else None, label)
+    history = _resumed_history(task, folder, settings)
+    clock = _SpeedReport(task, config.epochs, history.resumed_at, progress if is_main_process() else None, label)
     for epoch in range(len(history.epochs), config.epochs):
         if history.stopped:
             break
@@ -172,12 +175,12 @@ def run_epochs(
         for index in range(task.steps):
             task.step(index)
             if clock.due():
-                clock.report(epoch, index + 1, _finite(task.means(), epoch, folder))
+                clock.report(epoch, index + 1, _checked_finite(task.means(), epoch, folder))
             if task.out_of_time:
                 history.stopped = "time"
                 break
-        values = _finite(mean_values(task.means()), epoch, folder)
-        values |= _finite(task.end_epoch(epoch), epoch, folder)
+        values = _checked_finite(mean_over_processes(task.means()), epoch, folder)
+        values |= _checked_finite(task.end_epoch(epoch), epoch, folder)
         history.epochs.append(values)
         _keep_best(task, config, history)
         clock.report(epoch, task.steps, values)
@@ -204,8 +207,8 @@ def _keep_best(task: Task, config: LoopConfig, history: History) -> None:
 def _save_history(
     task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History
 ) -> None:
-    if is_main():
-        tensors = task.tensors() | join_tensors({BEST: history.best_weights})
+    if is_main_process():
+        tensors = task.tensors() | join_state_tensors({BEST: history.best_weights})
         state = {
             "history": history.epochs,
             "best_epoch": history.best_epoch,
@@ -216,7 +219,9 @@ def _save_history(
     barrier()
 
 
-def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> History:
+def _resumed_history(
+    task: Task, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None
+) -> History:
     result = None if folder is None else load_checkpoint(folder)
     if result is None:
         return History()
@@ -234,12 +239,14 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
                 f"{current.get(name)!r} was requested; use the same settings to resume it, or another folder"
             )
     task.load_tensors({name: item for name, item in result.tensors.items() if not name.startswith(BEST)})
-    best = tensors_of(BEST, result.tensors)
+    best = tensors_with_prefix(BEST, result.tensors)
     epochs = [dict(values) for values in result.state["history"]]
     return History(epochs, result.state["best_epoch"], best, result.state["stopped"], len(epochs))
 
 
-def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None) -> dict[str, float]:
+def _checked_finite(
+    values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None
+) -> dict[str, float]:
     for name, value in values.items():
         if not math.isfinite(value):
             checkpoint = "no checkpoint is kept"
@@ -251,7 +258,7 @@ def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str]
     return values
 
 
-class _Clock:
+class _SpeedReport:
     """Measures speed and says how far a run is."""
 
     def __init__(self, task: Task, epochs: int, first: int, progress: Progress | None, label: str) -> None:
@@ -270,37 +277,9 @@ class _Clock:
         done = (epoch - self._first) * self._task.steps + steps
         total = (self._epochs - self._first) * self._task.steps
         speed = done * self._task.examples_per_step / passed
-        left = passed / done * (total - done)
-        text = ", ".join(_formatted(name, value) for name, value in values.items() if _is_reported(name, values))
-        line = f"{self._label}epoch {epoch + 1}/{self._epochs}, {speed:,.0f} examples/s, {text}, {_time(left)} left"
+        left = timedelta(seconds=round(passed / done * (total - done)))
+        text = "".join(
+            f"{name.replace('_', ' ')} {values[name]:.4g}, " for name in REPORTED_VALUES if name in values
+        )
+        line = f"{self._label}epoch {epoch + 1}/{self._epochs}, {speed:,.0f} examples/s, {text}{left} left"
         self._progress(line, (epoch * self._task.steps + steps) / (self._epochs * self._task.steps))
-
-
-_LEFT_TO_THE_HISTORY = ("test", "gradient_norm")
-
-
-def _is_reported(name: str, values: Mapping[str, float]) -> bool:
-    """Whether a line has room for a value: the loss; others not where one says more, nor errors of errors.
-
-    Example:
-        >>> values = dict.fromkeys(["loss", "accuracy", "validation_loss", "validation_accuracy"], 0.0)
-        >>> [name for name in values if _is_reported(name, values)]
-        ['loss', 'validation_accuracy']
-    """
-    if name == "loss":
-        return True
-    if name.startswith(_LEFT_TO_THE_HISTORY) or name.endswith("_stderr"):
-        return False
-    # An accuracy says more than its loss, and the validation part more than the training part.
-    return not {name.replace("_loss", "_accuracy"), f"validation_{name}"} & (values.keys() - {name})
-
-
-def _formatted(name: str, value: float) -> str:
-    words = name.replace("_", " ")
-    return f"{words} {100 * value:.1f} %" if "accuracy" in name else f"{words} {value:.4g}"
-
-
-def _time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import logging
 import multiprocessing
 import os
 import pickle
 import reprlib
-import secrets
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -219,7 +217,7 @@ def on_dask(job: Job) -> TaskResults:
         except (CancelledError, OSError, closed) as error:
             running.clear()
             raise ClusterLost(
-                f"lost the Dask scheduler {job.address or 'of this call'}; start it again, and repeat the call"
+                f"lost the Dask scheduler {job.address}; start it again, and repeat the call"
             ) from error
         finally:
             if running:
@@ -241,21 +239,8 @@ def _quiet_dask() -> Iterator[None]:
 
 
 def _dask_client(distributed: Any, stack: ExitStack, job: Job) -> Any:
-    """A client of the cluster at the job's address, or of one that ends with ``stack``."""
+    """A client of the cluster at the job's address."""
     address = job.address
-    if not address:
-        dask: Any = optional("dask", "dask")
-        stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": ATTEMPTS - 1}))
-        cluster = stack.enter_context(
-            distributed.LocalCluster(
-                n_workers=job.workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # its default is port 8787 of every interface
-                silence_logs=50,
-            )
-        )
-        return stack.enter_context(distributed.Client(cluster))
     try:
         client = stack.enter_context(distributed.Client(address, timeout=ANSWER_SECONDS))
     except (OSError, ValueError) as error:
@@ -274,7 +259,6 @@ def _dask_client(distributed: Any, stack: ExitStack, job: Job) -> Any:
 
 def on_ray(job: Job) -> TaskResults:
     """Results in the order in which Ray finishes the tasks."""
-    _require_token(job.address)
     ray: Any = optional("ray", "ray")
     with ExitStack() as stack:
         _join_ray(ray, stack, job)
@@ -308,29 +292,13 @@ def on_ray(job: Job) -> TaskResults:
                 ray.cancel(reference, force=True)
 
 
-def _require_token(address: str) -> None:
-    """Let a cluster of this machine accept only processes that have its random token, not those of other users.
-
-    Ray reads these variables when it is imported, so a program that has imported Ray itself keeps its own setting,
-    and so does one that sets them.
-    """
-    if not address and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
-        os.environ["RAY_AUTH_MODE"] = "token"
-        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-
-
 def _join_ray(ray: Any, stack: ExitStack, job: Job) -> None:
-    """Join the cluster at the job's address, or start one that ends with ``stack``; keep one that is joined."""
+    """Join the cluster at the job's address, and leave it with ``stack``; a program that is in one stays in it."""
     if ray.is_initialized():
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would otherwise report its use to its makers
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
-        if job.address:
-            ray.init(address=job.address, **quiet)
-        else:
-            stack.enter_context(_loopback_only())
-            ray.init(address="local", num_cpus=job.workers, include_dashboard=False, **quiet)
+        ray.init(address=job.address, log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(
@@ -338,30 +306,3 @@ def _join_ray(ray: Any, stack: ExitStack, job: Job) -> None:
             "pass its address, such as host:6379"
         ) from error
     stack.callback(ray.shutdown)
-    if not job.address and not ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback:
-        raise InputError(
-            f"'ray' without an address: Ray {ray.__version__} listens beyond loopback here; "
-            "use the back end processes, or start a cluster with `ray start --head` and pass its address",
-            argument="backend",
-        )
-
-
-@contextmanager
-def _loopback_only() -> Iterator[None]:
-    """Let Ray take the loopback address for that of this machine, as it does where it has no clusters of several.
-
-    Its processes read the variable; this one has read it when Ray was imported.
-    """
-    constants: Any = importlib.import_module("ray._private.ray_constants")
-    variable, name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "ENABLE_RAY_CLUSTER"
-    text, value = os.environ.get(variable), getattr(constants, name, None)
-    os.environ[variable] = "0"
-    setattr(constants, name, False)
-    try:
-        yield
-    finally:
-        setattr(constants, name, value)
-        if text is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = text

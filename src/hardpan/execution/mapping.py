@@ -71,8 +71,7 @@ def parallel(backend: str = "", *, workers: int | None = None, address: str = ""
         backend: "threads" or "processes" of this machine, "dask" or "ray"; "" leaves the choice to each function:
             threads for array work, processes for training.
         workers: how many tasks run at once; by default as many as there are cores here or in the cluster.
-        address: address of a running cluster, ``tcp://host:8786`` for Dask, ``host:6379`` for Ray; without one, a
-            cluster of this machine's cores is started for each call.
+        address: address of the running cluster, ``tcp://host:8786`` for Dask, ``host:6379`` for Ray.
 
     Example:
         >>> import numpy as np
@@ -88,8 +87,11 @@ def parallel(backend: str = "", *, workers: int | None = None, address: str = ""
         workers = whole_number("workers", workers, 1)
     if not isinstance(address, str):
         raise InputError(f"must be text such as tcp://host:8786; got {address!r}", argument="address")
-    if address and backend not in ("dask", "ray"):
-        raise InputError(f"address {address!r} needs backend 'dask' or 'ray'; got backend {backend!r}")
+    if bool(address) != (backend in ("dask", "ray")):
+        raise InputError(
+            f"must be that of a running cluster for 'dask' and 'ray', else empty; got {address!r} for {backend!r}",
+            argument="address",
+        )
     setting = Parallel(backend, workers, address)
     token = _CURRENT.set(setting)
     try:

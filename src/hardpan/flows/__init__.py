@@ -1,8 +1,8 @@
 """Normalizing flows with class-conditional Gaussian base: exact densities, and the exact Bayes error behind them.
 
-``fit`` learns a flow from a dataset (``sweep`` chooses the weight of its classification loss first), ``load`` reads
-one, and a :class:`Flow` has densities, posteriors, samples at any temperature, and Bayes errors. ``synthesize``
-writes a benchmark with a chosen Bayes error, ``judge`` compares a classifier with its true posteriors.
+``fit`` learns a flow from a dataset, ``load`` reads one, and a :class:`Flow` has densities, posteriors, samples at
+any temperature, and Bayes errors. ``synthesize`` writes a benchmark with a chosen Bayes error, ``judge`` compares a
+classifier with its true posteriors.
 
 Everything is imported at first use; what computes needs torch.
 """
@@ -14,7 +14,7 @@ from hardpan.lazy import exports
 if TYPE_CHECKING:
     from hardpan.flows.benchmark import read_benchmark, synthesize
     from hardpan.flows.config import PRESETS, FlowConfig, SynthesizeConfig
-    from hardpan.flows.fitting import fit, sweep
+    from hardpan.flows.fitting import fit
     from hardpan.flows.flow import Flow, load, weights_hash
     from hardpan.flows.judging import judge
     from hardpan.flows.sampling import sample_temperatures

@@ -1,18 +1,15 @@
 """Synthetic benchmarks: any number of examples from a flow, with a chosen Bayes error and every true posterior.
 
-Files are npz (float32 or 8 bits), IDX, or folders of PNG images; the cost of 8 bits is estimated.
+Files are npz, float32 or 8 bits; the cost of 8 bits is estimated.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
-import re
 import shutil
-import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
@@ -21,29 +18,28 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from hardpan import files, formatting, stats
-from hardpan.data.dataset import Dataset
+from hardpan import files, stats
+from hardpan.arguments import one_of
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record, replacing
-from hardpan.flows.config import SynthesizeConfig
+from hardpan.flows.config import FORMATS, SynthesizeConfig
 from hardpan.flows.flow import Flow, fingerprint, weights_hash
 from hardpan.predictions import Predictions
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import read_npz
 
-MANIFEST = "manifest.json"
+MANIFEST, DATA = "manifest.json", "data.npz"
 UNFINISHED = ".parts"
 BLOCK = 4096  # examples that are drawn into one file; part of what a seed means, so it stays as it is
 CHECK_CONFIDENCE = 0.9999
 ROUNDING_DRAWS = 4  # points in the cell of a rounded image
 
 
-@record(eq=False)
+@record(eq=False, dropped=("other_temperatures",))
 class Benchmark(Report):
     """The manifest of a synthetic benchmark.
 
@@ -56,13 +52,12 @@ class Benchmark(Report):
         observed: error of the Bayes-optimal classifier on these very examples.
         rounding: how much the floor rises at most by rounding to 8 bits; None for float32 files.
         class_names: the K names.
-        data: the file or folder of the examples, for ``hardpan.Dataset.open``.
+        data: the file of the examples, for ``hardpan.Dataset.open``.
         ids: (N,) ids of the examples as they are read from there.
         labels: (N,) the classes that were drawn.
         split: (N,) "train" or "test".
         posterior: (N, K) the true p(y | x) of every example, before any rounding.
-        files: sha256 of every file, by name (of the list of them, for a folder of images).
-        other_temperatures: other temperatures with the same error; none if all classes share a covariance.
+        files: sha256 of every file, by name.
     """
 
     config: SynthesizeConfig
@@ -79,7 +74,6 @@ class Benchmark(Report):
     split: NDArray[np.str_]
     posterior: NDArray[np.float64]
     files: Mapping[str, str] = field(default_factory=dict)
-    other_temperatures: tuple[float, ...] = ()
 
     def to_json(self) -> str:
         """The manifest without its arrays, which are in the folder."""
@@ -145,10 +139,9 @@ def synthesize(
 ) -> Benchmark:
     """Draw a benchmark from a flow and write it, with its manifest, into a folder.
 
-    The temperature is the one with the chosen exact Bayes error; if there are several (one covariance per class),
-    the lowest, and the manifest names the others. As it is written, the Bayes-optimal classifier is run on the
-    examples: its error count must agree with the exact value (99.99 % Clopper–Pearson interval), else nothing is
-    kept. An interrupted call resumes, to the same bytes.
+    The temperature is the one with the chosen exact Bayes error. As it is written, the Bayes-optimal classifier is
+    run on the examples: its error count must agree with the exact value (99.99 % Clopper–Pearson interval), else
+    nothing is kept. An interrupted call resumes, to the same bytes.
 
     Args:
         flow: where the examples come from.
@@ -162,41 +155,41 @@ def synthesize(
         The manifest.
     """
     config = dataclasses.replace(config or SynthesizeConfig(), **changes)
-    check_format(config.format, flow.grey_levels)
+    one_of("format", config.format, FORMATS)
+    levels = None if config.format == "npz" else flow.grey_levels
+    if config.format != "npz" and levels is None:
+        raise InputError("npz8 is for images; this flow draws feature vectors: use npz", argument="format")
     folder = files.as_path("out", out)
     settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else fingerprint(flow)}
-    if (done := _finished(folder, settings)) is not None:
+    if (done := _read_if_finished(folder, settings)) is not None:
         return done
-    temperature, *others = flow.temperatures_of(config.bayes_error, config.temperature)
+    temperature = flow.chosen_temperature(config.bayes_error, config.temperature)
     exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
-    unfinished, report = _unfinished(folder, settings), progress or no_progress
+    unfinished, report = _folder_of_blocks(folder, settings), progress or no_progress
     try:
         for number in range(count := -(-config.n // BLOCK)):
             report(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / count)
             _draw_block(flow, unfinished, number, temperature, config)
-        blocks = [(block["posterior"], block["y"]) for block in _blocks(unfinished)]
+        blocks = [(block["posterior"], block["y"]) for block in _read_blocks(unfinished)]
         posterior, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
         with _removed_if_broken(unfinished):
-            observed = check_draw(posterior, labels, exact)
+            observed = check_bayes_error_of_sample(posterior, labels, exact)
         cost = None
-        if config.format != "npz":
+        if levels is not None:
             report("measuring what rounding costs", 0.87)
-            first = next(_blocks(unfinished))
+            first = next(_read_blocks(unfinished))
             cost = rounding_cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
         report("writing the files", 0.9)
-        split = np.repeat(["train", "test"], _split_sizes(config))
-        data, hashes, ids = write_examples(
-            config.format,
-            folder,
-            lambda: (block["x"] for block in _blocks(unfinished)),
-            labels,
-            split,
-            flow.class_names,
-            flow.grey_levels,
-        )
+        split = np.repeat(["train", "test"], _train_and_test_sizes(config))
+
+        def examples() -> Iterator[NDArray[Any]]:
+            for block in _read_blocks(unfinished):
+                yield block["x"] if levels is None else quantize_to_bytes(block["x"], levels)
+
+        ids = _write_npz(folder / DATA, examples, labels, split, flow.class_names)
         result = Benchmark(
             config, _flow_name(flow, source), settings["flow"], temperature, exact, observed, cost,
-            flow.class_names, data, ids, labels, split, posterior, hashes, tuple(others),
+            flow.class_names, DATA, ids, labels, split, posterior, {DATA: file_hash(folder / DATA)},
         )  # fmt: skip
         files.save(result, folder / MANIFEST)
         shutil.rmtree(unfinished)
@@ -219,7 +212,9 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
     return result
 
 
-def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
+def check_bayes_error_of_sample(
+    posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate
+) -> Estimate:
     """Compare a sample with its exact Bayes error: the errors of argmax p(y | x) must agree with it.
 
     Args:
@@ -238,14 +233,15 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
     result = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
     if exact.low > result.high or exact.high < result.low:
         raise HardpanError(
-            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {formatting.estimate(result)} "
-            f"with a 99.99 % interval, which is not the exact Bayes error {formatting.percent(exact.value)}; the "
-            "flow is numerically broken at this temperature: nothing was written; choose a smaller error"
+            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples "
+            f"({100 * result.low:.3g} to {100 * result.high:.3g} %, 99.99 % interval), which is not the exact "
+            f"Bayes error {100 * exact.value:.3g} %; the flow is numerically broken at this temperature: nothing "
+            "was written; choose a smaller error"
         )
     return result
 
 
-def _split_sizes(config: SynthesizeConfig) -> tuple[int, int]:
+def _train_and_test_sizes(config: SynthesizeConfig) -> tuple[int, int]:
     test = min(max(round(config.test_fraction * config.n), 1), config.n - 1)
     return config.n - test, test
 
@@ -255,7 +251,7 @@ def _flow_name(flow: Flow, source: str) -> str:
     return f"{Path(source).name or 'flow'} (fitted to {fitted})" if fitted else Path(source).name or "flow"
 
 
-def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
+def _read_if_finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
     """The benchmark of these settings, where it is there already; another one is not written over."""
     if not (folder / MANIFEST).is_file():
         return None
@@ -263,14 +259,13 @@ def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
     if dataclasses.asdict(result.config) | {"flow": result.flow_sha256} != dict(settings):
         raise InputError(f"{folder}: has another benchmark; choose another folder, or remove this one")
     for name, expected in result.files.items():
-        # A folder of images has one hash over all of them, under a name that is no file's.
-        path = folder / (result.data if result.config.format == "png" else name)
-        if not path.exists() or (path.is_file() and file_hash(path) != expected):
+        path = folder / name
+        if not path.is_file() or file_hash(path) != expected:
             raise InputError(f"{path}: is not what {MANIFEST} says; remove {folder} and make it again")
     return result
 
 
-def _unfinished(folder: Path, settings: Mapping[str, Any]) -> Path:
+def _folder_of_blocks(folder: Path, settings: Mapping[str, Any]) -> Path:
     """The folder of blocks that are drawn already; blocks of other settings are removed."""
     blocks, stored = folder / UNFINISHED, folder / UNFINISHED / "settings.json"
     current = json.dumps(settings, sort_keys=True)
@@ -311,7 +306,7 @@ def _draw_block(flow: Flow, unfinished: Path, number: int, temperature: float, c
         np.savez(stream, x=sample.x, y=sample.y, posterior=sample.posterior)
 
 
-def _blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
+def _read_blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
     for path in sorted(unfinished.glob("[0-9]*[0-9].npz")):
         try:
             stored = read_npz(path)
@@ -321,12 +316,14 @@ def _blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
         yield block
 
 
-def to_levels(x: NDArray[np.floating], levels: int) -> NDArray[np.uint8]:
+def quantize_to_bytes(x: NDArray[np.floating], levels: int) -> NDArray[np.uint8]:
     """Images in level units as bytes: level k stands for [k, k + 1); images of one level (0..1) get 256.
 
     Example:
-        >>> to_levels(np.array([-0.2, 0.0, 3.999, 300.0]), 256).tolist(), to_levels(np.array([0.5]), 1).tolist()
-        ([0, 0, 3, 255], [128])
+        >>> quantize_to_bytes(np.array([-0.2, 0.0, 3.999, 300.0]), 256).tolist()
+        [0, 0, 3, 255]
+        >>> quantize_to_bytes(np.array([0.5]), 1).tolist()
+        [128]
     """
     scale, top = (256, 255) if levels == 1 else (1, levels - 1)
     if levels > 256:
@@ -360,7 +357,7 @@ def rounding_cost(
         The excess, with its standard error over the N examples.
     """
     levels = flow.grey_levels or 1
-    rounded = to_levels(x, levels).astype(np.float32)
+    rounded = quantize_to_bytes(x, levels).astype(np.float32)
     scale = 256 if levels == 1 else 1
     joint = np.full((len(x), flow.n_classes), -np.inf)
     for number in range(ROUNDING_DRAWS):
@@ -380,45 +377,27 @@ def rounding_cost(
 Blocks = Callable[[], Iterator[NDArray[Any]]]
 
 
-def check_format(format: str, levels: int | None) -> None:
-    """Refuse 8-bit files for what is no image."""
-    if format != "npz" and levels is None:
-        raise InputError(f"format {format} is for images, and this flow draws feature vectors; use format npz")
+def _write_npz(
+    path: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_], class_names: tuple[str, ...]
+) -> NDArray[np.str_]:
+    """Write examples without holding all of them, and give the ids of the examples: train rows come first."""
+    ids = np.array([f"s{row:08d}" for row in range(len(labels))])
+    with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name in ("train", "test"):
+            first = next(_blocks_of_split(blocks, split, name))
+            shape = (int((split == name).sum()), *first.shape[1:])
+            with _open_npz_member(archive, f"x_{name}") as stream:
+                header = {"descr": first.dtype.str, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_2_0(stream, header)
+                for block in _blocks_of_split(blocks, split, name):
+                    stream.write(np.ascontiguousarray(block).tobytes())
+            _write_npz_array(archive, f"y_{name}", labels[split == name])
+        _write_npz_array(archive, "class_names", np.array(class_names))
+        _write_npz_array(archive, "ids", ids)
+    return ids
 
 
-def write_examples(
-    format: str,
-    folder: Path,
-    blocks: Blocks,
-    labels: NDArray[np.int64],
-    split: NDArray[np.str_],
-    class_names: tuple[str, ...],
-    levels: int | None,
-) -> tuple[str, dict[str, str], NDArray[np.str_]]:
-    """Write examples, train rows first, without holding all of them.
-
-    Returns:
-        What to load (relative to the folder), sha256 by file, and the ids of the examples as they are read.
-    """
-    stored = blocks if format == "npz" else lambda: (to_levels(block, levels or 256) for block in blocks())
-    if format in ("npz", "npz8"):
-        name, hashes = "data.npz", _write_npz(folder / "data.npz", stored, labels, split, class_names)
-    elif format == "idx":
-        name, hashes = "idx", _write_idx(folder / "idx", stored, labels, split)
-    else:
-        folders = _class_folders(class_names)
-        paths = [f"{split[row]}/{folders[label]}/s{row:08d}.png" for row, label in enumerate(labels.tolist())]
-        name, hashes = "images", _write_png(folder / "images", stored, paths, folders)
-    read = Dataset.open(folder / name)
-    if format == "png":
-        # A folder is read class by class; these ids are in the order of the draw.
-        row_of = {str(path): row for row, path in enumerate(read.metadata["path"])}
-        return name, hashes, read.ids[[row_of[path] for path in paths]]
-    return name, hashes, read.ids
-
-
-def _of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[NDArray[Any]]:
-    """The rows of one split, a block at a time."""
+def _blocks_of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[NDArray[Any]]:
     start = 0
     for block in blocks():
         rows = split[start : start + len(block)] == name
@@ -427,71 +406,11 @@ def _of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[ND
             yield block[rows]
 
 
-def _write_npz(
-    path: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_], class_names: tuple[str, ...]
-) -> dict[str, str]:
-    with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name in ("train", "test"):
-            first = next(_of_split(blocks, split, name))
-            shape = (int((split == name).sum()), *first.shape[1:])
-            with _member(archive, f"x_{name}") as stream:
-                header = {"descr": first.dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_2_0(stream, header)
-                for block in _of_split(blocks, split, name):
-                    stream.write(np.ascontiguousarray(block).tobytes())
-            _write_array(archive, f"y_{name}", labels[split == name])
-        _write_array(archive, "class_names", np.array(class_names))
-        _write_array(archive, "ids", np.array([f"s{row:08d}" for row in range(len(labels))]))
-    return {path.name: file_hash(path)}
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+def _open_npz_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     # A fixed date: the same draw gives the same bytes.
     return archive.open(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    with _member(archive, name) as stream:
+def _write_npz_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    with _open_npz_member(archive, name) as stream:
         np.lib.format.write_array(stream, array, allow_pickle=False)
-
-
-def _write_idx(folder: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_]) -> dict[str, str]:
-    if labels.max() > 255:
-        raise InputError("format idx has at most 256 classes; use format npz8")
-    folder.mkdir(parents=True, exist_ok=True)
-    hashes: dict[str, str] = {}
-    for name, prefix in (("train", "train"), ("test", "t10k")):
-        first = next(_of_split(blocks, split, name))
-        shape = (int((split == name).sum()), *first.shape[1:])
-        images = folder / f"{prefix}-images-idx{len(shape)}-ubyte"
-        with images.open("wb") as stream:
-            stream.write(struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape))
-            for block in _of_split(blocks, split, name):
-                stream.write(np.ascontiguousarray(block).tobytes())
-        numbers = folder / f"{prefix}-labels-idx1-ubyte"
-        content = labels[split == name].astype(np.uint8).tobytes()
-        numbers.write_bytes(struct.pack(">HBBI", 0, 8, 1, shape[0]) + content)
-        hashes |= {f"{folder.name}/{path.name}": file_hash(path) for path in (images, numbers)}
-    return hashes
-
-
-def _write_png(folder: Path, blocks: Blocks, paths: list[str], classes: list[str]) -> dict[str, str]:
-    for name in ("train", "test"):
-        for class_folder in classes:
-            (folder / name / class_folder).mkdir(parents=True, exist_ok=True)
-    listed = hashlib.sha256()
-    images = (image for block in blocks() for image in block)
-    for name, image in zip(paths, images, strict=True):
-        path = folder / name
-        Image.fromarray(image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image).save(path)
-        listed.update(f"{name} {file_hash(path)}\n".encode())
-    return {"images (list of files and hashes)": listed.hexdigest()}
-
-
-def _class_folders(class_names: tuple[str, ...]) -> list[str]:
-    """A folder's name for each class; numbered, so that folders in order of name are classes in order."""
-    width = len(str(len(class_names) - 1))
-    return [
-        f"{number:0{width}d}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-') or 'class'}"
-        for number, name in enumerate(class_names)
-    ]

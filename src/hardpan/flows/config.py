@@ -25,8 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "transforms": 6, "hidden": 256,
     },
 }  # fmt: skip
-CLASS_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
-FORMATS = ("npz", "npz8", "idx", "png")
+FORMATS = ("npz", "npz8")
 
 
 @record(dropped=("family", "jitter", "checkpoint_every"))
@@ -155,7 +154,7 @@ class SynthesizeConfig:
         n: number of examples, train and test together.
         test_fraction: fraction of the examples that are test examples.
         seed: of the draws.
-        format: ``npz`` (float32, for which the posteriors are exact), or ``npz8``, ``idx``, ``png`` (8 bits).
+        format: ``npz`` (float32, for which the posteriors are exact) or ``npz8`` (8 bits).
     """
 
     bayes_error: float | None = None
@@ -170,4 +169,3 @@ class SynthesizeConfig:
             real_number("bayes_error", self.bayes_error, "(0, 1)")
         whole_number("n", self.n, 20)
         real_number("test_fraction", self.test_fraction, "(0, 1)")
-        one_of("format", self.format, FORMATS)

@@ -17,45 +17,38 @@ from hardpan.flows.glow import TAPS, Stack, Steps, run_plain
 
 BLOCK_PLACES = 2**14  # places of all images of a block: 64 kB per plane
 HIDDEN_NUMBERS = 2**16  # numbers of a hidden layer at once: 256 kB
-NARROW_HIDDEN_NUMBERS = 2**18  # the same in bfloat16, whose products take longer to start
 _MIDDLE = TAPS.index((0, 0))
 
 
-def run_quick(x: Tensor, stack: Stack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-    """Map (B, H, W, ch) through the steps: in planes on a CPU without gradients, else plainly.
-
-    ``dtype`` is the precision of the coupling networks; by default that of x.
-
-    Returns:
-        The output, and log |det| of the couplings (B,).
-    """
-    if not usable(x):
-        return run_plain(x, stack, dtype)
-    network = _Coupling(x, stack, dtype or x.dtype)
+def run_in_planes(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
+    """Map (B, H, W, ch) through the steps, as :func:`run_plain`: in planes on a CPU without gradients."""
+    if not can_use_planes(x):
+        return run_plain(x, stack)
+    network = _PlaneSteps(x, stack)
     results = [network.run(rows) for rows in torch.split(x, network.batch)]
     return torch.cat([output for output, _ in results]), torch.cat([log_det for _, log_det in results])
 
 
-def undo_quick(level: Steps, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def invert_in_planes(level: Steps, x: Tensor) -> Tensor:
     """Invert the steps of a level: in planes on a CPU without gradients, else plainly."""
-    if not usable(x):
-        return level.inverse(x, dtype)
+    if not can_use_planes(x):
+        return level.inverse(x)
     stack = level.stack()
     back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
-    network = _Coupling(x, stack, dtype or x.dtype)
+    network = _PlaneSteps(x, stack)
     return torch.cat([network.invert(rows, back) for rows in torch.split(x, network.batch)])
 
 
-def usable(x: Tensor) -> bool:
+def can_use_planes(x: Tensor) -> bool:
     """Whether planes can be used: reused buffers allow no gradients, and a GPU has its own kernels."""
     return x.device.type == "cpu" and not torch.is_grad_enabled() and len(x) > 0
 
 
-class _Coupling:
+class _PlaneSteps:
     """The steps of one level for blocks of ``batch`` images, with buffers and their views made once."""
 
-    def __init__(self, x: Tensor, stack: Stack, dtype: torch.dtype) -> None:
-        _, height, width, channels = x.shape
+    def __init__(self, x: Tensor, stack: Stack) -> None:
+        (_, height, width, channels), dtype = x.shape, x.dtype
         hidden = stack.w2.shape[1]
         self.batch = min(len(x), max(1, BLOCK_PLACES // (height * width)))
         self.stack, self.inner, self.steps = stack, channels // 2, len(stack.mix)
@@ -64,8 +57,7 @@ class _Coupling:
         around = torch.zeros(9 * self.inner + 1, places, dtype=dtype)
         around[-1] = 1.0  # multiplies the biases
         said = torch.empty(9 * channels, places, dtype=dtype)
-        numbers = HIDDEN_NUMBERS if dtype == x.dtype else NARROW_HIDDEN_NUMBERS
-        columns = min(places, max(16, numbers // hidden))
+        columns = min(places, max(16, HIDDEN_NUMBERS // hidden))
         first, second = torch.ones(hidden + 1, columns, dtype=dtype), torch.empty(hidden, columns, dtype=dtype)
         self.chunks = []
         for start in range(0, places, columns):
@@ -74,12 +66,10 @@ class _Coupling:
             self.chunks.append(
                 (around[:, here], first[:-1, inside], first[:, inside], second[:, inside], said[:, here])
             )
-        taps = said.to(x.dtype)  # the same memory where nothing is to be widened
-        self.narrow = None if taps is said else (taps, said)
-        taps = taps.reshape(9, channels, *shape)
+        taps = said.reshape(9, channels, *shape)
         self.raw = taps[_MIDDLE]
         neighbours = around[:-1].reshape(9, self.inner, *shape)
-        windows = [_window(i, j, height, width) for i, j in TAPS]
+        windows = [_neighbour_window(i, j, height, width) for i, j in TAPS]
         self.copies = [
             (neighbours[tap, :, :, *here], self.seen[:, :, *there]) for tap, (here, there) in enumerate(windows)
         ]
@@ -88,9 +78,9 @@ class _Coupling:
             for tap, (here, there) in enumerate(windows)
             if tap != _MIDDLE
         ]
-        self.weights1 = _narrowed(torch.cat([stack.w1, stack.b1[:, None]], 1), dtype)
-        self.weights2 = _narrowed(torch.cat([stack.w2, stack.b2[:, None]], 1), dtype)
-        self.weights3 = _narrowed(stack.w3, dtype)
+        self.weights1 = _transposed(torch.cat([stack.w1, stack.b1[:, None]], 1))
+        self.weights2 = _transposed(torch.cat([stack.w2, stack.b2[:, None]], 1))
+        self.weights3 = _transposed(stack.w3)
 
     def run(self, x: Tensor) -> tuple[Tensor, Tensor]:
         planes = self._planes(x)
@@ -125,32 +115,21 @@ class _Coupling:
             neighbour.copy_(source)
         for around, hidden, first, second, taps in self.chunks:
             torch.mm(self.weights1[k], around, out=hidden)
-            _relu(hidden)
+            hidden.relu_()
             torch.mm(self.weights2[k], first, out=second)
-            _relu(second)
+            second.relu_()
             torch.mm(self.weights3[k], second, out=taps)
-        if self.narrow:
-            wide, narrow = self.narrow
-            wide.copy_(narrow)
         self.raw.add_(self.stack.b3[k][:, None, None, None])
         for total, neighbour in self.sums:
             total.add_(neighbour)
         return self.stack.bounds.scale(self.raw[: self.inner]), self.raw[self.inner :]
 
 
-def _narrowed(weights: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    return weights.to(dtype).transpose(1, 2).contiguous().unbind()
+def _transposed(weights: Tensor) -> tuple[Tensor, ...]:
+    return weights.transpose(1, 2).contiguous().unbind()
 
 
-def _relu(x: Tensor) -> None:
-    """max(x, 0) in place; of bfloat16 as whole numbers, which have its sign and are several times as fast."""
-    if x.dtype == torch.bfloat16:
-        x.view(torch.int16).clamp_min_(0)
-    else:
-        x.relu_()
-
-
-def _window(i: int, j: int, height: int, width: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+def _neighbour_window(i: int, j: int, height: int, width: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
     """Where a neighbour at (i, j) exists, and where it is: outside the image it counts as zero."""
     rows, columns = slice(max(0, -i), height - max(0, i)), slice(max(0, -j), width - max(0, j))
     there = slice(max(0, i), height - max(0, -i)), slice(max(0, j), width - max(0, -j))

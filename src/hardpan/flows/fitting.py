@@ -7,7 +7,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ import hardpan
 from hardpan import bayes, engine
 from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import devices, distributed, optimization
-from hardpan.engine.checkpoints import join_tensors, tensors_of
+from hardpan.engine.checkpoints import join_state_tensors, tensors_with_prefix
 from hardpan.errors import HardpanError, InputError
 from hardpan.execution import Progress
 from hardpan.files import array_hash
 from hardpan.flows.base import Latents
-from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
+from hardpan.flows.config import FlowConfig
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.glow import Glow, Runner, run_plain
 from hardpan.flows.gpu_steps import Dropout, PlainOps, fast_runner
@@ -211,7 +211,7 @@ class FlowTask(engine.Task):
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        return join_tensors(
+        return join_state_tensors(
             {
                 "network.": self.network.state_dict(),
                 "optimizer.": optimization.optimizer_tensors(self.optimizer),
@@ -222,11 +222,11 @@ class FlowTask(engine.Task):
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
-        self.network.load_state_dict(tensors_of("network.", tensors))
-        optimization.load_optimizer(self.optimizer, tensors_of("optimizer.", tensors))
-        self.schedule.load_tensors(tensors_of("schedule.", tensors))
+        self.network.load_state_dict(tensors_with_prefix("network.", tensors))
+        optimization.load_optimizer(self.optimizer, tensors_with_prefix("optimizer.", tensors))
+        self.schedule.load_tensors(tensors_with_prefix("schedule.", tensors))
         if self.average is not None:
-            self.average.load_tensors(tensors_of("average.", tensors))
+            self.average.load_tensors(tensors_with_prefix("average.", tensors))
 
     def weights(self) -> dict[str, Tensor]:
         """The averaged weights, which are what is kept."""
@@ -282,67 +282,20 @@ def fit(
         raise InputError(f"dataset {dataset.name!r} has {dataset.n_classes} class; a flow needs at least 2")
     split = dataset.splits(seed=settings.seed)
     device = engine.pick_device(settings.device)
-    with distributed.process_group(device), engine.claimed(out), devices.matrix_precision("float32", device):
-        task = prepare(dataset, split, settings, device)
-        history, seconds = _train(task, dataset, out, progress)
-        flow = finish(dataset, split, task, history, seconds)
-        if out is not None and distributed.is_main():
+    with (
+        distributed.process_group(device),
+        engine.locked_run_folder(out),
+        devices.matrix_precision("float32", device),
+    ):
+        task = prepare_fit(dataset, split, settings, device)
+        history, seconds = _train_flow(task, dataset, out, progress)
+        flow = fitted_flow(dataset, split, task, history, seconds)
+        if out is not None and distributed.is_main_process():
             flow.save(out)
     return flow
 
 
-def sweep(
-    dataset: Any,
-    config: FlowConfig | None = None,
-    *,
-    class_weights: Sequence[float] = CLASS_WEIGHTS,
-    preset: str = "small",
-    trial: Mapping[str, Any] | None = None,
-    out: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> Flow:
-    """Choose λ by validation NLL at a smaller preset, then fit with it.
-
-    The paper chose λ by the NLL of the test set; here the test set is not used for it.
-
-    Args:
-        dataset: as in :func:`fit`.
-        config: settings of the last fit.
-        class_weights: the values of λ to try.
-        preset: sizes of the flows that are tried.
-        trial: other settings of the trials, by name.
-        out: as in :func:`fit`; the trials lie under ``trials/``.
-        progress: called with a line and the fraction done.
-    """
-    config = config or FlowConfig()
-    if not class_weights:
-        raise InputError("must not be empty; pass at least one value of λ", argument="class_weights")
-    stages = len(class_weights) + 1
-    sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
-    settings = [dataclasses.replace(config, preset=preset, class_weight=float(w), **sizes) for w in class_weights]
-    for tried in (config, *settings):
-        tried.filled()  # refuse the last value before the first is tried
-    trials: list[dict[str, float]] = []
-    for number, (weight, tried) in enumerate(zip(class_weights, settings, strict=True)):
-        folder = None if out is None else Path(out) / "trials" / f"{weight:g}"
-        result = fit(dataset, tried, out=folder, progress=_stage(progress, number, stages, f"λ = {weight:g}: "))
-        trials.append({"class_weight": float(weight), "validation_nll": result.record.fitted["validation_nll"]})
-    best = min(trials, key=lambda trial: trial["validation_nll"])["class_weight"]
-    final = dataclasses.replace(config, class_weight=best)
-    flow = fit(dataset, final, out=out, progress=_stage(progress, stages - 1, stages, f"λ = {best:g} chosen: "))
-    flow.record = dataclasses.replace(flow.record, fitted={**flow.record.fitted, "sweep": tuple(trials)})
-    if out is not None and distributed.is_main():
-        flow.save(out)
-    return flow
-
-
-def _stage(progress: Progress | None, number: int, stages: int, label: str) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda line, fraction: progress(label + line, (number + fraction) / stages)
-
-
-def prepare(dataset: Dataset, split: Split, config: FlowConfig, device: torch.device) -> FlowTask:
+def prepare_fit(dataset: Dataset, split: Split, config: FlowConfig, device: torch.device) -> FlowTask:
     """Make the run that :func:`fit` trains: an untrained network, its rows on the device, its optimiser."""
     labels = dataset.require_labels()
     counts = np.bincount(labels[split.train], minlength=dataset.n_classes)
@@ -358,7 +311,7 @@ def prepare(dataset: Dataset, split: Split, config: FlowConfig, device: torch.de
     return task
 
 
-def _train(
+def _train_flow(
     task: FlowTask, dataset: Dataset, out: str | os.PathLike[str] | None, progress: Progress | None
 ) -> tuple[engine.History, float]:
     config = task.config
@@ -373,7 +326,7 @@ def _train(
     return history, time.monotonic() - begun
 
 
-def finish(dataset: Dataset, split: Split, task: FlowTask, history: engine.History, seconds: float) -> Flow:
+def fitted_flow(dataset: Dataset, split: Split, task: FlowTask, history: engine.History, seconds: float) -> Flow:
     """Make a flow of a run's best weights, and say how the run went; here the test rows are looked at."""
     config, labels = task.config, dataset.require_labels()
     network = task.network

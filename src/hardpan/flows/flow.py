@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,16 +30,15 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows import zoo
 from hardpan.flows.config import FlowConfig
-from hardpan.flows.cpu_steps import run_quick, undo_quick
+from hardpan.flows.cpu_steps import invert_in_planes, run_in_planes
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork, build, rebuild_scaling
 from hardpan.flows.scaling import ImageScaling
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
 CARD, WEIGHTS = "flow.json", "weights.safetensors"
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16}  # of saved weights
-COUPLINGS = {"float32": None, "bf16": torch.bfloat16}  # of coupling networks; None: that of the weights
 
 
 class Samples(NamedTuple):
@@ -92,7 +90,8 @@ class Flow:
     def __init__(self, network: FlowNetwork, record: FlowRecord) -> None:
         self.network = network.eval()
         self.record = record
-        self.to(precision="float32")
+        if isinstance(network.transform, Glow):
+            network.transform.runner, network.transform.inverter = run_in_planes, invert_in_planes
 
     def __repr__(self) -> str:
         data, shape = self.record.fitted.get("dataset", "data"), " × ".join(map(str, self.input_shape))
@@ -136,18 +135,18 @@ class Flow:
     @property
     def priors(self) -> NDArray[np.float64]:
         """π, (K,): class proportions of the training examples."""
-        exact = np.exp(_numpy(self.network.base.log_priors).astype(np.float64))
+        exact = np.exp(_as_numpy(self.network.base.log_priors).astype(np.float64))
         return np.asarray(exact / exact.sum())
 
     @property
     def means(self) -> NDArray[np.float64]:
         """μ, (K, d_top)."""
-        return _numpy(self.network.base.means).astype(np.float64)
+        return _as_numpy(self.network.base.means).astype(np.float64)
 
     @property
     def variances(self) -> NDArray[np.float64]:
         """diag Σ, (d_top,), or (K, d_top) with one covariance per class."""
-        result = np.exp(2 * _numpy(self.network.base.log_scales).astype(np.float64))
+        result = np.exp(2 * _as_numpy(self.network.base.log_scales).astype(np.float64))
         return np.asarray(result if self.class_covariances else result[0])
 
     @property
@@ -169,29 +168,19 @@ class Flow:
                                     **self._covariance())  # fmt: skip
 
     def temperature_for(self, error: float, *, seed: int = 0) -> float:
-        """The temperature with this Bayes error; with one covariance per class the lowest of perhaps several."""
-        return self.temperatures_for(error, seed=seed)[0]
+        """The temperature with this Bayes error; see :func:`hardpan.bayes.temperature_for`."""
+        return bayes.temperature_for(self.means, priors=self.priors, error=error, seed=seed, **self._covariance())
 
-    def temperatures_for(self, error: float, *, seed: int = 0) -> tuple[float, ...]:
-        """Every temperature with this Bayes error, as :func:`hardpan.bayes.temperatures_for` finds them.
-
-        With one covariance per class the whole range is searched. A flow's covariances are diagonal, so E(τ) rises
-        (with full matrices it need not), and there is one.
-        """
-        if self.class_covariances:
-            return bayes.temperatures_for(self.means, self.variances, self.priors, error=error, seed=seed)
-        return (bayes.temperature_for(self.means, self.variances, self.priors, error=error, seed=seed),)
-
-    def temperatures_of(self, bayes_error: float | None, temperature: float = 1.0) -> tuple[float, ...]:
-        """The temperatures with a Bayes error, the lowest first; without one, the temperature itself."""
+    def chosen_temperature(self, bayes_error: float | None, temperature: float = 1.0) -> float:
+        """The temperature with a Bayes error; without one, the temperature itself."""
         if bayes_error is None:
-            return (temperature,)
+            return temperature
         if temperature != 1.0:
             raise InputError(
                 f"exclude each other; got {bayes_error:g} and {temperature:g}: use one",
                 argument=("bayes_error", "temperature"),
             )
-        return self.temperatures_for(bayes_error)
+        return self.temperature_for(bayes_error)
 
     @torch.no_grad()
     def log_joint(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
@@ -201,7 +190,7 @@ class Flow:
         for ready, log_q in self._blocks(x, seed):
             latents = self.network.latents(ready)
             latents = latents._replace(log_det=latents.log_det - log_q)
-            parts.append(_numpy(self.network.base.log_joint(latents, temperature)))
+            parts.append(_as_numpy(self.network.base.log_joint(latents, temperature)))
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def log_prob(
@@ -220,7 +209,8 @@ class Flow:
         real_number("temperature", temperature, "(0, inf)")
         base = self.network.base
         parts = [
-            _softmax(base.log_class(self.network.top(ready), temperature)) for ready, _ in self._blocks(x, seed)
+            _softmax_array(base.log_class(self.network.top(ready), temperature))
+            for ready, _ in self._blocks(x, seed)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
@@ -280,9 +270,9 @@ class Flow:
             x = self.network.data(top, rest)
             if not bool(torch.isfinite(x).all()):
                 raise InputError(f"temperature {temperature:g} gives values that are not finite; use a smaller one")
-            xs.append(_numpy(x))
+            xs.append(_as_numpy(x))
             ys.append(y[rows])
-            posteriors.append(_softmax(self.network.base.log_class(top, temperature)))
+            posteriors.append(_softmax_array(self.network.base.log_class(top, temperature)))
         if not xs:
             empty = np.zeros((0, *self.sample_shape), np.float32)
             return Samples(empty, np.zeros(0, np.int64), np.zeros((0, self.n_classes)))
@@ -298,7 +288,7 @@ class Flow:
         dtype = PRECISIONS[precision]
         # The base is small, and the Bayes error is made of it: it stays as it is.
         tensors = {
-            name: value.detach().cpu().to(dtype if _rounded(name, value) else value.dtype).contiguous()
+            name: value.detach().cpu().to(dtype if _is_saved_in_half(name, value) else value.dtype).contiguous()
             for name, value in self.network.state_dict().items()
         }
         content = tensors_to_bytes(tensors)
@@ -313,27 +303,9 @@ class Flow:
             ) from error
         return path
 
-    def to(self, device: str | torch.device | None = None, *, precision: str | None = None) -> Flow:
-        """The same flow with its weights on another device, or its coupling networks in another precision.
-
-        With "bf16" (images only) the matrix products of the coupling networks are in bfloat16, about twice as fast
-        on CPUs that have instructions for it (AVX512-BF16, AMX) and slower on others. Couplings stay invertible
-        whatever their networks say, and the base is untouched: it is a flow of its own with the same Bayes error
-        and exact posteriors of its samples, but maps, densities and posteriors of data differ. How much is in
-        docs/results/bench.md for the bundled flows. "float32" goes back.
-        """
-        if device is not None:
-            self.network.to(device)
-        if precision is not None:
-            one_of("precision", precision, COUPLINGS)
-            dtype, transform = COUPLINGS[precision], self.network.transform
-            if isinstance(transform, Glow):
-                transform.runner, transform.inverter = (
-                    partial(run_quick, dtype=dtype),
-                    partial(undo_quick, dtype=dtype),
-                )
-            elif precision != "float32":
-                raise InputError(f"precision {precision!r} needs a flow of images; this one is of vectors")
+    def to(self, device: str | torch.device) -> Flow:
+        """The same flow with its weights on another device."""
+        self.network.to(device)
         return self
 
     def _draw(
@@ -386,11 +358,11 @@ class Flow:
         return f"density over {self.dimension} pixel values, unit of length one of {self.grey_levels} grey levels"
 
 
-def _softmax(log_joint: Tensor) -> NDArray[np.float64]:
-    return _numpy(torch.softmax(log_joint, 1))
+def _softmax_array(log_joint: Tensor) -> NDArray[np.float64]:
+    return _as_numpy(torch.softmax(log_joint, 1))
 
 
-def _numpy(tensor: Tensor) -> NDArray[Any]:
+def _as_numpy(tensor: Tensor) -> NDArray[Any]:
     return np.asarray(tensor.detach().cpu().numpy())
 
 
@@ -420,7 +392,7 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
     record = files.from_json(card, path)
     if not isinstance(record, FlowRecord):
         raise InputError(f"{path / CARD}: holds a {type(record).__name__}, not a flow; pass the folder of a fit")
-    return _assemble(record, content, path)
+    return _flow_from_tensors(record, content, path)
 
 
 def weights_hash(path_or_name: str | os.PathLike[str]) -> str:
@@ -441,7 +413,7 @@ def fingerprint(flow: Flow) -> str:
     return digest.hexdigest()
 
 
-def _assemble(record: FlowRecord, content: bytes, path: Path) -> Flow:
+def _flow_from_tensors(record: FlowRecord, content: bytes, path: Path) -> Flow:
     try:
         stored = tensors_from_bytes(content)
         tensors = {name: value.float() if value.is_floating_point() else value for name, value in stored.items()}
@@ -453,7 +425,7 @@ def _assemble(record: FlowRecord, content: bytes, path: Path) -> Flow:
     return Flow(network, record)
 
 
-def _rounded(name: str, value: torch.Tensor) -> bool:
+def _is_saved_in_half(name: str, value: torch.Tensor) -> bool:
     return value.is_floating_point() and not name.startswith(("base.", "scaling."))
 
 
@@ -461,8 +433,8 @@ def _flow_folder(path_or_name: str | os.PathLike[str]) -> Path:
     path = files.as_path("flow", path_or_name)
     if (path / CARD).is_file():
         return path
-    bundled = zoo.folder(os.fspath(path_or_name))
+    bundled = zoo.bundled_flow_folder(os.fspath(path_or_name))
     if bundled is not None:
         return bundled
-    known = f" nor a bundled flow ({', '.join(zoo.names())})"
+    known = f" nor a bundled flow ({', '.join(zoo.bundled_flow_names())})"
     raise InputError(f"flow {os.fspath(path_or_name)!r} is not a folder with {CARD}{known}; see hardpan flow fit")

@@ -126,25 +126,22 @@ def fold(taps: Tensor) -> Tensor:
     return total
 
 
-def coupling_network(z: Tensor, stack: Stack, k: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def coupling_network(z: Tensor, stack: Stack, k: int) -> tuple[Tensor, Tensor]:
     """Scales and shifts (B, H, W, c) that the first half of the channels gives for the second."""
-    hidden = torch.relu(patches(stack.bounds.squash(z)).to(dtype) @ stack.w1[k].to(dtype) + stack.b1[k].to(dtype))
-    hidden = torch.relu(hidden @ stack.w2[k].to(dtype) + stack.b2[k].to(dtype))
-    raw = fold((hidden @ stack.w3[k].to(dtype)).to(z.dtype)) + stack.b3[k]
+    hidden = torch.relu(patches(stack.bounds.squash(z)) @ stack.w1[k] + stack.b1[k])
+    hidden = torch.relu(hidden @ stack.w2[k] + stack.b2[k])
+    raw = fold(hidden @ stack.w3[k]) + stack.b3[k]
     scale, shift = raw.chunk(2, 3)
     return stack.bounds.scale(scale), shift
 
 
-def run_plain(x: Tensor, stack: Stack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-    """Carry (B, H, W, ch) through the steps of a stack: output, and log |det| of the couplings (B,).
-
-    ``dtype`` is the precision of the coupling networks; by default that of x.
-    """
+def run_plain(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
+    """Carry (B, H, W, ch) through the steps of a stack: output, and log |det| of the couplings (B,)."""
     log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     for k in range(len(stack.mix)):
         x = x @ stack.mix[k].T + stack.offset[k]
         fixed, moved = x.chunk(2, 3)
-        scale, shift = coupling_network(fixed, stack, k, dtype or x.dtype)
+        scale, shift = coupling_network(fixed, stack, k)
         x = torch.cat([fixed, moved * scale + shift], 3)
         log_det = log_det + torch.log(scale).sum((1, 2, 3))
     return x, log_det
@@ -184,9 +181,9 @@ class Steps(nn.Module):
         self.log_diagonal = nn.Parameter(torch.log(diagonal.abs()).float())
         self.bias = nn.Parameter(torch.zeros(steps, channels))
         self.log_scale = nn.Parameter(torch.zeros(steps, channels))
-        self.w1 = nn.Parameter(_normal((steps, 9 * inner, width), (2 / (9 * inner)) ** 0.5, generator))
+        self.w1 = nn.Parameter(_random_normal((steps, 9 * inner, width), (2 / (9 * inner)) ** 0.5, generator))
         self.b1 = nn.Parameter(torch.zeros(steps, width))
-        self.w2 = nn.Parameter(_normal((steps, width, width), (2 / width) ** 0.5, generator))
+        self.w2 = nn.Parameter(_random_normal((steps, width, width), (2 / width) ** 0.5, generator))
         self.b2 = nn.Parameter(torch.zeros(steps, width))
         self.w3 = nn.Parameter(torch.zeros(steps, width, 9 * outer))
         self.b3 = nn.Parameter(torch.zeros(steps, outer))
@@ -208,13 +205,13 @@ class Steps(nn.Module):
         return places * (self.log_scale.sum() + self.log_diagonal.sum())
 
     @torch.no_grad()
-    def inverse(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Undo the steps; ``dtype`` is the precision of the coupling networks, by default that of x."""
+    def inverse(self, x: Tensor) -> Tensor:
+        """Undo the steps."""
         stack = self.stack()
         back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
         for k in reversed(range(self.steps)):
             fixed, moved = x.chunk(2, 3)
-            scale, shift = coupling_network(fixed, stack, k, dtype or x.dtype)
+            scale, shift = coupling_network(fixed, stack, k)
             x = torch.cat([fixed, (moved - shift) / scale], 3)
             x = (x - stack.offset[k]) @ back[k].T
         return x
@@ -231,7 +228,7 @@ class Steps(nn.Module):
         return x
 
 
-def _normal(shape: tuple[int, ...], deviation: float, generator: torch.Generator) -> Tensor:
+def _random_normal(shape: tuple[int, ...], deviation: float, generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator) * deviation
 
 
@@ -317,7 +314,7 @@ class Glow(nn.Module):
         features = x
         for number, level in enumerate(self.levels):
             assert isinstance(level, Steps)
-            x = squeeze(x)
+            x = pixels_to_channels(x)
             stack, last = level.stack(), number == len(self.levels) - 1
             # The classification loss looks at what enters the very last step, as the paper does.
             inner = level.steps - 1 if last else level.steps
@@ -343,7 +340,7 @@ class Glow(nn.Module):
         """
         for number, level in enumerate(self.levels):
             assert isinstance(level, Steps)
-            x, stack = squeeze(x), level.stack()
+            x, stack = pixels_to_channels(x), level.stack()
             if number == len(self.levels) - 1:
                 x = self.runner(x, stack)[0]
             else:
@@ -362,7 +359,7 @@ class Glow(nn.Module):
                 x = self.priors[number].inverse(x, parts[number])  # type: ignore[operator]
             level = self.levels[number]
             assert isinstance(level, Steps)
-            x = unsqueeze(self.inverter(level, x))
+            x = channels_to_pixels(self.inverter(level, x))
         return x
 
     @torch.no_grad()
@@ -370,20 +367,20 @@ class Glow(nn.Module):
         """Set the actnorms from one batch."""
         for number, level in enumerate(self.levels):
             assert isinstance(level, Steps)
-            x = level.start(squeeze(x))
+            x = level.start(pixels_to_channels(x))
             if number < len(self.levels) - 1:
                 x = x.chunk(2, 3)[0]
 
 
-def squeeze(x: Tensor) -> Tensor:
+def pixels_to_channels(x: Tensor) -> Tensor:
     """(B, H, W, C) -> (B, H/2, W/2, 4C)."""
     batch, height, width, channels = x.shape
     x = x.reshape(batch, height // 2, 2, width // 2, 2, channels).permute(0, 1, 3, 2, 4, 5)
     return x.reshape(batch, height // 2, width // 2, 4 * channels)
 
 
-def unsqueeze(x: Tensor) -> Tensor:
-    """Undo :func:`squeeze`."""
+def channels_to_pixels(x: Tensor) -> Tensor:
+    """Undo :func:`pixels_to_channels`."""
     batch, height, width, channels = x.shape
     x = x.reshape(batch, height, width, 2, 2, channels // 4).permute(0, 1, 3, 2, 4, 5)
     return x.reshape(batch, 2 * height, 2 * width, channels // 4)

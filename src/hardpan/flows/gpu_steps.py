@@ -102,7 +102,7 @@ def _triton_ops() -> Any:
     return kernels if kernels.AVAILABLE else PlainOps
 
 
-class _Level(torch.autograd.Function):
+class _LevelFunction(torch.autograd.Function):
     """K steps: see :func:`hardpan.flows.glow.run_plain`."""
 
     @staticmethod
@@ -113,7 +113,7 @@ class _Level(torch.autograd.Function):
         batch, height, width, channels = x.shape
         places, inner = height * width, channels // 2
         log_det = torch.zeros(batch, dtype=x.dtype, device=x.device)
-        weights = _prepared(stack, dtype)
+        weights = _cast_stack(stack, dtype)
         flat, saved = x.reshape(-1, channels).contiguous(), []
         for k in range(len(stack.mix)):
             y = torch.addmm(stack.offset[k], flat, stack.mix[k].T)
@@ -122,7 +122,7 @@ class _Level(torch.autograd.Function):
             hidden2 = _affine_relu(weights.b2[k], hidden1, weights.w2[k])
             if dropout is not None:
                 hidden2 = dropout.applied(hidden2)
-            taps = _wide_product(hidden2, weights.w3[k])
+            taps = _float32_product(hidden2, weights.w3[k])
             z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places, bounds)
             saved += [flat, y, around, hidden1, hidden2, raw]
             flat = z
@@ -149,17 +149,17 @@ class _Level(torch.autograd.Function):
             g_hidden1, g_b1 = ops.masked_product(g_hidden2, w2[k], hidden1)
             ops.fold_add(g_hidden1 @ w1[k].T, gy, y, inner, width, places, -1, ctx.bounds.reach)
             results.append([
-                _outer(gy, before, batch), gy.sum(0),
-                _reduced(around, g_hidden1)[: 9 * inner], g_b1,
-                _reduced(hidden1, g_hidden2), g_b2,
-                _reduced(hidden2, g_taps)[:, : 9 * channels], g_raw.sum(0),
+                _outer_product_sum(gy, before, batch), gy.sum(0),
+                _product_over_rows(around, g_hidden1)[: 9 * inner], g_b1,
+                _product_over_rows(hidden1, g_hidden2), g_b2,
+                _product_over_rows(hidden2, g_taps)[:, : 9 * channels], g_raw.sum(0),
             ])  # fmt: skip
             flat = gy @ mix[k]
         gradients = [torch.stack(parts[::-1]) for parts in zip(*results, strict=True)]
         return (flat.reshape(ctx.layout), None, None, None, None, *gradients)
 
 
-def _prepared(stack: Stack, dtype: Any) -> Stack:
+def _cast_stack(stack: Stack, dtype: Any) -> Stack:
     """Weights in the networks' precision, their narrow sides padded to aligned rows."""
     w1 = functional.pad(stack.w1, (0, 0, 0, -stack.w1.shape[1] % ALIGNED)).to(dtype)
     w3 = functional.pad(stack.w3, (0, -stack.w3.shape[2] % ALIGNED)).to(dtype)
@@ -171,19 +171,19 @@ def _affine_relu(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
     return torch._addmm_activation(bias, a, w)  # bias and ReLU are in the product's own kernel
 
 
-def _wide_product(a: Tensor, b: Tensor) -> Tensor:
+def _float32_product(a: Tensor, b: Tensor) -> Tensor:
     """A product with a float32 result."""
     if a.is_cuda and a.dtype != torch.float32 and hasattr(torch.ops.aten.mm, "dtype"):  # since torch 2.8
         return torch.mm(a, b, out_dtype=torch.float32)
     return (a @ b).float()
 
 
-def _reduced(a: Tensor, b: Tensor) -> Tensor:
+def _product_over_rows(a: Tensor, b: Tensor) -> Tensor:
     """aᵀ b over very many rows, in float32: (M, p), (M, q) -> (p, q)."""
-    return _wide_product(a.T, b)
+    return _float32_product(a.T, b)
 
 
-def _outer(g: Tensor, x: Tensor, batch: int) -> Tensor:
+def _outer_product_sum(g: Tensor, x: Tensor, batch: int) -> Tensor:
     """Σ gᵀ x over all rows, image by image first: one small matrix from very many rows needs the parallel way."""
     shape = (batch, -1, g.shape[1])
     return torch.bmm(g.reshape(shape).transpose(1, 2), x.reshape(shape)).sum(0)
@@ -194,7 +194,7 @@ def fast_runner(dtype: torch.dtype, ops: Any = None, dropout: Dropout | None = N
     backend = ops if ops is not None else _triton_ops()
 
     def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
-        output, log_det = _Level.apply(x, dtype, backend, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
+        output, log_det = _LevelFunction.apply(x, dtype, backend, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
         return output, log_det
 
     return run

@@ -14,12 +14,12 @@ from hardpan import arguments, stats
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows.benchmark import Benchmark
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 BINS = 15
 
 
-@record(eq=False)
+@record(eq=False, dropped=("brier",))
 class Judgement(Report):
     """A classifier compared with the true posteriors of a synthetic test set.
 
@@ -32,7 +32,6 @@ class Judgement(Report):
             label noise.
         distance: mean total variation ½ Σ_y |q(y) − p(y | x)| between predicted and true posterior.
         divergence: mean Kullback–Leibler divergence KL(p ‖ q) in nats: log loss above the lowest possible.
-        brier: mean of Σ_y (q(y) − p(y | x))²: Brier score above the lowest possible.
         disagreement: proportion of examples on which ŷ is not the Bayes-optimal label.
         inexact_by: for 8-bit files, by how much the true posterior of the files may differ (excess error at most).
         n: number of examples.
@@ -50,7 +49,6 @@ class Judgement(Report):
     calibration: Estimate
     distance: Estimate
     divergence: Estimate
-    brier: Estimate
     disagreement: Estimate
     inexact_by: Estimate | None
     n: int
@@ -87,7 +85,7 @@ def judge(
     """
     rows = benchmark.test
     truth, labels = benchmark.posterior[rows], benchmark.labels[rows]
-    q = _probabilities(np.asarray(probs), *truth.shape)
+    q = _predicted_probabilities(np.asarray(probs), *truth.shape)
     n, predicted = len(rows), q.argmax(axis=1)
     right = truth[np.arange(n), predicted]
     best = truth.max(axis=1)
@@ -114,10 +112,9 @@ def judge(
         expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
         floor=benchmark.bayes_error,
         excess=mean(best - right, "mean of max p − p(ŷ | x)"),
-        calibration=_calibration(confidences - right, bins, reliability, confidence),
+        calibration=_calibration_error(confidences - right, bins, reliability, confidence),
         distance=mean(0.5 * np.abs(q - truth).sum(axis=1), "mean of ½ Σ |q − p|"),
         divergence=mean(np.maximum((truth * (p_log - q_log)).sum(axis=1), 0.0), "mean of KL(p ‖ q), nats"),
-        brier=mean(((q - truth) ** 2).sum(axis=1), "mean of Σ (q − p)²"),
         disagreement=mean((predicted != truth.argmax(axis=1)).astype(float), "proportion of suboptimal labels"),
         inexact_by=benchmark.rounding,
         n=n,
@@ -129,13 +126,13 @@ def judge(
     )  # fmt: skip
 
 
-def _probabilities(predictions: NDArray[Any], n: int, n_classes: int) -> NDArray[np.float64]:
+def _predicted_probabilities(predictions: NDArray[Any], n: int, n_classes: int) -> NDArray[np.float64]:
     if predictions.ndim == 1:
         return np.asarray(np.eye(n_classes)[arguments.labels("probs", predictions, n, n_classes)])
     return arguments.probabilities("probs", predictions, n, n_classes)
 
 
-def _calibration(
+def _calibration_error(
     gaps: NDArray[np.float64],
     bins: list[NDArray[np.intp]],
     reliability: tuple[dict[str, float], ...],

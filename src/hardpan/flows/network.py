@@ -14,7 +14,7 @@ from hardpan.errors import InputError, MissingExtra
 from hardpan.flows.base import ClassBase, Latents
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.glow import Bounds, Glow
-from hardpan.flows.scaling import Dequantizer, ImageScaling, Scaling, VectorScaling, levels_of, vector_scaling
+from hardpan.flows.scaling import Dequantizer, ImageScaling, Scaling, VectorScaling, grey_levels_of, vector_scaling
 
 
 class SplineFlow(nn.Module):
@@ -37,7 +37,7 @@ class SplineFlow(nn.Module):
         self.d_top, self.d_rest, self.n_features = dimension, 0, dimension
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.layers = nn.ModuleList(_layers(dimension, transforms, hidden, bins))
+            self.layers = nn.ModuleList(_spline_layers(dimension, transforms, hidden, bins))
 
     def forward(self, x: Tensor) -> Latents:
         """Carry (B, d) to the latents."""
@@ -62,7 +62,7 @@ class SplineFlow(nn.Module):
         """Nothing depends on the first batch here."""
 
 
-def _layers(dimension: int, transforms: int, hidden: int, bins: int) -> list[Any]:
+def _spline_layers(dimension: int, transforms: int, hidden: int, bins: int) -> list[Any]:
     try:
         from zuko.flows.coupling import GeneralCouplingTransform
         from zuko.transforms import MonotonicRQSTransform
@@ -181,16 +181,16 @@ def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
         return vector_scaling(x)
     # The top level must be whole: sides become multiples of 2^L, L made smaller for small images.
     sides = [max(config.pad_to or 0, side) for side in x.shape[1:3]]
-    depth = usable_levels(sides, config.levels or 1)
+    depth = glow_level_count(sides, config.levels or 1)
     rows, columns = (-(-side // 2**depth) * 2**depth for side in sides)
-    return ImageScaling(x.shape[1:], (rows, columns), levels_of(x, config.grey_levels), depth)
+    return ImageScaling(x.shape[1:], (rows, columns), grey_levels_of(x, config.grey_levels), depth)
 
 
-def usable_levels(sides: Sequence[int], most: int) -> int:
+def glow_level_count(sides: Sequence[int], most: int) -> int:
     """At most so many levels that the smallest side still has 2 places at the top.
 
     Example:
-        >>> usable_levels((32, 32), 3), usable_levels((8, 8), 3), usable_levels((2, 2), 3)
+        >>> glow_level_count((32, 32), 3), glow_level_count((8, 8), 3), glow_level_count((2, 2), 3)
         (3, 2, 1)
     """
     return max(1, min(most, int(np.log2(max(min(sides), 2))) - 1))

@@ -18,7 +18,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.flows.flow import Flow, fingerprint
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 CURVE = tuple(float(f"{t:.4g}") for t in np.geomspace(0.2, 4, 25))
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hardpan.errors import InputError
-from hardpan.flows.glow import squeeze, unsqueeze
+from hardpan.flows.glow import channels_to_pixels, pixels_to_channels
 
 
 class ImageScaling(nn.Module):
@@ -130,14 +130,14 @@ class VectorScaling(nn.Module):
 Scaling = ImageScaling | VectorScaling
 
 
-def levels_of(x: NDArray[Any], levels: int | None) -> int:
+def grey_levels_of(x: NDArray[Any], levels: int | None) -> int:
     """Grey levels of images: as stated, or 256, or one more than the largest value where that is below 128.
 
     Float images within 0..1 count as one level: their unit is their whole range.
 
     Example:
-        >>> levels_of(np.array([0, 16], dtype=np.uint8), None), levels_of(np.array([200], dtype=np.uint8), None)
-        (17, 256)
+        >>> [grey_levels_of(np.array([value], dtype=np.uint8), None) for value in (16, 200)]
+        [17, 256]
     """
     low, high = float(x.min()), float(x.max())
     if not (np.isfinite(low) and np.isfinite(high)):
@@ -208,13 +208,13 @@ class Dequantizer(nn.Module):
         self.register_buffer("masks", torch.stack(halves).float(), persistent=False)
         self.context = nn.ParameterList(
             [
-                _kernel(width, size, 3, generator),
-                _kernel(width, width, 3, generator),
-                _kernel(width, width, 3, generator),
+                _initial_kernel(width, size, 3, generator),
+                _initial_kernel(width, width, 3, generator),
+                _initial_kernel(width, width, 3, generator),
             ]
         )
-        self.first = nn.ParameterList(_kernel(width, size + width, 3, generator) for _ in halves)
-        self.second = nn.ParameterList(_kernel(width, width, 1, generator) for _ in halves)
+        self.first = nn.ParameterList(_initial_kernel(width, size + width, 3, generator) for _ in halves)
+        self.second = nn.ParameterList(_initial_kernel(width, width, 1, generator) for _ in halves)
         self.last = nn.ParameterList(nn.Parameter(torch.zeros(2 * size, width, 3, 3)) for _ in halves)
         self.biases = nn.Parameter(torch.zeros(3 + 2 * len(halves), width))
         self.last_biases = nn.Parameter(torch.zeros(len(halves), 2 * size))
@@ -222,17 +222,17 @@ class Dequantizer(nn.Module):
 
     def forward(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Noise u (B, H, W, C) for images x, and log q(u | x) (B,), from uniform noise (B, H, W, C)."""
-        context = self._context(squeeze(x).permute(0, 3, 1, 2))
-        uniform = squeeze(noise).permute(0, 3, 1, 2).clamp(EDGE, 1 - EDGE)
+        context = self._context(pixels_to_channels(x).permute(0, 3, 1, 2))
+        uniform = pixels_to_channels(noise).permute(0, 3, 1, 2).clamp(EDGE, 1 - EDGE)
         value = torch.log(uniform) - torch.log1p(-uniform)
-        log_q = -_log_slope(value)
+        log_q = -_negative_log_sigmoid_slope(value)
         for k, mask in enumerate(self.masks[:, :, None, None]):
             scale, shift = self._coupling(k, value * mask, context).chunk(2, 1)
             log_scale = (1 - mask) * LIMIT * torch.tanh(scale / LIMIT)
             value = value * torch.exp(log_scale) + (1 - mask) * shift
             log_q = log_q - log_scale
-        log_q = log_q + _log_slope(value)
-        return unsqueeze(torch.sigmoid(value).permute(0, 2, 3, 1)), log_q.sum((1, 2, 3))
+        log_q = log_q + _negative_log_sigmoid_slope(value)
+        return channels_to_pixels(torch.sigmoid(value).permute(0, 2, 3, 1)), log_q.sum((1, 2, 3))
 
     def _context(self, x: Tensor) -> Tensor:
         hidden = self._hidden(x.to(self.precision), self.context[0], 0)
@@ -251,11 +251,11 @@ class Dequantizer(nn.Module):
         return torch.relu(functional.conv2d(x, weight.to(self.precision), bias, padding=weight.shape[-1] // 2))
 
 
-def _log_slope(value: Tensor) -> Tensor:
+def _negative_log_sigmoid_slope(value: Tensor) -> Tensor:
     """−log of the derivative of the sigmoid: |v| + 2 log(1 + exp(−|v|))."""
     return value.abs() + 2 * torch.log1p(torch.exp(-value.abs()))
 
 
-def _kernel(outputs: int, inputs: int, size: int, generator: torch.Generator) -> nn.Parameter:
+def _initial_kernel(outputs: int, inputs: int, size: int, generator: torch.Generator) -> nn.Parameter:
     deviation = (2 / (inputs * size * size)) ** 0.5
     return nn.Parameter(torch.randn(outputs, inputs, size, size, generator=generator) * deviation)

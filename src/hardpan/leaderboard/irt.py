@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -74,11 +74,10 @@ class Fit:
     steps: int
     decrement: float
     converged: bool
-    by_modes: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class _Data:
+class _ScoreData:
     right: Floats  # (M, N), 0 where missing
     known: Floats | None  # (M, N) of 0 and 1, None where no cell is missing
     floor: float
@@ -103,7 +102,6 @@ def fit(
     shared_slope: bool = False,
     priors: Priors,
     robust: bool = False,
-    start: tuple[Floats, Floats, Floats] | None = None,
     progress: Progress = no_progress,
 ) -> Fit:
     """Fit the model to scores (M, N) in [0, 1], NaN missing; every model and item has a score.
@@ -114,22 +112,21 @@ def fit(
         shared_slope: one slope for all items (Rasch).
         priors: of slopes and intercepts.
         robust: standard errors from the scores' own spread (sandwich), for fractions.
-        start: slopes, intercepts and skills to start from, such as those of a fit of more models.
         progress: called with a guess of the fraction done.
     """
     known = np.isfinite(scores)
     complete = bool(known.all())
-    data = _Data(
+    data = _ScoreData(
         scores if complete else np.where(known, scores, 0.0),
         None if complete else known.astype(np.float64),
         floor,
         shared_slope,
         priors,
     )
-    a, d, skill = start or (*_start(data), None)
+    a, d = _starting_parameters(data)
     m, n = data.shape
     if float(m) * n * len(_nodes(a, d, floor)[0]) > LARGE:
-        return fit_by_modes(data, a, d, robust, skill, progress)
+        return fit_by_modes(data, a, d, robust, progress)
     return fit_by_quadrature(data, a, d, robust, progress)
 
 
@@ -158,10 +155,11 @@ def _nodes(a: Floats, d: Floats, floor: float) -> tuple[Floats, Floats]:
     own = np.linspace(0.0, steps[-1], count)
     theta = np.interp(own, steps, coarse)
     edges = np.concatenate([[theta[0]], (theta[1:] + theta[:-1]) / 2, [theta[-1]]])
-    return theta, np.log(np.diff(edges)) - theta**2 / 2 - math.log(2 * math.pi) / 2
+    log_weight = np.log(np.diff(edges)) - theta**2 / 2
+    return theta, log_weight - logsumexp(log_weight)  # of sum 1: no likelihood is above that of the best skill
 
 
-def _start(data: _Data) -> tuple[Floats, Floats]:
+def _starting_parameters(data: _ScoreData) -> tuple[Floats, Floats]:
     """Slopes from correlations with the mean score, intercepts from the items' means."""
     right, known = data.right, data.known
     if known is None:
@@ -201,7 +199,7 @@ class _State:
     g: Floats
 
 
-def _evaluate(data: _Data, theta: Floats, log_prior: Floats, a: Floats, d: Floats) -> _State:
+def _evaluate(data: _ScoreData, theta: Floats, log_prior: Floats, a: Floats, d: Floats) -> _State:
     z = a[:, None] * theta + d[:, None]
     s = expit(z)
     c = data.floor
@@ -225,16 +223,18 @@ def _evaluate(data: _Data, theta: Floats, log_prior: Floats, a: Floats, d: Float
     return _State(a, d, log_likelihood + data.priors.log(a, d), log_likelihood, weights, s, p, g)
 
 
-def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool, progress: Progress = no_progress) -> Fit:
+def fit_by_quadrature(
+    data: _ScoreData, a: Floats, d: Floats, robust: bool, progress: Progress = no_progress
+) -> Fit:
     """Newton's method on the marginal likelihood; see the module's text."""
     theta, log_prior = _nodes(a, d, data.floor)
     state = _evaluate(data, theta, log_prior, a, d)
     decrement, steps, settled, converged = math.inf, 0, False, False
     while True:
         steps += 1
-        gradient = _gradient(data, theta, state)
+        gradient = _objective_gradient(data, theta, state)
         system = _System(data, theta, state)
-        state, decrement = _step(data, theta, log_prior, state, gradient, system)
+        state, decrement = _newton_step(data, theta, log_prior, state, gradient, system)
         if decrement < _TOLERANCE * max(1.0, data.right.shape[1]):
             converged = settled
             if settled:
@@ -247,7 +247,7 @@ def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool, progress:
             theta, log_prior = _nodes(state.a, state.d, data.floor)
             state = _evaluate(data, theta, log_prior, state.a, state.d)
     # The last step was too small to matter for the curvature, where it starts from.
-    scores = _moments(data, theta, state, state.weights).astype(np.float64) if robust else None
+    scores = _posterior_moments(data, theta, state, state.weights).astype(np.float64) if robust else None
     variance = system.variances(scores)
     n = len(state.a)
     mean = state.weights @ theta
@@ -274,7 +274,7 @@ def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool, progress:
     )
 
 
-def _gradient(data: _Data, theta: Floats, state: _State) -> Floats:
+def _objective_gradient(data: _ScoreData, theta: Floats, state: _State) -> Floats:
     """Of the objective by (a, d), (2N,)."""
     expected = data.right.T @ state.weights
     tried = state.weights.sum(axis=0) if data.known is None else data.known.T @ state.weights
@@ -285,7 +285,9 @@ def _gradient(data: _Data, theta: Floats, state: _State) -> Floats:
     return np.concatenate([by_slope, by_intercept])
 
 
-def _moments(data: _Data, theta: Floats, state: _State, weights: NDArray[Any]) -> NDArray[np.float32]:
+def _posterior_moments(
+    data: _ScoreData, theta: Floats, state: _State, weights: NDArray[Any]
+) -> NDArray[np.float32]:
     """E_j[w · score_ji] by (a, d) for weights (M, Q): (M, 2N), or (M, 1 + N) with one slope.
 
     In single precision: steps and standard errors need no more, and the gradient does not come from here.
@@ -331,7 +333,7 @@ def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDAr
 class _System:
     """The information B − CᵀC of (a, d), solved densely or by Woodbury's identity, whichever is smaller."""
 
-    def __init__(self, data: _Data, theta: Floats, state: _State) -> None:
+    def __init__(self, data: _ScoreData, theta: Floats, state: _State) -> None:
         tried = state.weights.sum(axis=0) if data.known is None else data.known.T @ state.weights
         weight = tried * (1 - data.floor) * state.s * (1 - state.s) * state.g
         if data.floor:  # the observed curvature; where it is negative, a little of the expected one
@@ -344,7 +346,7 @@ class _System:
         self.shared = data.shared_slope
         self.n = len(state.a)
         weighted = _polynomials(state.weights, theta, FEW_ITEM_DEGREE if self.n <= FEW_ITEMS else DEGREE)
-        self.rows = np.concatenate([_moments(data, theta, state, basis) for basis in weighted])
+        self.rows = np.concatenate([_posterior_moments(data, theta, state, basis) for basis in weighted])
         self.dense = self.rows.shape[1] <= self.rows.shape[0]
         self._factor: Any = None
         self._fraction = -1.0
@@ -428,8 +430,8 @@ class _System:
         return np.asarray(np.maximum(diagonal, 0.0))
 
 
-def _step(
-    data: _Data, theta: Floats, log_prior: Floats, state: _State, gradient: Floats, system: _System
+def _newton_step(
+    data: _ScoreData, theta: Floats, log_prior: Floats, state: _State, gradient: Floats, system: _System
 ) -> tuple[_State, float]:
     """One Newton step that raises the objective; the decrement is gᵀH⁻¹g/2 at the point where it starts."""
     n = system.n
@@ -456,7 +458,7 @@ def _step(
     return state, decrement
 
 
-def _robust_skill(data: _Data, a: Floats, d: Floats, skill: Floats, spread: Floats) -> Floats:
+def _robust_skill(data: _ScoreData, a: Floats, d: Floats, skill: Floats, spread: Floats) -> Floats:
     """Standard error of a skill whose scores vary otherwise than right and wrong do.
 
     It is v √(J + 1), v the posterior variance and J the sum of the squared scores.
@@ -471,17 +473,14 @@ def _robust_skill(data: _Data, a: Floats, d: Floats, skill: Floats, spread: Floa
     return result
 
 
-def fit_by_modes(
-    data: _Data, a: Floats, d: Floats, robust: bool, start: Floats | None = None, progress: Progress = no_progress
-) -> Fit:
+def fit_by_modes(data: _ScoreData, a: Floats, d: Floats, robust: bool, progress: Progress = no_progress) -> Fit:
     """Items given skills and skills given items in turn, skills standardised after each; for very many items."""
     m, _ = data.shape
-    if start is None:
-        known = np.ones(data.shape) if data.known is None else data.known
-        centred = data.right - known * (data.right.sum(axis=0) / known.sum(axis=0))
-        total = centred.sum(axis=1) / known.sum(axis=1)
-        start = (total - total.mean()) / (total.std() or 1.0)
-    modes = _Modes(data, a.copy(), d.copy(), start.copy())
+    known = np.ones(data.shape) if data.known is None else data.known
+    centred = data.right - known * (data.right.sum(axis=0) / known.sum(axis=0))
+    total = centred.sum(axis=1) / known.sum(axis=1)
+    start = (total - total.mean()) / (total.std() or 1.0)
+    modes = _Modes(data, a.copy(), d.copy(), start)
     steps, change = 0, math.inf
     while steps < MOST_STEPS:
         steps += 1
@@ -506,19 +505,8 @@ def fit_by_modes(
     log_likelihood = modes.log_posterior() + float(np.log(errors).sum())
     if robust:
         errors = _robust_skill(data, a, d, skill, errors)
-    return Fit(
-        a,
-        slope_error,
-        d,
-        intercept_error,
-        skill,
-        errors,
-        log_likelihood,
-        steps,
-        change,
-        change < 0.05,
-        True,
-    )
+    converged = change < 0.05
+    return Fit(a, slope_error, d, intercept_error, skill, errors, log_likelihood, steps, change, converged)
 
 
 class _Modes:
@@ -528,7 +516,7 @@ class _Modes:
     blocks that fit into the cache are several times as fast as the whole matrix.
     """
 
-    def __init__(self, data: _Data, a: Floats, d: Floats, skill: Floats) -> None:
+    def __init__(self, data: _ScoreData, a: Floats, d: Floats, skill: Floats) -> None:
         self.a, self.d, self.skill = a, d, skill
         self._floor, self._shared, self._priors = data.floor, data.shared_slope, data.priors
         self._right = np.ascontiguousarray(data.right.T, dtype=np.float32)

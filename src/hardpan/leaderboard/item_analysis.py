@@ -14,7 +14,7 @@ from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.pairs import Floats
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 MODELS = ("rasch", "2pl", "3pl")
 FEW_MODELS = 200
@@ -46,7 +46,7 @@ class Cohort:
     items: int
 
 
-@record(eq=False)
+@record(eq=False, dropped=("p_value", "steps", "by_modes"))
 class ItemFit(Report):
     """A fitted item response model: P = c + (1 − c) σ(slope · skill + intercept), skills with mean 0 and
     variance 1.
@@ -65,8 +65,7 @@ class ItemFit(Report):
         mean_score: (N,) mean over the models that have the item.
         flag: (N,) "broken" (better models do worse, by a rank test with Benjamini–Hochberg), "dead" (all models
             have the same score), or "".
-        p_value: (N,) of the one-sided rank test that better models do worse.
-        p_adjusted: (N,) the same after Benjamini–Hochberg.
+        p_adjusted: (N,) of the one-sided rank test that better models do worse, after Benjamini–Hochberg.
         cohorts: dead items among the best 5, 10, 25 and all models.
         broken_slopes: slopes for which ``broken_power`` is computed.
         broken_power: probability that a broken item of this slope and medium difficulty is flagged.
@@ -74,9 +73,7 @@ class ItemFit(Report):
         few_models: whether that prior is the tight one for few models.
         robust: whether standard errors are robust, as scores are fractions.
         log_likelihood: marginal log-likelihood.
-        steps: how many steps the fit took.
         converged: whether it reached the maximum.
-        by_modes: whether skills were taken at their modes (very many items) instead of integrated over.
         source: where the scores come from.
         notes: what the reader of the scores reported.
     """
@@ -93,7 +90,6 @@ class ItemFit(Report):
     skill_stderr: Floats
     mean_score: Floats
     flag: NDArray[np.str_]
-    p_value: Floats
     p_adjusted: Floats
     cohorts: tuple[Cohort, ...]
     broken_slopes: tuple[float, ...]
@@ -102,17 +98,9 @@ class ItemFit(Report):
     few_models: bool
     robust: bool
     log_likelihood: float
-    steps: int
     converged: bool
-    by_modes: bool
     source: str = ""
     notes: tuple[str, ...] = ()
-
-    @property
-    def difficulty(self) -> Floats:
-        """(N,) the skill at which an item is half way between guessing and right, −intercept/slope."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(-self.intercept / self.slope)
 
     def information(self, skills: ArrayLike) -> Floats:
         """Fisher information of the whole test about skill; 1/√ of it is the standard error of a skill there.
@@ -126,12 +114,6 @@ class ItemFit(Report):
         known = np.isfinite(self.slope)
         result = irt.information(where.ravel(), self.slope[known], self.intercept[known], self.guessing)
         return result.reshape(where.shape)
-
-    def probability(self, skills: ArrayLike) -> Floats:
-        """(G, N) expected scores of models with these skills."""
-        where = np.asarray(skills, dtype=np.float64).ravel()
-        s = expit(where[:, None] * self.slope + self.intercept)
-        return np.asarray(self.guessing + (1 - self.guessing) * s)
 
 
 def items(
@@ -182,8 +164,7 @@ def items(
         used, floor=guessing, shared_slope=rasch, priors=priors, robust=robust, progress=between(tell, 0.0, 0.9)
     )
     tell("testing items", 0.9)
-    p_value = _broken_test(used, not robust)
-    adjusted = benjamini_hochberg(p_value)
+    adjusted = benjamini_hochberg(_broken_test(used, not robust))
     dead = np.nanmax(used, axis=0) == np.nanmin(used, axis=0)
     flag = np.full(len(columns), "", dtype="<U6")
     flag[columns] = np.where(adjusted <= ALPHA, "broken", np.where(dead, "dead", ""))
@@ -200,7 +181,6 @@ def items(
         skill_stderr=_at_rows(fitted.skill_stderr, rows),
         mean_score=_at_rows(_nan_mean(used), columns),
         flag=flag,
-        p_value=_at_rows(p_value, columns),
         p_adjusted=_at_rows(adjusted, columns),
         cohorts=_cohorts(used, fitted.skill),
         broken_slopes=POWER_SLOPES,
@@ -209,9 +189,7 @@ def items(
         few_models=few and not rasch,
         robust=robust,
         log_likelihood=fitted.log_likelihood,
-        steps=fitted.steps,
         converged=fitted.converged,
-        by_modes=fitted.by_modes,
         source=outcomes.source,
         notes=outcomes.notes,
     )

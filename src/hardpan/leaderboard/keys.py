@@ -17,7 +17,7 @@ from hardpan.files import record
 from hardpan.leaderboard.pairs import Floats
 from hardpan.leaderboard.ranking import rank
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 SHEET = 20  # items on a review sheet, at least
 MOST_ANSWERS = 5
@@ -39,6 +39,7 @@ class SuspectKeys(Report):
         unanswered: how many items have no key or no answer.
         effective_models: how many independent models the answers are worth, M²/1ᵀR1 with R the correlations of the
             models' errors.
+        distinct: (N,) how many different answers were given.
         votes: for the first items (all with a positive margin, at least 20), the share of models per answer, at
             most the five most frequent.
         groups: for the same items, the columns of item groups, such as task.
@@ -61,11 +62,21 @@ class SuspectKeys(Report):
     source: str = ""
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    distinct: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def comparable(self) -> NDArray[np.bool_]:
+        """(N,) whether answers can agree by more than chance: 4 or more models, and at most half as many answers.
+
+        Answers in free text hardly repeat; those to a choice among a few options do.
+        """
+        distinct = self.distinct if len(self.distinct) else np.zeros_like(self.models)  # of an earlier file
+        return np.asarray((self.models >= FEWEST_MODELS) & (2 * distinct <= self.models))
 
     @property
     def suspicious(self) -> int:
-        """How many items have more models on another answer than on the key, of those that 4 or more answered."""
-        return int(((self.margin > 0) & (self.models >= FEWEST_MODELS)).sum())
+        """How many items with comparable answers have more models on another answer than on the key."""
+        return int(((self.margin > 0) & self.comparable).sum())
 
 
 @record(eq=False)
@@ -118,12 +129,12 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         (np.str_('item-1'), np.str_('D'), np.float64(0.33))
     """
     outcomes = Outcomes.of_items(outcomes)
-    answers, key = _answers(outcomes)
+    answers, key = _answers_and_key(outcomes)
     # A right answer counts for the key however it is worded: "The answer is 4." is 4.
     right = outcomes.scores.reshape(answers.shape) == 1
     answers = np.where(right & (answers != ""), key[None, :, None], answers)
     n = answers.shape[1]
-    rows: list[tuple[int, str, float, int]] = []
+    rows: list[tuple[int, str, float, int, int]] = []
     shares: list[dict[str, float]] = []
     for i in range(n):
         said = answers[:, i]
@@ -139,7 +150,8 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         others = np.where(labels == key[i], -1.0, votes)
         best = int(np.argmax(others))
         result = others[best] > 0
-        rows.append((i, str(labels[best]) if result else "", max(float(others[best]), 0.0) - on_key, voters))
+        suggested = str(labels[best]) if result else ""
+        rows.append((i, suggested, max(float(others[best]), 0.0) - on_key, voters, len(labels)))
         frequent = np.argsort(-votes, kind="stable")[:MOST_ANSWERS]
         shares.append({str(labels[k]): round(float(votes[k]), 6) for k in frequent})
     if not rows:
@@ -162,6 +174,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         position=position.astype(np.int64),
         answered=len(rows),
         unanswered=n - len(rows),
+        distinct=np.array([rows[i][4] for i in order], dtype=np.int64),
         effective_models=_effective_models(outcomes.item_scores()),
         votes=tuple(shares[i] for i in sheet),
         groups={
@@ -190,7 +203,7 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         [0.5, 1.0, 0.5]
     """
     outcomes = Outcomes.of_items(outcomes)
-    answers, key = _answers(outcomes)
+    answers, key = _answers_and_key(outcomes)
     positions = {str(name): i for i, name in enumerate(outcomes.items)}
     unknown = [str(name) for name in new_keys if str(name) not in positions]
     if unknown:
@@ -215,8 +228,8 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         models=before.models,
         score_before=before.score,
         score_after=after.score[row],
-        rank_before=_places(before.score),
-        rank_after=_places(after.score)[row],
+        rank_before=_score_ranks(before.score),
+        rank_after=_score_ranks(after.score)[row],
         tier_before=before.tier,
         tier_after=after.tier[row],
         n_items=outcomes.n_items,
@@ -235,13 +248,13 @@ def read_verdicts(path: Path) -> dict[str, tuple[str, str]]:
     return {item: (key, comment) for item, key, comment in cells if key or comment}
 
 
-def _places(scores: Floats) -> NDArray[np.int64]:
+def _score_ranks(scores: Floats) -> NDArray[np.int64]:
     """Rank 1 for the highest; scores that differ by rounding only share a rank."""
     rounded = scores.round(12)
     return np.array([1 + int((rounded > value).sum()) for value in rounded], dtype=np.int64)
 
 
-def _answers(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+def _answers_and_key(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     missing = [name for name in ("answers", "key") if getattr(outcomes, name) is None]
     if missing or outcomes.answers is None or outcomes.key is None:
         raise InputError(

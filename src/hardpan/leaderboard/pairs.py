@@ -15,9 +15,9 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import few
-from hardpan.stats import clopper_pearson, mcnemar, normal, normal_quantile
+from hardpan.stats import clopper_pearson, mcnemar, normal, normal_quantile, smallest_difference
 from hardpan.stats.intervals import check_confidence
 
 POWER = 0.8
@@ -25,13 +25,14 @@ Floats = NDArray[np.float64]
 FEW_ITEMS = 300  # below, intervals are exact or by bootstrap-t, not normal
 FEW_EVENTS = 15  # likewise where fewer answers than this are right, or wrong
 FEW_GROUPS = 20
+FEWEST_GROUPS = 5  # with fewer, intervals for further groups are too wide to use unless they are asked for
 LARGE_GROUP = 0.1
 FLAT = 1e-12  # a standard error below this is rounding: all values are equal
 _COLUMNS = 4096
 _ROUNDING = 1e-10
 
 
-@record(eq=False)
+@record(eq=False, dropped=("stderr_repeats",))
 class PairedComparison(Report):
     """The scores of two models on the items that both have.
 
@@ -42,8 +43,7 @@ class PairedComparison(Report):
         score_second: likewise.
         difference: first − second with its interval; clustered where ``cluster`` is set.
         stderr: naive standard error of the difference, items as independent.
-        stderr_clustered: by the group column ``cluster``; NaN without groups.
-        stderr_repeats: the part of ``stderr`` that comes from repeated runs of an item; NaN with one run per cell.
+        stderr_clustered: by the group column ``cluster``; NaN without it.
         p_value: two-sided, that the difference is 0.
         mcnemar: McNemar's exact p-value where scores are 0 and 1, else NaN.
         only_first: how many items the first model scores higher on.
@@ -54,7 +54,8 @@ class PairedComparison(Report):
         groups: number of groups among the shared items, 0 without groups.
         few_groups: whether there are fewer than 20 groups.
         large_group: whether one group has more than a tenth of the items.
-        smallest_difference: the difference that a test of this size detects with a power of 0.8.
+        smallest_difference: the true difference that this test finds with a power of 0.8 where as many answers
+            differ; NaN where it finds none.
         items_needed: how many items would detect a difference as large as this one with a power of 0.8.
         differing: ids of the items on which the scores differ, largest difference first.
         scores: (items that differ, 2) their scores.
@@ -68,7 +69,6 @@ class PairedComparison(Report):
     difference: Estimate
     stderr: float
     stderr_clustered: float
-    stderr_repeats: float
     p_value: float
     mcnemar: float
     only_first: int
@@ -99,6 +99,7 @@ def compare(
 
     SE² = Σ_i (d_i − d̄)²/(n(n−1)); with ``group`` the same over groups of items, G/(G−1) Σ_g (Σ_{i∈g}(d_i −
     d̄))²/n², and an interval from Student's t with G − 1 degrees of freedom and the delete-a-group jackknife.
+    Items that come in groups are clustered unless ``group`` is "".
     Right and wrong: McNemar's exact test, and Tango's score interval, widened so that it excludes 0 only where the
     test does. Fractions: Student's t, below 300 items joined with bootstrap-t.
 
@@ -106,7 +107,8 @@ def compare(
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
         first: a model, by name or row.
         second: another one.
-        group: column of item groups by which the interval is clustered.
+        group: column of item groups by which the interval is clustered; by default the first with at least 5
+            groups; "" for items as independent.
         confidence: level of the interval.
         seed: of the bootstrap.
 
@@ -144,11 +146,14 @@ def compare(
     if groups is not None:
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
-    if group is not None and groups is not None:
-        interval, p, least = _clustered(value, sums, clustered, groups, n, level)
+        interval, p = _clustered_difference(value, sums, clustered, groups, n, level)
+        least = detectable_by_t(float(jackknife_stderr(sums, groups.sizes)), groups.count - 1, 1 - level)
+    elif binary:
+        interval, p = _binary_difference(d, level)
+        least = smallest_difference((ahead + behind) / n, n, 1 - level, POWER)
     else:
-        interval, p = _exact(d, level) if binary else _fractions(d, level, seed)
-        least = float((normal_quantile(level) + special.ndtri(POWER)) * stderr)
+        interval, p = _fractional_difference(d, level, seed)
+        least = detectable_by_t(stderr, n - 1, 1 - level)
     differing = np.flatnonzero(d)
     differing = differing[np.argsort(-np.abs(d[differing]), kind="stable")]
     return PairedComparison(
@@ -159,37 +164,47 @@ def compare(
         difference=interval,
         stderr=stderr,
         stderr_clustered=clustered,
-        stderr_repeats=_repeat_stderr(pair),
         p_value=p,
         mcnemar=exact,
         only_first=ahead,
         only_second=behind,
         items=n,
         missing=outcomes.n_items - n,
-        cluster=group or "",
+        cluster="" if groups is None else groups.name,
         **group_counts(groups),
         smallest_difference=least,
-        items_needed=_needed(n, least, value),
+        items_needed=_items_needed(n, least, value),
         differing=pair.items[differing],
         scores=a[:, differing].T,
         notes=outcomes.notes,
     )
 
 
-def _clustered(
+def _clustered_difference(
     value: float, sums: Floats, stderr: float, groups: Groups, n: int, level: float
-) -> tuple[Estimate, float, float]:
-    """Interval, p-value and smallest detectable difference from the sums of d − d̄ over groups of items."""
+) -> tuple[Estimate, float]:
+    """Interval and p-value from the sums of d − d̄ over groups of items."""
     error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
     method = f"t with {degrees} degrees of freedom, delete-a-group jackknife by {groups.name}"
     made = normal(value, error, n, level, least=-1.0, most=1.0, method=method, df=degrees)
     ends = (made.low, made.high) if error > FLAT else constant_limits(value, groups.count, level, -1.0)
     interval = Estimate(value, stderr, float(ends[0]), float(ends[1]), level, method, n)
-    p = float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
-    return interval, p, float(special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER)) * error
+    return interval, float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
 
 
-def _exact(d: Floats, level: float) -> tuple[Estimate, float]:
+def detectable_by_t(stderr: float, degrees: int, alpha: float) -> float:
+    """The true difference that a two-sided t-test at level alpha finds with power 0.8, for a normal mean.
+
+    r · stderr with r the solution of E Φ(r − c s) = 0.8, c = t_{degrees}(1 − α/2) and s² ~ χ²/degrees.
+    """
+    critical = float(special.stdtrit(degrees, 1 - alpha / 2))
+    chi = 2 * special.gammaincinv(degrees / 2, (np.arange(2000) + 0.5) / 2000)
+    spread = critical * np.sqrt(chi / degrees)
+    most = float(spread[-1]) + 10
+    return stderr * float(brentq(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most))
+
+
+def _binary_difference(d: Floats, level: float) -> tuple[Estimate, float]:
     """Tango's interval, joined with that of McNemar's test given how many answers differ: both must exclude 0."""
     n, ahead, behind = len(d), int((d > 0).sum()), int((d < 0).sum())
     ends = np.array([tango(ahead, behind, n, level)])
@@ -202,7 +217,7 @@ def _exact(d: Floats, level: float) -> tuple[Estimate, float]:
     return Estimate(float(d.mean()), stderr, low, high, level, method, n), float(mcnemar(ahead, behind))
 
 
-def _fractions(d: Floats, level: float, seed: int) -> tuple[Estimate, float]:
+def _fractional_difference(d: Floats, level: float, seed: int) -> tuple[Estimate, float]:
     """Student's t, for few items joined with bootstrap-t: one errs for skewed differences, one for rare ones."""
     n = len(d)
     value, stderr = float(d.mean()), float(d.std(ddof=1) / np.sqrt(n))
@@ -253,21 +268,8 @@ def tango(ahead: int, behind: int, n: int, confidence: float = 0.95) -> tuple[fl
     return low, high
 
 
-def _needed(n: int, least: float, value: float) -> float:
+def _items_needed(n: int, least: float, value: float) -> float:
     return float(np.ceil(n * (least / value) ** 2)) if value and least else float("nan")
-
-
-def _repeat_stderr(pair: Outcomes) -> float:
-    if pair.n_repeats == 1:
-        return float("nan")
-    known = np.isfinite(pair.scores).sum(axis=2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = pair.item_scores()[:, :, None]
-        within = np.nansum((pair.scores - mean) ** 2, axis=2) / (known - 1) / known
-    usable = (known > 1).all(axis=0)
-    if not usable.any():
-        return float("nan")
-    return float(np.sqrt(within[:, usable].sum(axis=0).mean() / usable.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,13 +296,20 @@ class Groups:
 
 
 def item_groups(outcomes: Outcomes, group: str | None = None) -> Groups | None:
-    """The groups of a column; without its name, those of the first column with fewer groups than items, or None."""
+    """The groups of items to cluster by, or None where items count as independent.
+
+    Those of the named column; without a name, of the first column with at least 5 groups and fewer than items
+    (``doc_id`` numbers the documents of a task and is no group); None for "".
+    """
+    if group == "":
+        return None
     if group is not None and group not in outcomes.groups:
         known = few(list(outcomes.groups)) if outcomes.groups else "none"
         raise InputError(f"must be a column of item groups (known: {known}); got {group!r}", argument="group")
     for name in outcomes.groups if group is None else (group,):
         labels, codes = np.unique(np.asarray(outcomes.groups[name]).astype(np.str_), return_inverse=True)
-        if len(labels) >= 2 and (group is not None or len(labels) < outcomes.n_items):
+        usable = len(labels) >= 2 and name == group
+        if usable or (group is None and name != "doc_id" and FEWEST_GROUPS <= len(labels) < outcomes.n_items):
             return Groups(name, codes.astype(np.int64), np.bincount(codes).astype(np.float64))
     if group is not None:
         raise InputError(f"must be a column with 2 or more groups; {group!r} has one", argument="group")
@@ -313,6 +322,12 @@ def group_counts(groups: Groups | None) -> dict[str, Any]:
         return {"groups": 0, "few_groups": False, "large_group": False}
     large = bool(groups.sizes.max() > LARGE_GROUP * groups.sizes.sum())
     return {"groups": groups.count, "few_groups": groups.count < FEW_GROUPS, "large_group": large}
+
+
+def estimates_of_columns(values: Floats, stderr: Floats, low: Floats, high: Floats, level: float) -> list[Estimate]:
+    """Columns of values, standard errors and ends of intervals as estimates."""
+    rows = zip(*(column.tolist() for column in (values, stderr, low, high)), strict=True)
+    return [Estimate(value, error, below, above, level) for value, error, below, above in rows]
 
 
 def column_blocks(count: int) -> Iterator[slice]:
@@ -429,7 +444,7 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
     known = np.isfinite(scores)
     complete = bool(known.all())
     if groups is None:
-        sums = _item_sums(scores, None if complete else known)
+        sums = _paired_item_sums(scores, None if complete else known)
         difference, square, shared = sums
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.maximum(square - shared * difference**2, 0.0) / (shared - 1) / shared
@@ -438,20 +453,20 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
         if binary:
             apart = np.rint(square)
             fewer = np.rint((apart - np.abs(np.rint(shared * np.nan_to_num(difference)))) / 2)
-            p = _mcnemar(fewer.astype(np.int64), apart.astype(np.int64))
-            return PairTests(difference, _root(variance, noise), p, shared.astype(np.int64), True)
+            p = _mcnemar_p_values(fewer.astype(np.int64), apart.astype(np.int64))
+            return PairTests(difference, _stderr_or_zero(variance, noise), p, shared.astype(np.int64), True)
     else:
         difference, variance, shared, degrees, noise = (
-            _group_sums(scores, groups) if complete else _group_sums_missing(scores, known, groups)
+            _paired_group_sums(scores, groups) if complete else _paired_group_sums_missing(scores, known, groups)
         )
-    stderr = _root(variance, noise)
+    stderr = _stderr_or_zero(variance, noise)
     with np.errstate(invalid="ignore", divide="ignore"):
         t = np.where(stderr > 0, np.abs(difference) / stderr, 0.0)
         p = np.where((degrees >= 1) & (stderr > 0), 2 * special.stdtr(np.maximum(degrees, 1), -t), 1.0)
     return PairTests(difference, stderr, p, shared.astype(np.int64), False)
 
 
-def _mcnemar(fewer: NDArray[np.int64], apart: NDArray[np.int64]) -> Floats:
+def _mcnemar_p_values(fewer: NDArray[np.int64], apart: NDArray[np.int64]) -> Floats:
     """McNemar's exact p-values; each pair of counts is computed once where a table of them is smaller."""
     size = int(apart.max()) + 1
     if size**2 > fewer.size:
@@ -460,11 +475,11 @@ def _mcnemar(fewer: NDArray[np.int64], apart: NDArray[np.int64]) -> Floats:
     return np.asarray(np.minimum(1.0, 2 * table[fewer, apart]))
 
 
-def _root(variance: Floats, noise: Floats) -> Floats:
+def _stderr_or_zero(variance: Floats, noise: Floats) -> Floats:
     return np.asarray(np.sqrt(np.where(variance > noise, variance, np.where(np.isnan(variance), np.nan, 0.0))))
 
 
-def _item_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats, Floats, Floats]:
+def _paired_item_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats, Floats, Floats]:
     """Mean difference, sum of squared differences and number of shared items of all pairs."""
     m, n = scores.shape
     cross, totals = np.zeros((m, m)), np.zeros(m)
@@ -490,7 +505,7 @@ def _item_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats,
     return difference, square + square.T - 2 * cross, shared
 
 
-def _group_sums(scores: Floats, groups: Groups) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _paired_group_sums(scores: Floats, groups: Groups) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     m, n = scores.shape
     centre = scores.mean(axis=1)
     weighted = groups.deviations(scores, centre) * np.sqrt((groups.count - 1) / groups.count) / (n - groups.sizes)
@@ -507,15 +522,15 @@ def _group_sums(scores: Floats, groups: Groups) -> tuple[Floats, Floats, Floats,
     )
 
 
-def _group_sums_missing(
+def _paired_group_sums_missing(
     scores: Floats, known: NDArray[np.bool_], groups: Groups
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """As :func:`_group_sums`, on the items that both models of a pair have; one pass, polynomial in the difference.
+    """As :func:`_paired_group_sums`, on the items that both models of a pair have, in one pass.
 
     Σ_g w_g (D_g − d n_g)² with D_g the sum of differences in group g and w_g = (G−1)/G/(n − n_g)² is a
     quadratic in d whose coefficients are sums over groups.
     """
-    difference, square, shared = _item_sums(scores, known)
+    difference, square, shared = _paired_item_sums(scores, known)
     m = len(scores)
     count, terms = np.zeros((m, m)), np.zeros((3, m, m))
     order = np.argsort(groups.codes, kind="stable")

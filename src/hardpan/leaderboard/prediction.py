@@ -15,11 +15,12 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.leaderboard.pairs import Floats
+from hardpan.leaderboard.pairs import Floats, estimates_of_columns
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.stats import fit_lines, holm, normal_quantile
 from hardpan.stats.intervals import check_confidence
 
@@ -99,6 +100,12 @@ class Inflation(Report):
     confidence: float
     notes: tuple[str, ...] = ()
 
+    @property
+    def estimates(self) -> list[Estimate]:
+        """The excesses with their intervals; without standard errors, as the intervals are not symmetric."""
+        unknown = np.full(len(self.excess), np.nan)
+        return estimates_of_columns(self.excess, unknown, self.low, self.high, self.confidence)
+
 
 def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) -> Inflation:
     """Compare each model's score with what a reference set predicts, such as a private or newer test set.
@@ -132,8 +139,8 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
             f"must have at least {FEWEST_REFERENCE} models in common with outcomes, by name; got {len(names)}",
             argument="reference",
         )
-    y, y_noise = _probits("outcomes", outcomes.align(names))
-    x, x_noise = _probits("reference", reference.align(names))
+    y, y_noise = _probit_scores("outcomes", outcomes.align(names))
+    x, x_noise = _probit_scores("reference", reference.align(names))
     m = len(names)
     everyone = np.arange(m)
     slope, offset, plain, share = _corrected_line(x, y, x_noise, everyone)
@@ -142,7 +149,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
         others = everyone[everyone != i]
         b, a, _, _ = _corrected_line(x, y, x_noise, others)
         residual = y[others] - a - b * x[others]
-        own_noise = _relative(y_noise, others) + b**2 * _relative(x_noise, others)
+        own_noise = _relative_noise(y_noise, others) + b**2 * _relative_noise(x_noise, others)
         scatter = max(float((residual**2).sum() / (m - 3) - own_noise.mean()), 0.0)
         centre = x[others].mean()
         spread = float(((x[others] - centre) ** 2).sum()) * (1 - share)
@@ -182,7 +189,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
     )
 
 
-def _probits(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
+def _probit_scores(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
     """Φ⁻¹ of the models' scores on the items that all have, and the covariance (M, M) of their sampling noise."""
     scores = outcomes.item_scores()
     complete = np.isfinite(scores).all(axis=0)
@@ -196,7 +203,7 @@ def _probits(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
     return z, np.cov(used) / n / density[:, None] / density
 
 
-def _relative(noise: Floats, rows: NDArray[np.int64]) -> Floats:
+def _relative_noise(noise: Floats, rows: NDArray[np.int64]) -> Floats:
     """Variances of the noise relative to the mean of these models: what they share shifts all of them alike."""
     block = noise[np.ix_(rows, rows)]
     return np.asarray(np.maximum(np.diag(block) - 2 * block.mean(axis=1) + block.mean(), 0.0))
@@ -208,7 +215,7 @@ def _corrected_line(
     """Noise-corrected slope and offset, the uncorrected slope, and the share of the spread of x that is noise."""
     a, b = x[rows] - x[rows].mean(), y[rows] - y[rows].mean()
     spread = float(a @ a)
-    share = float(_relative(noise, rows).sum()) / spread if spread > 0 else 1.0
+    share = float(_relative_noise(noise, rows).sum()) / spread if spread > 0 else 1.0
     if share > 1 - LEAST_SPREAD:
         raise InputError(
             ": the models' scores differ by little more than sampling noise, so no line can be "
@@ -260,6 +267,11 @@ class AgreementLine(Report):
     resamples: int
     seed: int
 
+    @property
+    def estimates(self) -> list[Estimate]:
+        """Estimated accuracies on the unlabelled set with their intervals."""
+        return estimates_of_columns(self.estimate, self.stderr, self.low, self.high, self.confidence)
+
 
 def agreement(
     predictions_old: Any,
@@ -310,16 +322,19 @@ def agreement(
     names, old, truth, new = _aligned_classes(predictions_old, labels, predictions_new)
     right = old == truth
     first, second = np.triu_indices(len(old), 1)
-    agree_old, agree_new = _agreements(old), _agreements(new)
+    agree_old, agree_new = _pairwise_agreements(old), _pairwise_agreements(new)
     accuracy = right.mean(axis=1)
     counts = (old.shape[1], new.shape[1])
-    x, y = _probit(agree_old[first, second], counts[0]), _probit(agree_new[first, second], counts[1])
+    x, y = (
+        _clipped_probit(agree_old[first, second], counts[0]),
+        _clipped_probit(agree_new[first, second], counts[1]),
+    )
     slope, offset, r2 = (float(value) for value in fit_lines(x, y))
     if not np.isfinite(slope):
         raise InputError(
             ": all pairs of models agree equally often; the line is not defined", argument="predictions_old"
         )
-    estimate = ndtr(slope * _probit(accuracy, counts[0]) + offset)
+    estimate = ndtr(slope * _clipped_probit(accuracy, counts[0]) + offset)
     slopes, draws = _resampled_lines(old, right, new, int(resamples), seed)
     stderr = np.sqrt(draws.std(axis=1, ddof=1) ** 2 + float(transfer_error) ** 2)
     reach = normal_quantile(level) * stderr
@@ -378,12 +393,12 @@ def _resampled_lines(
     counts = (old.shape[1], new.shape[1])
     weights = [rng.multinomial(n, np.full(n, 1 / n), size=resamples).T.astype(np.float32) / n for n in counts]
     agreements = [
-        _probit((classes[first] == classes[second]).astype(np.float32) @ weight, n).T
+        _clipped_probit((classes[first] == classes[second]).astype(np.float32) @ weight, n).T
         for classes, weight, n in zip((old, new), weights, counts, strict=True)
     ]
     accuracy = right.astype(np.float32) @ weights[0]
     slopes, offsets, _ = fit_lines(*agreements)
-    return slopes, ndtr(slopes * _probit(accuracy, counts[0]) + offsets)
+    return slopes, ndtr(slopes * _clipped_probit(accuracy, counts[0]) + offsets)
 
 
 def _predicted_classes(name: str, predictions: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
@@ -391,15 +406,8 @@ def _predicted_classes(name: str, predictions: Any) -> tuple[tuple[str, ...], ND
     if isinstance(predictions, Predictions):
         names = predictions.models if predictions.named else tuple(f"seed-{seed}" for seed in predictions.seeds)
         return tuple(names), np.stack([predictions.final_probs(seed).argmax(axis=1) for seed in predictions.seeds])
-    if isinstance(predictions, Mapping):
-        arrays = [
-            _predicted_classes(f"{name}[{key!r}]", np.asarray(value)[None])[1][0]
-            for key, value in predictions.items()
-        ]
-        if len({len(array) for array in arrays}) > 1:
-            counts = sorted({len(array) for array in arrays})
-            raise InputError(f"must have equally many examples per model; got {counts}", argument=name)
-        return tuple(str(key) for key in predictions), np.stack(arrays)
+    names = tuple(map(str, predictions)) if isinstance(predictions, Mapping) else ()
+    predictions = list(predictions.values()) if names else predictions
     try:
         array: NDArray[Any] = np.asarray(predictions)
     except ValueError as error:
@@ -414,13 +422,13 @@ def _predicted_classes(name: str, predictions: Any) -> tuple[tuple[str, ...], ND
             f"classes); got {array.dtype} of shape {array.shape}",
             argument=name,
         )
-    return (), array
+    return names, array
 
 
-def _agreements(classes: NDArray[Any]) -> Floats:
+def _pairwise_agreements(classes: NDArray[Any]) -> Floats:
     return np.stack([(classes == row).mean(axis=1) for row in classes])
 
 
-def _probit(shares: ArrayLike, n: int) -> Floats:
+def _clipped_probit(shares: ArrayLike, n: int) -> Floats:
     """Φ⁻¹ of shares of n examples; 0 and 1 are moved by half an example."""
     return np.asarray(ndtri(np.clip(np.asarray(shares, dtype=np.float64), 0.5 / n, 1 - 0.5 / n)))

@@ -22,19 +22,20 @@ from hardpan.leaderboard.pairs import (
     Groups,
     PairTests,
     all_pairs,
-    bootstrap_t,
     clustered_stderr,
     column_blocks,
     compare,
     constant_limits,
+    detectable_by_t,
+    estimates_of_columns,
     group_counts,
     item_groups,
     jackknife_stderr,
     proportion_limits,
 )
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
-from hardpan.stats import clopper_pearson, holm, normal_quantile
+from hardpan.report import Report
+from hardpan.stats import bounded_mean_limits, clopper_pearson, holm, normal_quantile, smallest_difference
 from hardpan.stats.intervals import check_confidence
 
 TOP = 12  # models whose paired differences are kept
@@ -57,7 +58,7 @@ class TopPairs:
     shared: Ints
 
 
-@record(eq=False)
+@record(eq=False, dropped=("group_column",))
 class Ranking(Report):
     """Models of one test set, best first.
 
@@ -68,7 +69,7 @@ class Ranking(Report):
             lacking hard items is no advantage.
         raw_score: mean over the items that the model has.
         stderr: naive standard error of ``score``, items as independent.
-        stderr_clustered: clustered by the item groups; NaN without groups.
+        stderr_clustered: clustered by the column ``cluster``; NaN without it.
         low: lower end of the interval of ``score``, clustered where ``cluster`` is set.
         high: upper end of it.
         rank_low: best rank that the paired tests allow, all models together at level ``confidence``.
@@ -78,15 +79,16 @@ class Ranking(Report):
         n_items: number of items that any model has.
         complete: number of models that have all items.
         cluster: the group column that intervals and ranks follow, or "".
-        group_column: the group column of ``stderr_clustered``, or "".
         groups: number of groups.
         few_groups: whether there are fewer than 20.
         large_group: whether one group has more than a tenth of the items.
         repeats: runs per cell, at most.
         between_variance: variance of the items' expected scores, per model; NaN where most cells have one run.
         within_variance: variance between runs of one item, per model; NaN where most cells have one run.
-        smallest_difference: median over pairs of the best models of the difference that a paired test detects with
-            power 0.8 (without a correction for many comparisons).
+        smallest_difference: the true difference that one planned paired test finds with power 0.8, for a pair with
+            the median discordance (or standard error) of those of the best models; NaN where it finds none.
+        smallest_difference_ranked: the same at the first step of Holm's procedure over all pairs; 1 where it
+            finds none.
         lead: paired difference of the first two models.
         items_needed: items with which a lead as large as this one is significant among all pairs (Bonferroni) with
             power 0.8; NaN without a lead.
@@ -115,7 +117,6 @@ class Ranking(Report):
     n_items: int
     complete: int
     cluster: str
-    group_column: str
     groups: int
     few_groups: bool
     large_group: bool
@@ -134,6 +135,12 @@ class Ranking(Report):
     pairs: TopPairs
     source: str = ""
     notes: tuple[str, ...] = ()
+    smallest_difference_ranked: float = float("nan")
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """The scores with their intervals, best first."""
+        return estimates_of_columns(self.score, self.stderr, self.low, self.high, self.confidence)
 
     def __repr__(self) -> str:
         tied = int((self.tier == 1).sum())
@@ -154,20 +161,21 @@ def rank(
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
     All pairs are tested on the items that both models have (McNemar's exact test for right and wrong, else
-    Student's t; with ``group`` the delete-a-group jackknife and t with G − 1 degrees of freedom) and corrected by
-    Holm. Rank set of a model: [1 + number significantly better, M − number significantly worse]; all of them
-    contain the true ranks together with probability ``confidence``. A tier is a model and those not separated
-    from it; the next tier starts at the first model that is separated from it.
+    Student's t; with groups of items the delete-a-group jackknife and t with G − 1 degrees of freedom) and
+    corrected by Holm. Rank set of a model: [1 + number significantly better, M − number significantly worse]; all
+    of them contain the true ranks together with probability ``confidence``. A tier is a model and those not
+    separated from it; the next tier starts at the first model that is separated from it.
 
-    Intervals of single scores: with ``group`` Student's t on the delete-a-group jackknife; else
-    Clopper–Pearson or bootstrap-t below 300 items, normal from there on.
+    Intervals of single scores: with groups Student's t on the delete-a-group jackknife; else, for right and wrong,
+    Clopper–Pearson below 300 items, normal from there on; for fractions :func:`hardpan.stats.bounded_mean_limits`.
 
     Args:
         outcomes: scores, models × items (× repeats); cells may be missing.
             Also what :meth:`hardpan.Outcomes.open` opens.
-        group: column of item groups by which intervals and ranks are clustered: the groups are a sample of groups.
+        group: column of item groups by which intervals and ranks are clustered, as a sample of groups; by default
+            the first column with at least 5 groups; "" for items as independent.
         confidence: level.
-        seed: of the bootstrap.
+        seed: of the order of the items in intervals of fractions.
         progress: called with a step and the fraction done.
 
     Source: Miller, "Adding error bars to evals" (2024); Holm (1979); Mogstad et al., "Inference for ranks" (2024).
@@ -180,24 +188,24 @@ def rank(
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
     level = check_confidence(confidence)
-    outcomes, scores, groups = _answered(Outcomes.of_items(outcomes), group)
-    follow = None if group is None else groups
-    column = "" if follow is None else follow.name
+    outcomes, scores, groups = _answered_items(Outcomes.of_items(outcomes), group)
+    column = "" if groups is None else groups.name
     tell = progress or no_progress
     tell("estimating scores", 0.0)
-    means = _means(scores, groups)
+    means = _mean_scores(scores, groups)
     counts = np.isfinite(scores).sum(axis=1).astype(np.int64)
     binary = outcomes.is_binary()
-    low, high = _limits(scores, means, counts, follow, binary, level, seed)
+    low, high = _score_limits(scores, means, counts, groups, binary, level, seed)
     tell("comparing all pairs", 0.3)
-    pairs = _corrected(all_pairs(scores, follow, binary=binary), 1 - level)
+    pairs = _holm_corrected(all_pairs(scores, groups, binary=binary), 1 - level)
     tell("ranking", 0.8)
     order = np.lexsort((np.arange(len(scores)), -means.raw, -np.nan_to_num(means.score, nan=-1.0)))
     tier = _tiers(pairs.separated, order)
     first_tier = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
     rank_low, rank_high = pairs.rank_sets()
     between, within = _repeat_variances(outcomes)
-    lead, needed = _lead(outcomes, order, group, level)
+    lead, needed = _lead_of_first(outcomes, order, column, level)
+    least, least_ranked = _smallest_differences(pairs.tests, order, groups, 1 - level)
     return Ranking(
         models=tuple(outcomes.models[row] for row in order),
         score=means.score[order],
@@ -213,12 +221,12 @@ def rank(
         n_items=outcomes.n_items,
         complete=int((counts == outcomes.n_items).sum()),
         cluster=column,
-        group_column="" if groups is None else groups.name,
         **group_counts(groups),
         repeats=outcomes.n_repeats,
         between_variance=between[order],
         within_variance=within[order],
-        smallest_difference=_smallest(pairs.tests, order, follow, level),
+        smallest_difference=least,
+        smallest_difference_ranked=least_ranked,
         lead=lead,
         items_needed=needed,
         separated=pairs.count_separated(order),
@@ -233,7 +241,7 @@ def rank(
     )
 
 
-def _answered(outcomes: Outcomes, group: str | None) -> tuple[Outcomes, Floats, Groups | None]:
+def _answered_items(outcomes: Outcomes, group: str | None) -> tuple[Outcomes, Floats, Groups | None]:
     """The items that some model has, their scores, and their groups."""
     scores = outcomes.item_scores()
     answered = np.isfinite(scores).any(axis=0)
@@ -243,7 +251,7 @@ def _answered(outcomes: Outcomes, group: str | None) -> tuple[Outcomes, Floats, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
+class _SeparatedPairs:
     """Paired tests of all models against all, with p-values by Holm, and which pairs are separated."""
 
     tests: PairTests
@@ -267,7 +275,7 @@ class _Pairs:
         return TopPairs(tuple(names[row] for row in rows), *values)
 
 
-def _corrected(tests: PairTests, alpha: float) -> _Pairs:
+def _holm_corrected(tests: PairTests, alpha: float) -> _SeparatedPairs:
     m = len(tests.p_value)
     upper = np.triu_indices(m, 1)
     p_holm = np.ones((m, m))
@@ -276,11 +284,11 @@ def _corrected(tests: PairTests, alpha: float) -> _Pairs:
     p_holm = np.minimum(p_holm, p_holm.T)
     # A standard error of 0 separates nobody; McNemar's test needs none, and all right against all wrong is apart.
     usable = (np.nan_to_num(tests.difference) != 0) & (tests.exact | (np.nan_to_num(tests.stderr) > 0))
-    return _Pairs(tests, p_holm, (p_holm <= alpha) & usable)
+    return _SeparatedPairs(tests, p_holm, (p_holm <= alpha) & usable)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Means:
+class _MeanScores:
     score: Floats
     raw: Floats
     stderr: Floats
@@ -290,12 +298,12 @@ class _Means:
     lacked: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))  # offset and slope of the predicted logits
 
 
-def _means(scores: Floats, groups: Groups | None) -> _Means:
+def _mean_scores(scores: Floats, groups: Groups | None) -> _MeanScores:
     known = np.isfinite(scores)
     return _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
 
 
-def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
+def _complete_means(scores: Floats, groups: Groups | None) -> _MeanScores:
     m, n = scores.shape
     mean = scores.mean(axis=1)
     square = np.zeros(m)
@@ -304,12 +312,12 @@ def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
     stderr = np.sqrt(square / (n - 1) / n) if n > 1 else np.full(m, np.nan)
     missing = np.full(m, np.nan)
     if groups is None:
-        return _Means(mean, mean, stderr, missing, missing)
+        return _MeanScores(mean, mean, stderr, missing, missing)
     sums = groups.deviations(scores, mean)
-    return _Means(mean, mean, stderr, clustered_stderr(sums, n), jackknife_stderr(sums, groups.sizes))
+    return _MeanScores(mean, mean, stderr, clustered_stderr(sums, n), jackknife_stderr(sums, groups.sizes))
 
 
-def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _Means:
+def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _MeanScores:
     """Means over all items where models lack some: the mean on the lacked items is predicted on the logit scale.
 
     With A the items that model m has and L those that it lacks, logit p_m(L) follows from logit p_m(A) by the line
@@ -370,9 +378,11 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | N
     ends = (line.logit - line.slope * special.logit(own), line.slope)
     missing = np.full(m, np.nan)
     if sums is None or groups is None:
-        return _Means(score, raw, stderr, missing, missing, unconnected, ends)
+        return _MeanScores(score, raw, stderr, missing, missing, unconnected, ends)
     clustered, jackknife = clustered_stderr(sums * n, n), jackknife_stderr(sums * n, groups.sizes)
-    return _Means(score, raw, stderr, np.hypot(clustered, prior), np.hypot(jackknife, prior), unconnected, ends)
+    return _MeanScores(
+        score, raw, stderr, np.hypot(clustered, prior), np.hypot(jackknife, prior), unconnected, ends
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -433,9 +443,9 @@ def _additive_fit(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, F
     return alpha, item_mean - (alpha @ known) / per_item, int((~usable).sum()) > 1
 
 
-def _limits(
+def _score_limits(
     scores: Floats,
-    effect: _Means,
+    effect: _MeanScores,
     counts: Ints,
     groups: Groups | None,
     binary: bool,
@@ -468,10 +478,7 @@ def _limits(
         mapped = [share * end + (1 - share) * special.expit(offset + slope * special.logit(end)) for end in ends]
         low[few], high[few] = np.minimum(low[few], mapped[0]), np.maximum(high[few], mapped[1])
     if not binary and whole.any():
-        varied, flat = whole & (effect.stderr > FLAT), whole & (effect.stderr <= FLAT)
-        if n < FEW_ITEMS and varied.any():
-            low[varied], high[varied], _ = bootstrap_t(scores[varied], level, seed=seed)
-        low[flat], high[flat] = constant_limits(effect.score[flat], n, level)
+        low[whole], high[whole] = bounded_mean_limits(scores[whole], level, seed=seed)
     return np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
 
 
@@ -488,29 +495,39 @@ def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:
     return np.array(tiers, dtype=np.int64)
 
 
-def _smallest(tests: PairTests, order: Ints, groups: Groups | None, level: float) -> float:
+def _smallest_differences(
+    tests: PairTests, order: Ints, groups: Groups | None, alpha: float
+) -> tuple[float, float]:
+    """The true difference found with power 0.8 by one planned test, and at the first step of Holm's procedure."""
     for count in (TOP, 100, len(order)):  # more models where the best have equal scores
-        errors = tests.stderr[np.ix_(order[:count], order[:count])][np.triu_indices(len(order[:count]), 1)]
-        errors = errors[np.isfinite(errors) & (errors > 0)]
-        if errors.size:
+        block = np.ix_(order[:count], order[:count])
+        upper = np.triu_indices(len(order[:count]), 1)
+        difference, errors, shared = (
+            values[block][upper] for values in (tests.difference, tests.stderr, tests.shared)
+        )
+        apart = np.isfinite(errors) & (errors > 0)
+        if apart.any():
             break
     else:
-        return float("nan")
-    if groups is None:
-        factor = normal_quantile(level) + float(special.ndtri(POWER))
+        return float("nan"), float("nan")
+    error, n = float(np.median(errors[apart])), int(np.median(shared[apart]))
+    levels = (alpha, alpha / (len(order) * (len(order) - 1) / 2))
+    if tests.exact:
+        squares = (errors**2 * (shared - 1) + difference**2)[apart]  # of differences of 0 and 1: the discordance
+        first, second = (smallest_difference(float(np.median(squares)), n, at, POWER) for at in levels)
     else:
-        quantiles = special.stdtrit(groups.count - 1, [0.5 + level / 2, POWER])
-        factor = float(quantiles.sum())
-    return float(factor * np.median(errors))
+        degrees = n - 1 if groups is None else groups.count - 1
+        first, second = (detectable_by_t(error, degrees, at) for at in levels)
+    return first, 1.0 if np.isnan(second) else second
 
 
-def _lead(outcomes: Outcomes, order: Ints, group: str | None, level: float) -> tuple[Estimate, float]:
+def _lead_of_first(outcomes: Outcomes, order: Ints, group: str, level: float) -> tuple[Estimate, float]:
     nothing = Estimate(float("nan"), float("nan"), float("nan"), float("nan"), level, "one model")
     if len(order) < 2:
         return nothing, float("nan")
     first, second = int(order[0]), int(order[1])
     pair = np.isfinite(outcomes.scores[[first, second]].reshape(2, outcomes.n_items, -1)).any(axis=2).all(axis=0)
-    if pair.sum() < 2 or (group is not None and len(np.unique(outcomes.groups[group][pair])) < 2):
+    if pair.sum() < 2 or (group and len(np.unique(outcomes.groups[group][pair])) < 2):
         return nothing, float("nan")
     result = compare(outcomes, first, second, group=group, confidence=level)
     pairs = len(order) * (len(order) - 1) / 2

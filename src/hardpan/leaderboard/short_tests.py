@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,30 +16,27 @@ from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.execution.mapping import between, no_progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.leaderboard import irt
-from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
-from hardpan.leaderboard.pairs import Floats, column_blocks
+from hardpan.leaderboard.pairs import FEW_EVENTS, Floats
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.stats.intervals import check_confidence
 
-METHODS = ("random", "stratified", "information")
+METHODS = ("random", "stratified")
 FOLDS = 5
 MOST_HELD_OUT = 40  # models per fold
 _DRAWS = 10
 _SKILL_PRIOR = 4.0  # standard deviation of a new model's offset on the logit scale
 _FEW_EVENTS = 5
-_GRID = np.linspace(-5.0, 5.0, 201)
 
 
-@record(eq=False)
+@record(eq=False, dropped=("slope", "intercept", "misfit"))
 class ShortTest(Report):
     """Items of a shorter test, and what it tells about a new model's score on all items.
 
     Attributes:
-        method: "random", "stratified" or "information".
+        method: "random" or "stratified".
         items: (n,) ids of the items to keep.
         rows: (n,) their numbers in the full test.
         tasks: (n,) the task of each, or "" where logs name none.
@@ -54,14 +52,13 @@ class ShortTest(Report):
         size_error: (S,) mean absolute errors with them.
         size_coverage: (S,) coverage with them.
         ease: (N,) logit of the items' smoothed mean scores.
-        slope: (N,) item slopes, for "information".
-        intercept: (N,) item intercepts, for "information".
-        misfit: standard deviation of the error on held-out models beyond sampling, for "information".
         strata: (N,) stratum of each item, for "stratified".
         binary: whether scores are 0 and 1.
         confidence: level.
         seed: of the selection.
         notes: what the reader of the scores reported.
+        contradicted: whether the coverage, as a mean over held-out models, is below ``confidence`` beyond chance
+            (one-sided t-test over the models, 5 %).
     """
 
     method: str
@@ -80,14 +77,12 @@ class ShortTest(Report):
     size_error: Floats
     size_coverage: Floats
     ease: Floats
-    slope: Floats
-    intercept: Floats
-    misfit: float
     strata: NDArray[np.int64]
     binary: bool
     confidence: float
     seed: int
     notes: tuple[str, ...] = ()
+    contradicted: bool = False
 
     def estimate(self, scores: ArrayLike) -> Estimate:
         """The score on all items of a model with these scores on the chosen items, with its interval.
@@ -95,18 +90,17 @@ class ShortTest(Report):
         Args:
             scores: (n,) scores in the order of ``items``.
         """
+        one_of("method", self.method, METHODS)  # an older file may have another one
         x = np.asarray(scores, dtype=np.float64)
         if x.shape != self.rows.shape or not ((x >= 0) & (x <= 1)).all():
             raise InputError(
                 f"must be {len(self.rows)} numbers in [0, 1], in the order of items", argument="scores"
             )
-        (value,), (stderr,), (degrees,) = (
-            entry.tolist() for entry in _estimate(self._plan(), x[None], self.rows[None])
-        )
-        reach = float(special.stdtrit(degrees, 0.5 + self.confidence / 2)) * stderr
-        return Estimate(
-            value, stderr, max(value - reach, 0.0), min(value + reach, 1.0), self.confidence, self.method, len(x)
-        )
+        strata = self.strata if self.method == "stratified" else None
+        plan = _Calibration(self.ease, strata, self.binary)
+        made = _full_score_estimates(plan, x[None], self.rows[None])
+        (low,), (high,) = (ends.tolist() for ends in _full_score_limits(plan, x[None], *made, self.confidence))
+        return Estimate(float(made[0][0]), float(made[1][0]), low, high, self.confidence, self.method, len(x))
 
     def samples(self) -> str:
         """The items as JSON for ``--samples`` of lm-evaluation-harness: {"task": [doc_id, ...]}."""
@@ -117,34 +111,17 @@ class ShortTest(Report):
             {task: sorted(docs, key=lambda doc: (str(type(doc)), doc)) for task, docs in results.items()}
         )
 
-    def _plan(self) -> _Plan:
-        return _Plan(self.method, self.ease, self.slope, self.intercept, self.misfit, self.strata, self.binary)
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Calibration:
+    """What an estimate needs to know about the items: ease by the models that calibrate them, strata if any."""
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What an estimate needs to know about the items, from the models that calibrate them."""
-
-    method: str
     ease: Floats
-    slope: Floats
-    intercept: Floats
-    misfit: float
-    strata: NDArray[np.int64]
+    strata: NDArray[np.int64] | None
     binary: bool
 
-    @cached_property
-    def curves(self) -> Floats:
-        """(2, G) Σ_i p and Σ_i p(1 − p) over all items at the skills of _GRID, for "information"."""
-        return _curves(self.slope, self.intercept)
-
-
-def _curves(slope: Floats, intercept: Floats) -> Floats:
-    total = np.zeros((2, len(_GRID)))
-    for columns in column_blocks(len(slope)):
-        p = special.expit(_GRID[:, None] * slope[columns] + intercept[columns])
-        total += np.stack([p.sum(axis=1), (p * (1 - p)).sum(axis=1)])
-    return total
+    def of_items(self, subset: NDArray[Any]) -> _Calibration:
+        return _Calibration(self.ease[subset], None if self.strata is None else self.strata[subset], self.binary)
 
 
 def shorten(
@@ -161,9 +138,7 @@ def shorten(
     "random" and "stratified" (by the first group column, else by difficulty) use the difference estimator
     mean_all P̂ + mean_S(x − P̂): P̂ is a logistic curve in the items' mean scores with the new model's offset, and the
     standard error is that of the sampling of items, √((1 − n/N) s²/n), so it holds even where P̂ is wrong.
-    "information" keeps the items that are most informative at the models' skills and predicts the rest from a
-    two-parameter model; its interval contains the errors of skill and of unseen answers and the misfit on held-out
-    models, but it shrinks unusual models towards those it was calibrated on.
+    Where fewer than 15 answers are right, or wrong, the interval contains the exact one (hypergeometric).
 
     The interval's coverage of the full score is measured on held-out models (5 folds, at most 200 models).
 
@@ -171,7 +146,7 @@ def shorten(
         outcomes: scores of at least 5 models; items that some models lack are used where they have them.
             Also what :meth:`hardpan.Outcomes.open` opens.
         items: number of items to keep.
-        method: how items are selected: "random", "stratified" or "information".
+        method: how items are selected: "random" or "stratified".
         confidence: level of the intervals.
         seed: of the selection.
         progress: called with a step and the fraction done.
@@ -195,17 +170,14 @@ def shorten(
     if not known.any(axis=0).all():
         raise InputError("must have a score of every item; select those items first", argument="outcomes")
     binary = outcomes.is_binary()
-    strata = _strata(outcomes, scores) if method == "stratified" else np.zeros(n, dtype=np.int64)
+    strata = _strata(outcomes, scores) if method == "stratified" else None
     count = int(items)
     sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))
     sizes = sizes[(sizes >= 5) & (sizes < n)]
-    tell = progress or no_progress
-    fitted, plan = _calibrate(scores, method, strata, binary, between(tell, 0.0, 0.4))
-    results = _held_out(scores, np.unique([*sizes, count]), plan, fitted, level, seed, between(tell, 0.4, 1.0))
+    plan = _Calibration(_item_ease(scores), strata, binary)
+    results = _held_out_errors(scores, np.unique([*sizes, count]), plan, level, seed, progress or no_progress)
     errors = results[count]
-    if method == "information":
-        plan = replace(plan, misfit=_misfit(errors))
-    rows = np.sort(_select(plan, count, np.random.default_rng([seed, 0])))
+    rows = np.sort(_sampled_items(plan, count, np.random.default_rng([seed, 0])))
     order = np.argsort(-errors[:, 4], kind="stable")
     best = order[: max(1, len(order) // 5)]
     tasks = outcomes.groups.get("task")
@@ -221,16 +193,14 @@ def shorten(
         mean_error=float(np.abs(errors[:, 0]).mean()),
         bias_best=float(errors[best, 0].mean()),
         coverage=float(errors[:, 2].mean()),
+        contradicted=_covers_too_seldom(errors, level),
         held_out=len(errors),
         sizes=sizes,
         size_half_width=np.array([np.median(results[int(size)][:, 1]) for size in sizes]),
         size_error=np.array([np.abs(results[int(size)][:, 0]).mean() for size in sizes]),
         size_coverage=np.array([results[int(size)][:, 2].mean() for size in sizes]),
         ease=plan.ease,
-        slope=plan.slope,
-        intercept=plan.intercept,
-        misfit=plan.misfit,
-        strata=strata,
+        strata=np.zeros(n, dtype=np.int64) if strata is None else strata,
         binary=binary,
         confidence=level,
         seed=seed,
@@ -243,53 +213,26 @@ def _strata(outcomes: Outcomes, scores: Floats) -> NDArray[np.int64]:
         labels, codes = np.unique(np.asarray(values).astype(np.str_), return_inverse=True)
         if 2 <= len(labels) <= outcomes.n_items // 5:
             return codes.astype(np.int64)
-    ease = _ease(scores)
+    ease = _item_ease(scores)
     edges = np.quantile(ease, np.arange(1, 5) / 5)
     return np.searchsorted(edges, ease, side="right").astype(np.int64)
 
 
-def _ease(scores: Floats) -> Floats:
+def _item_ease(scores: Floats) -> Floats:
     known = np.isfinite(scores)
     mean = (np.where(known, scores, 0.0).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0)
     return np.asarray(special.logit(mean))
 
 
-def _calibrate(
-    scores: Floats,
-    method: str,
-    strata: NDArray[np.int64],
-    binary: bool,
-    progress: Progress = no_progress,
-    start: tuple[Floats, Floats, Floats] | None = None,
-) -> tuple[irt.Fit | None, _Plan]:
-    """The plan of these models, and for "information" the fit that it is from."""
-    ease = _ease(scores)
-    if method != "information":
-        return None, _Plan(method, ease, np.zeros(0), np.zeros(0), 0.0, strata, binary)
-    priors = FEW_PRIOR if len(scores) < FEW_MODELS else WEAK_PRIOR
-    fitted = irt.fit(scores, priors=priors, start=start, progress=progress)
-    return fitted, _Plan(method, ease, fitted.slope, fitted.intercept, 0.0, strata, binary)
+def _sampled_items(plan: _Calibration, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    if plan.strata is None:
+        return rng.choice(len(plan.ease), count, replace=False).astype(np.int64)
+    quota = _allocate_to_strata(np.bincount(plan.strata), count)
+    samples = [rng.choice(np.flatnonzero(plan.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
+    return np.concatenate(samples).astype(np.int64)
 
 
-def _select(plan: _Plan, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    n = len(plan.ease)
-    if plan.method == "random":
-        return rng.choice(n, count, replace=False).astype(np.int64)
-    if plan.method == "stratified":
-        sizes = np.bincount(plan.strata)
-        quota = _allocate(sizes, count)
-        samples = [rng.choice(np.flatnonzero(plan.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
-        return np.concatenate(samples).astype(np.int64)
-    # Information averaged over skills from −2 to 2 in equal steps, so that the ends are not forgotten.
-    skills = np.linspace(-2.0, 2.0, 9)[:, None]
-    s = special.expit(skills * plan.slope + plan.intercept)
-    value = plan.slope**2 * s * (1 - s)
-    value = (value / np.maximum(value.sum(axis=1, keepdims=True), 1e-300)).sum(axis=0)
-    best: NDArray[np.int64] = np.argsort(-value, kind="stable")[:count].astype(np.int64)
-    return best
-
-
-def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _allocate_to_strata(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Proportional numbers that sum to ``count``, by largest remainder."""
     exact = count * sizes / sizes.sum()
     quota: NDArray[np.int64] = np.floor(exact).astype(np.int64)
@@ -298,19 +241,19 @@ def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return quota
 
 
-def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def _full_score_estimates(
+    plan: _Calibration, x: Floats, rows: NDArray[np.int64]
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Estimate, standard error and degrees of freedom by row of x: scores on the items in rows, both (D, n)."""
-    if plan.method == "information":
-        return _by_information(plan, x, rows[0])  # one selection, so the rows are equal
     (draws, n), total = x.shape, len(plan.ease)
-    offset = _offsets(plan.ease[rows], x)[:, None]
+    offset = _skill_offsets(plan.ease[rows], x)[:, None]
     mean = np.stack([special.expit(plan.ease + t).mean() for t in offset[:, 0]])
     p = special.expit(plan.ease[rows] + offset)
     residual = x - p
     centred = residual - residual.mean(axis=1, keepdims=True)
     value, spread = mean + residual.mean(axis=1), (centred**2).sum(axis=1) / max(n - 2, 1)
     degrees = np.full(draws, max(n - 2, 1))
-    if plan.method == "stratified":
+    if plan.strata is not None:
         sizes = np.bincount(plan.strata)
         codes = plan.strata[rows] + len(sizes) * np.arange(draws)[:, None]
         counts = np.bincount(codes.ravel(), minlength=draws * len(sizes))
@@ -330,7 +273,54 @@ def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, 
     return value, np.sqrt((1 - n / total) * spread / n), degrees
 
 
-def _offsets(ease: Floats, x: Floats) -> Floats:
+def _full_score_limits(
+    plan: _Calibration, x: Floats, value: Floats, stderr: Floats, degrees: NDArray[np.int64], level: float
+) -> tuple[Floats, Floats]:
+    """Student's t around the estimates; with few answers of one kind joined with the exact limits of that count."""
+    reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
+    low, high = value - reach, value + reach
+    n, total = x.shape[1], len(plan.ease)
+    if plan.binary:
+        right = np.rint(x.sum(axis=1)).astype(np.int64)
+        for row in np.flatnonzero(np.minimum(right, n - right) < FEW_EVENTS):
+            few = int(min(right[row], n - right[row]))
+            ends = np.array(_hypergeometric_limits(few, n, total, level))
+            first, last = ends if few == right[row] else 1 - ends[::-1]
+            low[row], high[row] = min(low[row], first), max(high[row], last)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+@functools.lru_cache(maxsize=4096)
+def _hypergeometric_limits(count: int, n: int, total: int, level: float) -> tuple[float, float]:
+    """Exact limits of the share of marked items among all, with ``count`` marked of n drawn without replacement.
+
+    All numbers of marked items that neither one-sided test at (1 − level)/2 refutes.
+    """
+    marked = np.arange(count, total - (n - count) + 1.0)
+    drawn = np.arange(count + 1.0)[:, None]
+
+    def log_ways(of: Floats, taken: Floats | float) -> Floats:
+        ways = special.gammaln(of + 1) - special.gammaln(taken + 1) - special.gammaln(of - taken + 1)
+        return np.asarray(np.where((taken >= 0) & (taken <= of), ways, -np.inf))
+
+    with np.errstate(invalid="ignore"):
+        terms = log_ways(marked, drawn) + log_ways(total - marked, n - drawn)
+    chance = np.exp(terms - log_ways(np.array(float(total)), n))
+    tail = (1 - level) / 2
+    kept = marked[(chance.sum(axis=0) > tail) & (1 - chance[:-1].sum(axis=0) > tail)]
+    return float(kept[0] / total), float(kept[-1] / total)
+
+
+def _covers_too_seldom(errors: Floats, level: float) -> bool:
+    """Whether the mean over models of their coverage is below the level beyond chance, t-test at 5 %, one-sided."""
+    models, codes = np.unique(errors[:, 5], return_inverse=True)
+    covered = np.bincount(codes, errors[:, 2]) / np.bincount(codes)
+    m = len(models)
+    error = float(covered.std(ddof=1) / np.sqrt(m)) if m > 1 else np.inf
+    return bool(covered.mean() + float(special.stdtrit(max(m - 1, 1), 0.95)) * error < level)
+
+
+def _skill_offsets(ease: Floats, x: Floats) -> Floats:
     """The offset t of each row that solves Σ(x − σ(ease + t)) = t/spread², by Newton's method."""
     t = np.zeros(len(x))
     for _ in range(50):
@@ -343,103 +333,55 @@ def _offsets(ease: Floats, x: Floats) -> Floats:
     return t
 
 
-def _by_information(plan: _Plan, x: Floats, items: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    total, slope, intercept = len(plan.slope), plan.slope[items], plan.intercept[items]
-    z = _GRID[:, None] * slope + intercept
-    joint = x @ z.T - np.logaddexp(0.0, z).sum(axis=1) - _GRID**2 / 2
-    weights = np.exp(joint - joint.max(axis=1, keepdims=True))
-    weights /= weights.sum(axis=1, keepdims=True)
-    unseen, variance = (plan.curves - _curves(slope, intercept)) / total
-    value = weights @ unseen
-    skill = weights @ unseen**2 - value**2
-    stderr = np.sqrt(np.maximum(skill, 0.0) + weights @ variance / total + plan.misfit**2)
-    return value + x.sum(axis=1) / total, stderr, np.full(len(x), x.shape[1])
-
-
-def _misfit(errors: Floats) -> float:
-    """What is left of the squared errors on held-out models after the stated variances, as a standard deviation."""
-    return float(np.sqrt(max(float((errors[:, 0] ** 2 - errors[:, 3] ** 2).mean()), 0.0)))
-
-
-def _folds(count: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _model_folds(count: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     order = np.random.default_rng([seed, 1]).permutation(count)
     for test in np.array_split(order, FOLDS):
         yield np.setdiff1d(order, test), test
 
 
-def _held_out(
-    scores: Floats,
-    sizes: NDArray[np.int64],
-    whole: _Plan,
-    fitted: irt.Fit | None,
-    level: float,
-    seed: int,
-    progress: Progress,
+def _held_out_errors(
+    scores: Floats, sizes: NDArray[np.int64], whole: _Calibration, level: float, seed: int, progress: Progress
 ) -> dict[int, Floats]:
-    """For each size rows (error, half width, covered, stderr, score) of held-out models, several selections each.
+    """For each size rows (error, half width, covered, stderr, score, model) of held-out models, several draws each.
 
-    Of many models, some are held out: at most ``MOST_HELD_OUT`` in each fold.
-
-    The truth is the model's mean over the items that it has; items that it lacks are no part of its test. Fits
-    without the held-out models start from the fit of all, which saves steps and leaves the maximum where it is.
+    Of many models, some are held out: at most ``MOST_HELD_OUT`` in each fold. The truth is the model's mean over
+    the items that it has; items that it lacks are no part of its test.
     """
-    known, method = np.isfinite(scores), whole.method
+    known = np.isfinite(scores)
     results: dict[int, list[Floats]] = {int(size): [] for size in sizes}
-    draws = 1 if method == "information" else _DRAWS
-    for fold, (train, test) in enumerate(_folds(len(scores), seed)):
+    for fold, (train, test) in enumerate(_model_folds(len(scores), seed)):
         progress("holding out models", fold / FOLDS)
         columns = np.flatnonzero(known[train].any(axis=0))
-        start = (fitted.slope[columns], fitted.intercept[columns], fitted.skill[train]) if fitted else None
-        _, plan = _calibrate(
-            scores[np.ix_(train, columns)], method, whole.strata[columns], whole.binary, start=start
-        )
-        selections = {
-            int(size): np.stack(
-                [
-                    _select(plan, min(int(size), len(columns) - 1), np.random.default_rng([seed, 2, size, draw]))
-                    for draw in range(draws)
-                ]
-            )
-            for size in sizes
-        }
+        plan = replace(whole.of_items(columns), ease=_item_ease(scores[np.ix_(train, columns)]))
+        selections = {}
+        for size in sizes.tolist():
+            draws = [np.random.default_rng([seed, 2, size, draw]) for draw in range(_DRAWS)]
+            selections[size] = np.stack([_sampled_items(plan, min(size, len(columns) - 1), rng) for rng in draws])
         test = test[:MOST_HELD_OUT]
         complete = known[np.ix_(test, columns)].all(axis=1)
-        # With one selection, models that have all items are estimated together.
-        together = (
-            [test[complete]] if draws == 1 and complete.any() else [test[[i]] for i in np.flatnonzero(complete)]
-        )
-        for models in (*together, *(test[[i]] for i in np.flatnonzero(~complete))):
-            x = np.repeat(scores[np.ix_(models, columns)], draws, axis=0)
+        for model in (*test[complete], *test[~complete]):
+            x = np.repeat(scores[np.ix_([model], columns)], _DRAWS, axis=0)
             answered = np.isfinite(x[0])
-            own = plan if answered.all() else _restrict(plan, answered)
+            own = plan.of_items(answered)
             position = np.cumsum(answered) - 1
             truth = x[:, answered].mean(axis=1) if answered.any() else np.zeros(len(x))
             for size, selected in selections.items():
-                subsets = np.tile(selected, (len(models), 1))
-                batches = [subsets] if answered.all() else [row[answered[row]][None] for row in subsets]
-                for rows in batches:
+                for rows in [selected] if answered.all() else [row[answered[row]][None] for row in selected]:
                     if rows.shape[1] < 5:
                         continue
-                    right = truth[: len(rows)]
-                    value, stderr, degrees = _estimate(
-                        own, np.take_along_axis(x[: len(rows)], rows, axis=1), position[rows]
-                    )
-                    reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
-                    error = value - right
-                    results[size].append(np.stack([error, reach, np.abs(error) <= reach, stderr, right], axis=1))
+                    right, scored = truth[: len(rows)], np.take_along_axis(x[: len(rows)], rows, axis=1)
+                    value, stderr, degrees = _full_score_estimates(own, scored, position[rows])
+                    low, high = _full_score_limits(own, scored, value, stderr, degrees, level)
+                    covered = (low <= right + 1e-9) & (right - 1e-9 <= high)
+                    columns_of = [
+                        value - right,
+                        (high - low) / 2,
+                        covered,
+                        stderr,
+                        right,
+                        np.full(len(right), model),
+                    ]
+                    results[size].append(np.stack(columns_of, axis=1))
     if not all(results.values()):
         raise InputError(": models have too few of the items for a shorter test", argument="outcomes")
-    tables = {size: np.concatenate(blocks) for size, blocks in results.items()}
-    if method == "information":
-        for table in tables.values():  # widen by the misfit, as the final interval is
-            wider = np.sqrt(table[:, 3] ** 2 + _misfit(table) ** 2)
-            table[:, 1] = float(special.ndtri(0.5 + level / 2)) * wider
-            table[:, 2] = np.abs(table[:, 0]) <= table[:, 1]
-    return tables
-
-
-def _restrict(plan: _Plan, whole: NDArray[np.bool_]) -> _Plan:
-    ease, slope, intercept = (
-        values[whole] if len(values) else values for values in (plan.ease, plan.slope, plan.intercept)
-    )
-    return _Plan(plan.method, ease, slope, intercept, plan.misfit, plan.strata[whole], plan.binary)
+    return {size: np.concatenate(blocks) for size, blocks in results.items()}

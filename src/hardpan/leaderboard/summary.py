@@ -15,7 +15,7 @@ from hardpan.leaderboard.pairs import Floats
 from hardpan.leaderboard.ranking import Ranking, rank
 from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 PICTURE = (100, 400)  # rows and columns of the picture of all scores, at most
 MOST_GROUPS = 12
@@ -43,8 +43,8 @@ class LeaderboardSummary(Report):
     Attributes:
         ranking: scores, ranks and tiers.
         fit: the item analysis; None with fewer than 2 models or equal scores.
-        keys: suspect keys; None where logs hold no answers.
-        short: a shorter test; None with fewer than 5 models or few items.
+        keys: suspect keys; None without any, as where answers are free text or models are few.
+        short: a shorter test; None with fewer than 5 models, few items, or where held-out models contradict it.
         groups: scores by group of the best models; None without groups.
         picture: models (best first) × items (easiest first), averaged to at most 100 × 400 cells; NaN missing.
         group_columns: names of the group columns.
@@ -111,7 +111,7 @@ def summarize(
             keys = suspect_keys(used)
         except InputError:  # answers and keys on different items
             keys = None
-        if keys is not None and keys.models.max() < FEWEST_MODELS:
+        if keys is not None and not keys.suspicious:
             keys = None
     tell("shortening the test", 0.9)
     count = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
@@ -125,6 +125,8 @@ def summarize(
         except InputError:
             if short_items is not None:
                 raise
+    if short is not None and short.contradicted and short_items is None:
+        short = None
     order = [used.models.index(name) for name in ranking.models]
     return LeaderboardSummary(
         ranking=ranking,
@@ -132,7 +134,7 @@ def summarize(
         keys=keys,
         short=short,
         groups=_group_scores(used, ranking),
-        picture=_picture(scores[order]),
+        picture=_score_picture(scores[order]),
         group_columns=tuple(used.groups),
         source=outcomes.source,
         notes=outcomes.notes,
@@ -172,7 +174,7 @@ def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:
     )
 
 
-def _picture(scores: Floats) -> Floats:
+def _score_picture(scores: Floats) -> Floats:
     """Rows as given, columns by falling mean, averaged to a size that a page can show."""
     known = np.isfinite(scores)
     filled = np.where(known, scores, 0.0)

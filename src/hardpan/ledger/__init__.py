@@ -12,7 +12,7 @@ is published with every answer.
 """
 
 from hardpan.lazy import exports
-from hardpan.ledger.ladder import leaderboard_bound, published_bound, submission_limit, suggested_step
+from hardpan.ledger.ladder import leaderboard_bound, submission_limit, suggested_step
 from hardpan.ledger.ledger import Ledger, create, open
 
 exports(__name__)

@@ -42,11 +42,12 @@ def read_label_file(path: Path, *roles: str) -> LabelFile:
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return LabelFile(read_npy(path))
-    data = read_json(path) if suffix == ".json" else None
-    if isinstance(data, list) and not any(isinstance(item, dict) for item in data):
-        return LabelFile(_labels_as_numbers_or_text(data))
-    if isinstance(data, dict) and not any(isinstance(item, (list, dict)) for item in data.values()):
-        return LabelFile(_labels_as_numbers_or_text(list(data.values())), tuple(data))
+    if suffix == ".json":
+        data = read_json(path)
+        values = list(data.values()) if isinstance(data, dict) else data
+        if not isinstance(values, list) or any(isinstance(item, (list, dict)) for item in values):
+            raise InputError(f"{path}: must be a list of classes, or an object with ids and classes")
+        return LabelFile(_labels_as_numbers_or_text(values), tuple(data) if isinstance(data, dict) else None)
     columns = read_npz(path) if suffix == ".npz" else read_columns(path, text=True)
     usual = {"label": "y_test"} if "label" in roles and "y_test" in columns else {}
     names = find_columns(list(columns), ("id", *roles), usual, where=str(path))

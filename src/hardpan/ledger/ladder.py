@@ -95,22 +95,6 @@ def leaderboard_bound(
     return float(exact) + math.sqrt(log_count / (2 * examples))
 
 
-def published_bound(examples: int, submissions: int, step: Fraction | float | str, delta: float = 0.05) -> float:
-    """Bound of Blum and Hardt's Theorem 3.1, which needs no count of improvements.
-
-    P(|R_t − min R_D(f_i)| > ε + η) ≤ exp(−2ε²n + (1/η + 2) log(4t/η) + 1), solved for ε at probability δ.
-
-    Example:
-        >>> published_bound(10_000, 1000, 0.01) > leaderboard_bound(10_000, 1000, 100, 0.01)
-        True
-    """
-    exact = parse_ladder_step(step)
-    _check_ladder_bound_arguments(examples, submissions, delta)
-    eta = float(exact)
-    exponent = (1 / eta + 2) * math.log(4 * submissions / eta) + 1 + math.log(1 / delta)
-    return eta + math.sqrt(exponent / (2 * examples))
-
-
 def suggested_step(examples: int, submissions: int, delta: float = 0.05) -> Fraction:
     """Give the step 1/q, above one example, that makes the worst-case bound after so many submissions smallest.
 

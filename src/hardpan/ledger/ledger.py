@@ -35,7 +35,7 @@ from hardpan.ledger.labels import (
     submission_hash,
     unlock_labels,
 )
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.stats import share
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class LedgerAnswer(Report):
     entries: int
 
 
-@record(kind="Status")
+@record(kind="Status", dropped=("published_bound",))
 class LedgerStatus(Report):
     """The public state of a ledger.
 
@@ -91,7 +91,6 @@ class LedgerStatus(Report):
     best: str
     error: float
     bound: float
-    published_bound: float
     limit: int
     bound_limit: float
     unsafe: bool
@@ -276,7 +275,6 @@ class Ledger:
             best=(improved[-1]["name"] or improved[-1]["submission"][:12]) if improved else "",
             error=float("nan") if rung is None else float(rung * step),
             bound=ladder.leaderboard_bound(n, t, len(improved), step, delta),
-            published_bound=ladder.published_bound(n, t, step, delta),
             limit=header.get("submissions") or ladder.submission_limit(n, step, delta),
             bound_limit=_planned_ladder_bound(header),
             unsafe=bool(header.get("unsafe", False)),

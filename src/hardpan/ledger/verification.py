@@ -21,7 +21,7 @@ from hardpan.ledger.labels import (
     unlock_labels,
 )
 from hardpan.ledger.ledger import ledger_holdout_errors
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 
 @record(kind="Check")

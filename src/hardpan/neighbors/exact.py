@@ -75,7 +75,7 @@ class _Bounds:
     largest: float
 
 
-def _references(a: Floats, squares: Floats, rest: Floats) -> Floats:
+def _bound_rows(a: Floats, squares: Floats, rest: Floats) -> Floats:
     return np.column_stack([a, squares, np.ones(len(a), np.float32), rest])
 
 
@@ -140,7 +140,7 @@ def nearest_in_blocks(pair: BlockPair) -> Nearest:
     numbers = np.full((len(queries), k), np.iinfo(np.int64).max)
     if k == 0:
         return squared, numbers
-    bounds = _cheapest_bounds(queries, references, np.rint(_mean(references)), k, pair.same)
+    bounds = _cheapest_distance_bounds(queries, references, np.rint(_mean_of_references(references)), k, pair.same)
     # Loose bounds are searched best first among all; those that are nearly distances tile by tile, in the cache.
     tile, size = (_TILE, _TILE_BYTES) if bounds.basis is None else (len(references), _QUERY_BYTES)
     tile = min(tile, len(references))
@@ -148,45 +148,49 @@ def nearest_in_blocks(pair: BlockPair) -> Nearest:
     room = np.empty(min(step, len(queries)) * tile, np.float32)  # used again: fresh memory costs time
     for start in range(0, len(queries), step):
         rows = slice(start, min(start + step, len(queries)))
-        mine = _of_queries(queries[rows], bounds)
+        mine = _query_bounds(queries[rows], bounds)
         for first in range(0, len(references), tile):
             block = slice(first, min(first + tile, len(references)))
             own = start - first if pair.same else _NONE
-            _search_all(mine, queries[rows], references, bounds, block, own, squared[rows], numbers[rows], room)
+            _search_block_in_threads(
+                mine, queries[rows], references, bounds, block, own, squared[rows], numbers[rows], room
+            )
     return squared, np.where(np.isfinite(squared), numbers + pair.first_reference, numbers)
 
 
-def _cheapest_bounds(
+def _cheapest_distance_bounds(
     queries: NDArray[Any], references: NDArray[Any], centre: NDArray[np.float64], k: int, same: bool
 ) -> _Bounds:
     """The number of directions that makes the pilot's queries cheapest."""
     d, n = references.shape[1], len(references)
-    squares, largest = _norms(references, centre)
+    squares, largest = _squared_lengths(references, centre)
     plain = _Bounds(centre, None, np.empty((0, 0), np.float32), squares, largest)
     if 4 * references.size <= _CENTRED_BYTES:
-        plain = replace(plain, rows=_plain_rows(references, plain, slice(0, n)))
+        plain = replace(plain, rows=_unprojected_bound_rows(references, plain, slice(0, n)))
     if d < 2 * _DIRECTIONS[0] or n < 4 * _SAMPLE or len(queries) < 4 * _PILOT:
         return plain
     rng = np.random.default_rng(0)  # decides how quick it is, never what comes out
     some = np.sort(rng.choice(len(queries), _PILOT, replace=False))
     sizes = [size for size in _DIRECTIONS if 2 * size <= d]
-    basis = _basis(references, centre, sizes[-1], rng)
+    basis = _leading_directions(references, centre, sizes[-1], rng)
     best, cheapest = plain, float(d)
     k += int(same)  # a pilot's query finds itself first
-    everything = _project(references, centre, basis)
+    everything = _projection_bounds(references, centre, basis)
     for size in sizes:
-        bounds = everything if size == sizes[-1] else _narrowed(everything, size)
+        bounds = everything if size == sizes[-1] else _bounds_with_fewer_directions(everything, size)
         result = np.full((_PILOT, k), np.inf), np.zeros((_PILOT, k), np.int64)
-        mine = _of_queries(queries[some], bounds)
+        mine = _query_bounds(queries[some], bounds)
         room = np.empty(_PILOT * n, np.float32)
-        looked = _search_all(mine, queries[some], references, bounds, slice(0, n), _NONE, *result, room)
+        looked = _search_block_in_threads(
+            mine, queries[some], references, bounds, slice(0, n), _NONE, *result, room
+        )
         cost = size + _EXACT_COST * d * looked / (_PILOT * n)
         if cost < cheapest:
             best, cheapest = bounds, cost
     return best
 
 
-def _basis(
+def _leading_directions(
     references: NDArray[Any], centre: NDArray[np.float64], size: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Nearly the leading principal directions of a sample, (d, size), orthonormal to rounding: two power steps."""
@@ -200,7 +204,7 @@ def _basis(
     return np.ascontiguousarray(np.linalg.qr(ordered)[0])
 
 
-def _project(x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.float64]) -> _Bounds:
+def _projection_bounds(x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.float64]) -> _Bounds:
     """The references' rows and what they need, for projections onto a basis."""
     a = np.empty((len(x), basis.shape[1]), np.float32)
     totals = np.empty(len(x))
@@ -211,20 +215,20 @@ def _project(x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.flo
     inside = np.einsum("ij,ij->i", a, a, dtype=np.float64)
     rest = np.sqrt(np.maximum(totals - inside, 0.0))
     squares = (inside + rest**2).astype(np.float32)
-    rows = _references(a, squares, rest.astype(np.float32))
+    rows = _bound_rows(a, squares, rest.astype(np.float32))
     return _Bounds(centre, basis, rows, squares, float(np.sqrt(totals.max())))
 
 
-def _narrowed(bounds: _Bounds, size: int) -> _Bounds:
+def _bounds_with_fewer_directions(bounds: _Bounds, size: int) -> _Bounds:
     """The same with fewer directions; what they leave out joins the rest."""
     assert bounds.basis is not None
     a, left_out = bounds.rows[:, :size], bounds.rows[:, size:-3].astype(np.float64)
     rest = np.sqrt(bounds.rows[:, -1].astype(np.float64) ** 2 + np.einsum("ij,ij->i", left_out, left_out))
-    rows = _references(a, bounds.squares, rest.astype(np.float32))
+    rows = _bound_rows(a, bounds.squares, rest.astype(np.float32))
     return replace(bounds, basis=bounds.basis[:, :size], rows=rows)
 
 
-def _norms(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Floats, float]:
+def _squared_lengths(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Floats, float]:
     totals = np.empty(len(references))
     for start in range(0, len(references), _ROWS_AT_ONCE):
         piece = references[start : start + _ROWS_AT_ONCE] - centre
@@ -232,18 +236,18 @@ def _norms(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Float
     return totals.astype(np.float32), float(np.sqrt(totals.max()))
 
 
-def _plain_rows(references: NDArray[Any], bounds: _Bounds, rows: slice) -> Floats:
+def _unprojected_bound_rows(references: NDArray[Any], bounds: _Bounds, rows: slice) -> Floats:
     a = (references[rows] - bounds.centre).astype(np.float32)
-    return _references(a, bounds.squares[rows], np.zeros(len(a), np.float32))
+    return _bound_rows(a, bounds.squares[rows], np.zeros(len(a), np.float32))
 
 
-def _of_queries(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
+def _query_bounds(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
     """The rows of queries, by the same projection."""
     if bounds.basis is None:
-        mine = _Bounds(bounds.centre, None, bounds.rows, *_norms(queries, bounds.centre))
-        mine = replace(mine, rows=_plain_rows(queries, mine, slice(0, len(queries))))
+        mine = _Bounds(bounds.centre, None, bounds.rows, *_squared_lengths(queries, bounds.centre))
+        mine = replace(mine, rows=_unprojected_bound_rows(queries, mine, slice(0, len(queries))))
     else:
-        mine = _project(queries, bounds.centre, bounds.basis)
+        mine = _projection_bounds(queries, bounds.centre, bounds.basis)
     rows = np.float32(-2.0) * mine.rows
     rows[:, -3], rows[:, -2] = 1.0, mine.squares
     return replace(mine, rows=rows)
@@ -256,21 +260,21 @@ def _lower_bounds(
     step = block.stop - block.start if len(bounds.rows) else _ROWS_AT_ONCE
     for start in range(block.start, block.stop, step):
         some = slice(start, min(start + step, block.stop))
-        theirs = bounds.rows[some] if len(bounds.rows) else _plain_rows(references, bounds, some)
+        theirs = bounds.rows[some] if len(bounds.rows) else _unprojected_bound_rows(references, bounds, some)
         np.matmul(mine.rows, theirs.T, out=low[:, some.start - block.start : some.stop - block.start])
     # A float32 sum of `length` products is off by at most length·2⁻²⁴ times the sum of their sizes.
     reach = (np.sqrt(mine.squares.astype(np.float64)) + bounds.largest) ** 2
     return np.asarray((mine.rows.shape[1] + 16) * _UNIT * reach, dtype=np.float32)
 
 
-def _mean(references: NDArray[Any]) -> NDArray[np.float64]:
+def _mean_of_references(references: NDArray[Any]) -> NDArray[np.float64]:
     total = np.zeros(references.shape[1])
     for start in range(0, len(references), _ROWS_AT_ONCE):
         total += references[start : start + _ROWS_AT_ONCE].sum(axis=0, dtype=np.float64)
     return total / len(references)
 
 
-def _search_all(
+def _search_block_in_threads(
     mine: _Bounds,
     queries: NDArray[Any],
     references: NDArray[Any],
@@ -288,32 +292,38 @@ def _search_all(
 
     def some(rows: slice) -> int:
         result = squared[rows], numbers[rows]
-        return int(_search(queries[rows], theirs, low[rows], slack[rows], own + rows.start, block.start, *result))
+        return int(
+            _search_queries(queries[rows], theirs, low[rows], slack[rows], own + rows.start, block.start, *result)
+        )
 
     return sum(in_threads(some, len(queries)))
 
 
 @compiled(nogil=True)
-def _search(
+def _search_queries(
     queries: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
 ) -> int:
     looked = 0
     for i in range(low.shape[0]):
-        looked += _search_one(queries[i], references, low[i], slack[i], own + i, first, squared[i], numbers[i])
+        looked += _search_one_query(
+            queries[i], references, low[i], slack[i], own + i, first, squared[i], numbers[i]
+        )
     return looked
 
 
 @compiled()
-def _search_one(
+def _search_one_query(
     query: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
 ) -> int:
     k, looked = len(squared), 0
     best = np.zeros(0, np.int64)
     if squared[k - 1] == np.inf:
-        best = _smallest(low, k + 1, own)  # good candidates first, so that most of the rest need no look
+        best = _numbers_of_smallest_bounds(
+            low, k + 1, own
+        )  # good candidates first, so that most of the rest need no look
         looked = len(best)
         for j in best:
-            _insert(_squared(query, references[j]), first + j, squared, numbers)
+            _insert_sorted(_squared_distance(query, references[j]), first + j, squared, numbers)
     limit = np.float32(squared[k - 1]) + slack
     for start in range(0, len(low), _LANES):
         some = low[start : start + _LANES]
@@ -323,29 +333,29 @@ def _search_one(
         if hits == 0:
             continue
         for j in range(start, start + len(some)):
-            if low[j] <= limit and j != own and not _among(j, best):
+            if low[j] <= limit and j != own and not _contains_number(j, best):
                 looked += 1
-                exact = _squared(query, references[j])
+                exact = _squared_distance(query, references[j])
                 if exact <= squared[k - 1]:
-                    _insert(exact, first + j, squared, numbers)
+                    _insert_sorted(exact, first + j, squared, numbers)
                     limit = np.float32(squared[k - 1]) + slack
     return looked
 
 
 @compiled()
-def _smallest(low: Any, count: int, own: int) -> Any:
+def _numbers_of_smallest_bounds(low: Any, count: int, own: int) -> Any:
     """Numbers of the smallest bounds, `own` left out."""
     count = min(count, len(low) - (1 if 0 <= own < len(low) else 0))
     values = np.full(count, np.inf)
     numbers = np.zeros(count, np.int64)
     for j in range(len(low)):
         if low[j] < values[count - 1] and j != own:
-            _insert(float(low[j]), j, values, numbers)
+            _insert_sorted(float(low[j]), j, values, numbers)
     return numbers
 
 
 @compiled()
-def _insert(value: float, number: int, values: Any, numbers: Any) -> None:
+def _insert_sorted(value: float, number: int, values: Any, numbers: Any) -> None:
     """Put a value into sorted values; of equal values the lower number comes first."""
     at = len(values) - 1
     if value > values[at] or (value == values[at] and number > numbers[at]):
@@ -359,7 +369,7 @@ def _insert(value: float, number: int, values: Any, numbers: Any) -> None:
 
 
 @compiled()
-def _among(number: int, numbers: Any) -> bool:
+def _contains_number(number: int, numbers: Any) -> bool:
     for other in numbers:  # noqa: SIM110 - numba compiles the loop, not the generator
         if other == number:
             return True
@@ -367,7 +377,7 @@ def _among(number: int, numbers: Any) -> bool:
 
 
 @compiled()
-def _squared_bytes(a: Any, b: Any) -> float:
+def _squared_distance_of_bytes(a: Any, b: Any) -> float:
     total = np.int64(0)
     for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
         subtotal = np.int32(0)
@@ -379,7 +389,7 @@ def _squared_bytes(a: Any, b: Any) -> float:
 
 
 @compiled()
-def _squared_floats(a: Any, b: Any) -> float:
+def _squared_distance_of_floats(a: Any, b: Any) -> float:
     total = 0.0
     for j in range(len(a)):
         difference = np.float64(a[j]) - np.float64(b[j])
@@ -387,16 +397,16 @@ def _squared_floats(a: Any, b: Any) -> float:
     return total
 
 
-def _squared(a: Any, b: Any) -> float:
+def _squared_distance(a: Any, b: Any) -> float:
     raise NotImplementedError  # compiled by type below
 
 
-@numba.extending.overload(_squared)
-def _squared_by_type(a: Any, b: Any) -> Any:
+@numba.extending.overload(_squared_distance)
+def _squared_distance_by_type(a: Any, b: Any) -> Any:
     def of_bytes(a: Any, b: Any) -> Any:
-        return _squared_bytes(a, b)
+        return _squared_distance_of_bytes(a, b)
 
     def of_floats(a: Any, b: Any) -> Any:
-        return _squared_floats(a, b)
+        return _squared_distance_of_floats(a, b)
 
     return of_bytes if a.dtype == numba.types.uint8 else of_floats

@@ -45,7 +45,7 @@ def nearest_on_gpu(
         raise InputError(f"must be cpu, cuda or cuda:N; got {device!r}", argument="device")
     if kind == "cuda" and int(number or 0) >= count:
         raise InputError(f"must be cpu or one of {count} GPUs here; got {device!r}", argument="device")
-    search = _Search(references, k, same, torch.device(device))
+    search = _GpuSearch(references, k, same, torch.device(device))
     rows = max(1, _QUERY_BYTES // (4 * queries.shape[1]))
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
@@ -60,14 +60,14 @@ def nearest_on_gpu(
     return np.sqrt(np.concatenate([part[0] for part in parts])), np.concatenate([part[1] for part in parts])
 
 
-class _Search:
+class _GpuSearch:
     """References, and what all queries share."""
 
     def __init__(self, references: NDArray[Any], k: int, same: bool, device: Any) -> None:
         import torch
 
         self.k, self.same, self.device = k, same, device
-        self.references = _tensor(references)  # on the device where they need at most a third of it
+        self.references = _tensor_of_array(references)  # on the device where they need at most a third of it
         if device.type == "cuda" and references.nbytes < torch.cuda.mem_get_info(device)[0] / 3:
             self.references = self.references.to(device)
         totals = [block.sum(dim=0, dtype=torch.float64) for block in torch.split(self.references, _BLOCK)]
@@ -104,7 +104,7 @@ class _Search:
         """Numbers (Q, count), and squared distances (Q,) that every other reference has at least."""
         import torch
 
-        q, lengths = self._centred(_tensor(queries))
+        q, lengths = self._centred(_tensor_of_array(queries))
         best = torch.full((len(q), count), torch.inf, device=self.device)
         who = torch.full((len(q), count), -1, dtype=torch.int64, device=self.device)
         longest = 0.0
@@ -115,7 +115,7 @@ class _Search:
             for start in range(0, len(q), step):
                 rows = slice(start, start + step)
                 low = torch.addmm(squares.float(), q[rows], x.T, alpha=-2.0)
-                values, places = _least(low, count)
+                values, places = _least_of_every_row(low, count)
                 values, places = (
                     torch.cat([best[rows], values], 1),
                     torch.cat([who[rows], places + number * _BLOCK], 1),
@@ -135,9 +135,9 @@ class _Search:
         step = max(1, _PAIRS_BYTES // (8 * queries.shape[1] * numbers.shape[1]))
         for start in range(0, len(queries), step):
             rows = slice(start, start + step)
-            places = _tensor(numbers[rows]).to(self.references.device)
+            places = _tensor_of_array(numbers[rows]).to(self.references.device)
             others = self.references[places.ravel()].to(self.device).view(*places.shape, -1)
-            own = _tensor(queries[rows]).to(self.device)
+            own = _tensor_of_array(queries[rows]).to(self.device)
             differences = (own[:, None].double() - others.double()).permute(2, 0, 1).contiguous()
             total = torch.zeros(places.shape, dtype=torch.float64, device=self.device)
             for difference in differences:
@@ -146,7 +146,7 @@ class _Search:
         return out
 
 
-def _tensor(array: NDArray[Any]) -> Tensor:
+def _tensor_of_array(array: NDArray[Any]) -> Tensor:
     """The array as a tensor, without a copy where it is contiguous; nothing here writes to it."""
     import torch
 
@@ -155,7 +155,7 @@ def _tensor(array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array))
 
 
-def _least(low: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _least_of_every_row(low: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` least values of every row and where they are (all, where a row has fewer).
 
     They lie in the groups with the ``count`` least minima, so most of a row is only reduced, not ranked.

@@ -87,25 +87,25 @@ def near_duplicates(
         ([0.0, 0.0, 0.0], [0, 1, 2])
     """
     same = references is None
-    x = _checked("queries", queries)
-    y = x if same else _checked("references", references)
+    x = _checked_images("queries", queries)
+    y = x if same else _checked_images("references", references)
     one_of("metric", metric, METRICS)
     if x.shape[1:] != y.shape[1:]:
         raise InputError(
             f"must be of one shape; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
         )
     k = whole_number("k", k, 1, len(y) - int(same))
-    x, y = _common(x, y)
+    x, y = _in_common_dtype(x, y)
     if metric == "l2":
-        return Neighbours(*_l2(x, y, k, same, device), metric)
+        return Neighbours(*_nearest_by_l2(x, y, k, same, device), metric)
     if metric == "features":
-        return Neighbours(*_l2(*_described(x, y, same), k, same, device), metric)
+        return Neighbours(*_nearest_by_l2(*_image_descriptors(x, y, same), k, same, device), metric)
     if device != "cpu":
         raise InputError(f"must be cpu for the metric ssim; got {device!r}", argument="device")
-    return _by_ssim(x, y, k, same, max(candidates, k), recall_queries, seed)
+    return _nearest_by_ssim(x, y, k, same, max(candidates, k), recall_queries, seed)
 
 
-def _by_ssim(
+def _nearest_by_ssim(
     x: NDArray[Any], y: NDArray[Any], k: int, same: bool, candidates: int, recall_queries: int, seed: int
 ) -> Neighbours:
     from hardpan.neighbors.ssim import most_similar
@@ -115,22 +115,26 @@ def _by_ssim(
             f"'ssim' needs images (N, H, W) or (N, H, W, C) of at least 7×7; got shape {x.shape}", argument="metric"
         )
     count = min(candidates, len(y) - int(same))
-    close = _l2(x, y, count, same)[1]
-    alike = _l2(*_described(x, y, same), count, same)[1]
-    structure = most_similar(x, y, min(_COARSE * count, len(y) - int(same)), span=_span(x, y), same=same)
+    close = _nearest_by_l2(x, y, count, same)[1]
+    alike = _nearest_by_l2(*_image_descriptors(x, y, same), count, same)[1]
+    structure = most_similar(
+        x, y, min(_COARSE * count, len(y) - int(same)), span=_value_range_of_images(x, y), same=same
+    )
     both = np.sort(np.concatenate([close, alike, structure], axis=1), axis=1)
     repeated = np.zeros(both.shape, dtype=bool)
     repeated[:, 1:] = both[:, 1:] == both[:, :-1]
     rows = np.repeat(np.arange(len(x)), both.shape[1])
-    distances = np.where(repeated.ravel(), np.inf, 1.0 - _ssim(x, y, rows, both.ravel())).reshape(both.shape)
+    distances = np.where(repeated.ravel(), np.inf, 1.0 - _ssim_of_pairs(x, y, rows, both.ravel())).reshape(
+        both.shape
+    )
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     result = np.take_along_axis(distances, order, axis=1), np.take_along_axis(both, order, axis=1)
     if not recall_queries:
         return Neighbours(result[0], result[1], "ssim")
-    return Neighbours(result[0], result[1], "ssim", *_recall(x, y, same, result[0], recall_queries, seed))
+    return Neighbours(result[0], result[1], "ssim", *_recall_of_filter(x, y, same, result[0], recall_queries, seed))
 
 
-def _recall(
+def _recall_of_filter(
     x: NDArray[Any], y: NDArray[Any], same: bool, filtered: NDArray[np.float64], queries: int, seed: int
 ) -> tuple[Estimate, Estimate | None]:
     """How many of the true k nearest (or as near) the filter let through, for some queries.
@@ -141,7 +145,7 @@ def _recall(
     rows = np.sort(np.random.default_rng(seed).choice(len(x), min(queries, len(x)), replace=False))
     hits = close = close_hits = 0
     for row in rows:
-        distances = 1.0 - _ssim(x, y, np.full(len(y), row), np.arange(len(y)))
+        distances = 1.0 - _ssim_of_pairs(x, y, np.full(len(y), row), np.arange(len(y)))
         if same:
             distances[row] = np.inf
         limit = np.partition(distances, k - 1)[k - 1]
@@ -157,25 +161,27 @@ def _recall(
     return recall, share(close_hits, close, method=method, seed=seed)
 
 
-def _ssim(x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+def _ssim_of_pairs(
+    x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]
+) -> NDArray[np.float64]:
     from hardpan.neighbors.ssim import ssim_pairs
 
-    return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=_span(x, y))
+    return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=_value_range_of_images(x, y))
 
 
-def _span(x: NDArray[Any], y: NDArray[Any]) -> float:
+def _value_range_of_images(x: NDArray[Any], y: NDArray[Any]) -> float:
     """The range of values: 255 for bytes, else that of the data."""
     return 255.0 if x.dtype == np.uint8 else float(max(x.max(), y.max()) - min(x.min(), y.min())) or 1.0
 
 
-def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+def _image_descriptors(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     if x.ndim == 2:
         return x, y
     described = describe(x)
     return described, described if same else describe(y)
 
 
-def _l2(
+def _nearest_by_l2(
     x: NDArray[Any], y: NDArray[Any], k: int, same: bool, device: str = "cpu"
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     rows, others = x.reshape(len(x), -1), y.reshape(len(y), -1)
@@ -188,7 +194,7 @@ def _l2(
     return nearest(rows, others, k, same=same)
 
 
-def _checked(name: str, array: Any) -> NDArray[Any]:
+def _checked_images(name: str, array: Any) -> NDArray[Any]:
     x = np.asarray(array)
     if x.dtype.kind not in "uif" or x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise InputError(
@@ -200,7 +206,7 @@ def _checked(name: str, array: Any) -> NDArray[Any]:
     return x
 
 
-def _common(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _in_common_dtype(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Both arrays in one type that the exact kernels know, bytes or floats, in C order."""
     kind: Any = x.dtype if x.dtype == y.dtype and x.dtype in (np.uint8, np.float32) else np.float64
     one = np.ascontiguousarray(x, dtype=kind)
@@ -233,23 +239,26 @@ def describe(images: NDArray[Any]) -> NDArray[np.float32]:
     """
     x = images if images.ndim == 4 else images[..., None]
     parts = [
-        _part(x[start : start + _ROWS_AT_ONCE].astype(np.float32)) for start in range(0, len(x), _ROWS_AT_ONCE)
+        _descriptors_of_block(x[start : start + _ROWS_AT_ONCE].astype(np.float32))
+        for start in range(0, len(x), _ROWS_AT_ONCE)
     ]
     return np.concatenate(parts)
 
 
-def _part(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    coarse = _cells(x, _GRID).reshape(len(x), -1)
+def _descriptors_of_block(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    coarse = _grid_cell_means(x, _GRID).reshape(len(x), -1)
     grey = x.mean(axis=3)
     down, along = np.gradient(grey, axis=(1, 2))
     strength = np.hypot(down, along)
     direction = np.floor((np.arctan2(down, along) / np.pi + 1.0) * (_DIRECTIONS / 2)).astype(np.int64) % _DIRECTIONS
     layers = np.where(direction[..., None] == np.arange(_DIRECTIONS), strength[..., None], 0.0).astype(np.float32)
-    edges = _cells(layers, _CELLS).reshape(len(x), -1)
-    return np.concatenate([_unit(coarse - coarse.mean(axis=1, keepdims=True)), _unit(edges)], axis=1)
+    edges = _grid_cell_means(layers, _CELLS).reshape(len(x), -1)
+    return np.concatenate(
+        [_rows_of_unit_length(coarse - coarse.mean(axis=1, keepdims=True)), _rows_of_unit_length(edges)], axis=1
+    )
 
 
-def _cells(x: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+def _grid_cell_means(x: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     """Means over a grid of ``count`` × ``count`` nearly equal cells: (N, count, count, C)."""
     for axis in (1, 2):
         edges = np.linspace(0, x.shape[axis], count + 1).astype(np.int64)
@@ -260,5 +269,5 @@ def _cells(x: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     return x
 
 
-def _unit(x: NDArray[np.float32]) -> NDArray[np.float32]:
+def _rows_of_unit_length(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-6), dtype=np.float32)

@@ -41,23 +41,26 @@ def ssim_pairs(
         >>> ssim_pairs(images, images, np.array([0, 1]), np.array([0, 1])).tolist()
         [1.0, 1.0]
     """
-    x, y = _images("queries", queries), _images("references", references)
+    x, y = _checked_image_array("queries", queries), _checked_image_array("references", references)
     if x.shape[1:] != y.shape[1:]:
         raise InputError(
             f"must be of one size; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
         )
-    span = _value_range(x, y, data_range)
+    span = _ssim_data_range(x, y, data_range)
     constants = (0.01 * span) ** 2, (0.03 * span) ** 2
     out = np.empty(len(rows))
     bytes_only = x.dtype == np.uint8 and y.dtype == np.uint8
     weights = np.full(_WINDOW, 1.0 / _WINDOW)
     in_threads(
-        lambda part: _compute(x, y, rows[part], others[part], weights, bytes_only, *constants, out[part]), len(rows)
+        lambda part: _ssim_of_image_pairs(
+            x, y, rows[part], others[part], weights, bytes_only, *constants, out[part]
+        ),
+        len(rows),
     )
     return out
 
 
-def _images(name: str, images: NDArray[Any]) -> NDArray[Any]:
+def _checked_image_array(name: str, images: NDArray[Any]) -> NDArray[Any]:
     x = np.asarray(images)
     if x.ndim == 3:
         x = x[..., None]
@@ -71,7 +74,7 @@ def _images(name: str, images: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float64)
 
 
-def _value_range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
+def _ssim_data_range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> float:
     if data_range is not None:
         return real_number("data_range", data_range, "(0, inf)")
     if x.dtype == np.uint8 and y.dtype == np.uint8:
@@ -82,18 +85,18 @@ def _value_range(x: NDArray[Any], y: NDArray[Any], data_range: float | None) -> 
 
 
 @compiled(nogil=True)
-def _compute(
+def _ssim_of_image_pairs(
     x: Any, y: Any, rows: Any, others: Any, weights: Any, bytes_only: bool, c1: float, c2: float, out: Any
 ) -> None:
     for pair in range(len(rows)):
         if bytes_only:
-            out[pair] = _pair_of_bytes(x[rows[pair]], y[others[pair]], c1, c2)
+            out[pair] = _ssim_of_byte_images(x[rows[pair]], y[others[pair]], c1, c2)
         else:
-            out[pair] = _pair(x[rows[pair]], y[others[pair]], weights, c1, c2)
+            out[pair] = _ssim_of_float_images(x[rows[pair]], y[others[pair]], weights, c1, c2)
 
 
 @compiled(fastmath=True)
-def _pair_of_bytes(a: Any, b: Any, c1: float, c2: float) -> float:
+def _ssim_of_byte_images(a: Any, b: Any, c1: float, c2: float) -> float:
     """Even 7×7 windows of bytes: sums over rows run down the image; every sum and variance is an exact int32.
 
     With n = 49, sums s over a window and everything multiplied by n²: n² μ_x μ_y = s_x s_y and
@@ -102,21 +105,21 @@ def _pair_of_bytes(a: Any, b: Any, c1: float, c2: float) -> float:
     height, width, channels = a.shape
     entries, windows = width * channels, (width - 6) * channels
     flat_a, flat_b = a.reshape(height, entries), b.reshape(height, entries)
-    one, two, both, product = _four(entries)
-    sum_one, sum_two, sum_both, sum_product = _four(windows)
+    one, two, both, product = _four_int_buffers(entries)
+    sum_one, sum_two, sum_both, sum_product = _four_int_buffers(windows)
     k1, k2, ratio = np.float32(2401.0 * c1), np.float32(2401.0 * c2), np.float32(49.0 / 48.0)
     twice = np.float32(2.0)
     total = 0.0
     for i in range(height):
-        _add_row(flat_a[i], flat_b[i], one, two, both, product)
+        _add_pixel_row(flat_a[i], flat_b[i], one, two, both, product)
         if i >= 7:
-            _take_row(flat_a[i - 7], flat_b[i - 7], one, two, both, product)
+            _subtract_pixel_row(flat_a[i - 7], flat_b[i - 7], one, two, both, product)
         if i < 6:
             continue
-        _across(one, sum_one, channels)
-        _across(two, sum_two, channels)
-        _across(both, sum_both, channels)
-        _across(product, sum_product, channels)
+        _window_sums(one, sum_one, channels)
+        _window_sums(two, sum_two, channels)
+        _window_sums(both, sum_both, channels)
+        _window_sums(product, sum_product, channels)
         subtotal = np.float32(0.0)
         for j in range(windows):
             s, t = sum_one[j], sum_two[j]
@@ -129,14 +132,14 @@ def _pair_of_bytes(a: Any, b: Any, c1: float, c2: float) -> float:
 
 
 @compiled()
-def _four(size: int) -> Any:
+def _four_int_buffers(size: int) -> Any:
     zero = np.int32(0)
     return np.full(size, zero), np.full(size, zero), np.full(size, zero), np.full(size, zero)
 
 
 # One array written in each loop: with more, the compiler cannot rule out that they overlap and makes no vectors.
 @compiled()
-def _add_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
+def _add_pixel_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
     for j in range(len(a)):
         one[j] += np.int32(a[j])
     for j in range(len(a)):
@@ -148,7 +151,7 @@ def _add_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> Non
 
 
 @compiled()
-def _take_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
+def _subtract_pixel_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
     for j in range(len(a)):
         one[j] -= np.int32(a[j])
     for j in range(len(a)):
@@ -160,7 +163,7 @@ def _take_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> No
 
 
 @compiled()
-def _across(column: Any, window: Any, step: int) -> None:
+def _window_sums(column: Any, window: Any, step: int) -> None:
     """Sums of 7 entries, ``step`` apart."""
     n = len(window)
     c0, c1, c2, c3 = (
@@ -175,7 +178,7 @@ def _across(column: Any, window: Any, step: int) -> None:
 
 
 @compiled(fastmath=True)
-def _pair(a: Any, b: Any, weights: Any, c1: float, c2: float) -> float:
+def _ssim_of_float_images(a: Any, b: Any, weights: Any, c1: float, c2: float) -> float:
     """Any separable window and any type, in float64."""
     size = len(weights)
     height, width, channels = a.shape
@@ -190,11 +193,11 @@ def _pair(a: Any, b: Any, weights: Any, c1: float, c2: float) -> float:
     for i in range(height - size + 1):
         one[:], two[:], both[:], product[:] = 0.0, 0.0, 0.0, 0.0
         for k in range(size):
-            _add_weighted(flat_a[i + k], flat_b[i + k], weights[k], one, two, both, product)
-        _weighted(one, mean_one, weights, channels)
-        _weighted(two, mean_two, weights, channels)
-        _weighted(both, mean_both, weights, channels)
-        _weighted(product, mean_product, weights, channels)
+            _add_weighted_pixel_row(flat_a[i + k], flat_b[i + k], weights[k], one, two, both, product)
+        _weighted_window_sums(one, mean_one, weights, channels)
+        _weighted_window_sums(two, mean_two, weights, channels)
+        _weighted_window_sums(both, mean_both, weights, channels)
+        _weighted_window_sums(product, mean_product, weights, channels)
         for j in range(windows):
             cross = mean_one[j] * mean_two[j]
             squares = mean_one[j] * mean_one[j] + mean_two[j] * mean_two[j]
@@ -204,7 +207,7 @@ def _pair(a: Any, b: Any, weights: Any, c1: float, c2: float) -> float:
 
 
 @compiled(fastmath=True)
-def _add_weighted(a: Any, b: Any, w: float, one: Any, two: Any, both: Any, product: Any) -> None:
+def _add_weighted_pixel_row(a: Any, b: Any, w: float, one: Any, two: Any, both: Any, product: Any) -> None:
     for j in range(len(a)):
         one[j] += w * np.float64(a[j])
     for j in range(len(a)):
@@ -216,7 +219,7 @@ def _add_weighted(a: Any, b: Any, w: float, one: Any, two: Any, both: Any, produ
 
 
 @compiled(fastmath=True)
-def _weighted(column: Any, window: Any, weights: Any, step: int) -> None:
+def _weighted_window_sums(column: Any, window: Any, weights: Any, step: int) -> None:
     n = len(window)
     window[:] = 0.0
     for k in range(len(weights)):
@@ -267,11 +270,11 @@ def most_similar(
     result = np.zeros((len(queries), k), dtype=np.int64)
     best = np.full((len(queries), k), -np.inf, dtype=np.float32)
     for first in range(0, len(references), _HELD):
-        _compare(queries, references[first : first + _HELD], first, constants, same, best, result)
+        _keep_most_similar(queries, references[first : first + _HELD], first, constants, same, best, result)
     return result
 
 
-def _compare(
+def _keep_most_similar(
     queries: NDArray[Any],
     references: NDArray[Any],
     first: int,
@@ -281,13 +284,13 @@ def _compare(
     numbers_of_best: NDArray[np.int64],
 ) -> None:
     """Put those of these references (numbered from ``first``) that belong to the k best so far among them."""
-    y, k = _windows(references), best.shape[1]
+    y, k = _sampled_windows(references), best.shape[1]
     numbers = np.arange(first, first + len(references))
 
     def part(rows: slice) -> None:
         for start in range(rows.start, rows.stop, _QUERIES_AT_ONCE):
             some = slice(start, min(start + _QUERIES_AT_ONCE, rows.stop))
-            alike = _sums(_windows(queries[some]), y, *constants)
+            alike = _ssim_sums(_sampled_windows(queries[some]), y, *constants)
             if same:
                 alike[numbers[None, :] == np.arange(some.start, some.stop)[:, None]] = -np.inf
             both = np.concatenate([best[some], alike], axis=1)
@@ -299,10 +302,10 @@ def _compare(
     in_threads(part, len(queries))
 
 
-def _windows(images: NDArray[Any]) -> _Windows:
+def _sampled_windows(images: NDArray[Any]) -> _Windows:
     x = images if images.ndim == 4 else images[..., None]
     height, width, channels = x.shape[1:]
-    corners = [(i, j) for i in _starts(height) for j in _starts(width)]
+    corners = [(i, j) for i in _window_starts(height) for j in _window_starts(width)]
     size = len(corners) * channels
     pixels = np.empty((size, len(x), _WINDOW * _WINDOW), dtype=np.float32)
     means = np.empty((size, len(x)), dtype=np.float32)
@@ -318,20 +321,20 @@ def _windows(images: NDArray[Any]) -> _Windows:
     return _Windows(pixels, means, np.einsum("tni,tni->tn", pixels, pixels))
 
 
-def _starts(size: int) -> list[int]:
+def _window_starts(size: int) -> list[int]:
     last = size - _WINDOW
     count = min(last + 1, max(_FEWEST, min(_MOST, size // _WINDOW)))
     return sorted({int(start) for start in np.rint(np.linspace(0, last, count))})
 
 
-def _sums(x: _Windows, y: _Windows, c1: np.float32, c2: np.float32) -> Floats:
+def _ssim_sums(x: _Windows, y: _Windows, c1: np.float32, c2: np.float32) -> Floats:
     """(Q, N) sums of the windows' SSIM."""
     total = np.zeros((x.means.shape[1], y.means.shape[1]), dtype=np.float32)
     for start in range(0, total.shape[1], _REFERENCES_AT_ONCE):
         block = slice(start, min(start + _REFERENCES_AT_ONCE, total.shape[1]))
         for t in range(len(x.means)):
             shared = x.pixels[t] @ y.pixels[t, block].T
-            _add(
+            _add_window_ssim(
                 shared,
                 x.means[t],
                 x.variances[t],
@@ -345,7 +348,7 @@ def _sums(x: _Windows, y: _Windows, c1: np.float32, c2: np.float32) -> Floats:
 
 
 @compiled(nogil=True, fastmath=True)
-def _add(
+def _add_window_ssim(
     shared: Any, mean_x: Any, variance_x: Any, mean_y: Any, variance_y: Any, c1: Any, c2: Any, total: Any
 ) -> None:
     two = np.float32(2.0)

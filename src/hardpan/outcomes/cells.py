@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import one_of, real_number
-from hardpan.errors import InputError
-from hardpan.formatting import counted
+from hardpan.errors import InputError, counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
 from hardpan.safe_files import few, read_json, read_json_lines
 
@@ -48,12 +47,12 @@ class Options:
     filter: str | None = None
     metric: str | None = None
     scorer: str | None = None
+    unparsed: str = "wrong"
     group: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    max_score: float | None = None
     rows: str | None = None
     by_order: bool = False
-    check_classes: bool = True
-    n_classes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class LogFile:
         yield from data if isinstance(data, list) else [data]
 
 
-def _never(value: Any) -> bool:
+def _matches_nothing(value: Any) -> bool:
     return False
 
 
@@ -104,11 +103,11 @@ class Harness:
     """
 
     name: str
-    read_logs: Callable[[Sequence[LogFile], Cells, Options], None]
-    is_log: Callable[[Any], bool] = _never
-    is_aggregate: Callable[[Any], bool] = _never
-    is_archive: Callable[[Sequence[str]], bool] = _never
-    is_folder: Callable[[Path], bool] = _never
+    read_logs: Callable[[Sequence[LogFile], Cells], None]
+    is_log: Callable[[Any], bool] = _matches_nothing
+    is_aggregate: Callable[[Any], bool] = _matches_nothing
+    is_archive: Callable[[Sequence[str]], bool] = _matches_nothing
+    is_folder: Callable[[Path], bool] = _matches_nothing
 
 
 def as_list(value: Any) -> list[Any]:
@@ -121,10 +120,20 @@ def as_mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def group_columns(record: Any, group: str | None) -> dict[str, Any]:
-    """The group labels in a document or in metadata: the usual names, and the one that was requested."""
-    names = GROUPS if group is None else (*GROUPS, group)
-    return {name: record[name] for name in names if isinstance(record, Mapping) and name in record}
+def json_at(value: Any, *path: str | int) -> Any:
+    """The value at a path of keys and positions in JSON; None where there is none.
+
+    Example:
+        >>> json_at({"choices": [{"text": "B"}]}, "choices", 0, "text"), json_at({"choices": 3}, "choices", 0)
+        ('B', None)
+    """
+    for key in path:
+        if isinstance(key, str):
+            value = as_mapping(value).get(key)
+        else:
+            values = as_list(value)
+            value = values[key] if len(values) > key else None
+    return value
 
 
 def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
@@ -171,12 +180,12 @@ def score_of(value: Any) -> float | None:
 class Cells:
     """Collects scores by model and item; 24 bytes per score, whatever the size of the files."""
 
-    def __init__(self, unparsed: str = "wrong", max_score: float | None = None) -> None:
-        one_of("unparsed", unparsed, UNPARSED)
-        if max_score is not None:
-            real_number("max_score", max_score, "(0, inf)")
+    def __init__(self, options: Options) -> None:
+        one_of("unparsed", options.unparsed, UNPARSED)
+        if options.max_score is not None:
+            real_number("max_score", options.max_score, "(0, inf)")
+        self.options = options
         self.notes: list[str] = []
-        self._unparsed, self.max_score = unparsed, max_score
         self._models: dict[tuple[str, tuple[str, ...]], int] = {}  # by name and folder
         self._logs: dict[tuple[int, str], int] = {}  # how many, by model and task
         self._items: dict[Hashable, int] = {}
@@ -239,6 +248,18 @@ class Cells:
             if text:
                 self._columns.setdefault(name, {}).setdefault(item, text)
 
+    def describe_document(self, item: int, task: str, document: Any) -> None:
+        """Group labels of an item: the task, and what its document or metadata has under the usual names."""
+        known = as_mapping(document)
+        names = (name for name in (*GROUPS, self.options.group or "") if name in known)
+        self.describe(item, {"task": task} | {name: known[name] for name in names})
+
+    def note_by_task(self, what: str, by_task: Mapping[str, str], available: Iterable[str] = ()) -> None:
+        """A note on what was chosen for each task, and what else the logs have."""
+        rest = sorted(set(available).difference(by_task.values()))
+        if by_task:
+            self.notes.append(stated(what, by_task) + (f" Also in the logs: {few(rest, 5)}." if rest else ""))
+
     def describe_model(self, model: int, name: str, value: Any) -> None:
         """A property of a model: its group, the date of its run, its number of parameters."""
         text = label_text(value)
@@ -285,11 +306,12 @@ class Cells:
             value = math.nan
         elif score is None:
             self._missed += 1
-            value = 0.0 if self._unparsed == "wrong" else math.nan
+            value = 0.0 if self.options.unparsed == "wrong" else math.nan
         else:
-            value = score if self.max_score is None else score / self.max_score
+            highest = self.options.max_score
+            value = score if highest is None else score / highest
             if not 0.0 <= value <= 1.0:
-                most = "1" if self.max_score is None else f"max_score={self.max_score:g}"
+                most = "1" if highest is None else f"max_score={highest:g}"
                 position = f"{where}, line {line}" if line else where
                 raise InputError(
                     f"{position}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
@@ -318,13 +340,7 @@ class Cells:
             self.notes.append(f"Failed in one log and scored in another, which counts: {samples}.")
 
     def add_outcomes(self, outcomes: Outcomes, where: str, by_id: bool = False) -> None:
-        """All scores of outcomes that other files share; files that are joined must agree on the right answers.
-
-        Args:
-            outcomes: models × items, whose groups may have a column "set".
-            where: for messages.
-            by_id: refuse to join with items that are there: they have no ids.
-        """
+        """All scores of a matrix, which other files share; with ``by_id``, items that are there are refused."""
         names = outcomes.groups.get("set", np.full(outcomes.n_items, ""))
         keys = list(zip(names.tolist(), outcomes.items.tolist(), strict=True))
         if by_id and any(key in self._items for key in keys):
@@ -336,26 +352,14 @@ class Cells:
         for column, labels in outcomes.groups.items():
             for item, label in zip(items.tolist(), labels.tolist(), strict=True):
                 self.describe(item, {column: label})
-        for item, key in zip(items.tolist(), () if outcomes.key is None else outcomes.key.tolist(), strict=False):
-            if key and self._keys.setdefault(item, shorten(key)) != shorten(key):
-                raise InputError(
-                    f"{where}: the label of item {self._labels[item]} differs from that in another file; the files "
-                    "must hold the same examples in the same order"
-                )
-        scores = outcomes.scores[:, :, None] if outcomes.scores.ndim == 2 else outcomes.scores
+        scores = outcomes.scores.reshape(*outcomes.scores.shape[:2], -1)
         for row, model in enumerate(map(self.model, outcomes.models)):
             at, run = np.nonzero(~np.isnan(scores[row]))
-            answers = np.zeros(len(at), dtype=np.int32)
-            if outcomes.answers is not None:
-                texts, inverse = np.unique(outcomes.answers[row][at], return_inverse=True)
-                answers = np.array([self._answer_number(text) for text in texts.tolist()], dtype=np.int32)[
-                    inverse.ravel()
-                ]
             self._item_of.frombytes(items[at].tobytes())
             self._scores.frombytes(scores[row][at, run].tobytes())
-            self._model_of.frombytes(np.full(len(at), model, dtype=np.int32).tobytes())
             self._run_of.frombytes(run.astype(np.int32).tobytes())
-            self._answer_of.frombytes(answers.tobytes())
+            self._model_of.extend([model] * len(at))
+            self._answer_of.extend([0] * len(at))
 
     def _answer_number(self, answer: str) -> int:
         """The number of an answer's text; none are kept once there are too many."""
@@ -384,32 +388,31 @@ class Cells:
                 f"{source}: {m:,} models × {n:,} items × {r:,} repeats are more than {MOST_CELLS:,} cells; read "
                 "fewer tasks, and check that the models share their item ids"
             )
-        rows, columns = _ints(self._model_of)[order], _ints(self._item_of)[order]
+        rows, columns = _int32_array(self._model_of)[order], _int32_array(self._item_of)[order]
         scores = np.full((m, n, r), np.nan)
         scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
         answers = self._answers(rows, columns, repeat, order, scores.shape)
         if self._too_long or (answers is None and len(self._texts) > 1):
             notes.append("The models' answers are left out: together they need too much memory.")
-        key = _column(self._keys, n) if self._keys else None
+        key = _labels_by_index(self._keys, n) if self._keys else None
         if self._other_keys:
             notes.append(f"Another key for an item in {counted(self._other_keys, 'row')}; the first key is used.")
         if self._missed:
-            treated = "counted as wrong" if self._unparsed == "wrong" else "treated as missing"
-            notes.append(
-                f"{counted(self._missed, 'answer')} could not be parsed or had no score, and {_were(self._missed)} "
-                f"{treated}."
-            )
+            treated = "counted as wrong" if self.options.unparsed == "wrong" else "treated as missing"
+            verb = _was_or_were(self._missed)
+            answers_missed = f"{counted(self._missed, 'answer')} could not be parsed or had no score"
+            notes.append(f"{answers_missed}, and {verb} {treated}.")
         return Outcomes(
             scores if r > 1 else scores[:, :, 0],
             models,
             np.array(distinct(self._labels), dtype=np.str_),
-            {name: _column(values, n) for name, values in self._columns.items()},
+            {name: _labels_by_index(values, n) for name, values in self._columns.items()},
             answers if answers is None or r > 1 else answers[:, :, 0],
             key,
             source,
             (*dict.fromkeys(self.notes), *notes),
             choices=self._choices(m, n),
-            model_groups={name: _column(values, m) for name, values in self._model_columns.items()},
+            model_groups={name: _labels_by_index(values, m) for name, values in self._model_columns.items()},
             questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
         )
 
@@ -426,7 +429,7 @@ class Cells:
         names: dict[str, int] = {}
         rows = []
         for name, folder in keys:
-            suffix = "/".join(_own_parts(folder, folders[name])) if name in apart else ""
+            suffix = "/".join(_distinct_path_parts(folder, folders[name])) if name in apart else ""
             rows.append(names.setdefault(f"{name} ({suffix})" if suffix else name, len(names)))
         notes = []
         if apart:
@@ -436,7 +439,7 @@ class Cells:
             logs = [f"{counted(count, 'log')} of {name} on {task}" for (name, task), count in again.items()]
             notes.append(f"Logs of one model and task in one folder are joined: {few(logs, 3)}.")
         if len(names) < len(keys):
-            self._model_of = array("i", np.array(rows, dtype=np.int32)[_ints(self._model_of)].tobytes())
+            self._model_of = array("i", np.array(rows, dtype=np.int32)[_int32_array(self._model_of)].tobytes())
             self._model_columns = {
                 name: {rows[model]: text for model, text in values.items()}
                 for name, values in self._model_columns.items()
@@ -445,8 +448,8 @@ class Cells:
 
     def _cell_repeats(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
         """Which scores to keep, and the number of the repeat of each."""
-        cell = _ints(self._model_of).astype(np.int64) * n + _ints(self._item_of)
-        run, score = _ints(self._run_of), np.frombuffer(self._scores, dtype=np.float64)
+        cell = _int32_array(self._model_of).astype(np.int64) * n + _int32_array(self._item_of)
+        run, score = _int32_array(self._run_of), np.frombuffer(self._scores, dtype=np.float64)
         if (np.diff(cell) > 0).all():
             return np.arange(len(cell)), np.zeros(len(cell), dtype=np.int64), []
         order = np.lexsort((run, cell))
@@ -459,7 +462,7 @@ class Cells:
         keep = new_run | np.repeat(conflict, sizes)
         notes = []
         if (dropped := int((~keep).sum())) > 0:
-            notes.append(f"{counted(dropped, 'duplicate row')} with equal scores {_were(dropped)} dropped.")
+            notes.append(f"{counted(dropped, 'duplicate row')} with equal scores {_was_or_were(dropped)} dropped.")
         if (conflicts := int(conflict.sum())) > 0:
             notes.append(
                 f"Rows with different scores in {counted(conflicts, 'cell')}; these are treated as repeats."
@@ -477,7 +480,7 @@ class Cells:
             return None
         texts = np.array(list(self._texts), dtype=np.str_)
         numbers = np.zeros(shape, dtype=np.int32)
-        numbers[rows, columns, repeat] = _ints(self._answer_of)[order]
+        numbers[rows, columns, repeat] = _int32_array(self._answer_of)[order]
         return np.asarray(texts[numbers])
 
     def _choices(self, m: int, n: int) -> Choices | None:
@@ -490,7 +493,7 @@ class Cells:
             return None
         values = np.frombuffer(self._logprobs, dtype=np.float32)
         logprobs = np.full((m, n, most), np.nan, dtype=np.float32)
-        models, items = _ints(self._model_of)[rows], _ints(self._item_of)[rows]
+        models, items = _int32_array(self._model_of)[rows], _int32_array(self._item_of)[rows]
         for count in np.unique(counts):
             at = counts == count
             block = values[starts[at][:, None] + np.arange(count)]
@@ -502,7 +505,7 @@ class Cells:
         return Choices(logprobs, right)
 
 
-def _own_parts(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _distinct_path_parts(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The parts of a path between those that all paths start and end with."""
     shortest = min(map(len, folders))
     start = next((i for i in range(shortest) if len({path[i] for path in folders}) > 1), shortest)
@@ -511,15 +514,15 @@ def _own_parts(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> t
     return folder[start : len(folder) - end]
 
 
-def _were(count: int) -> str:
+def _was_or_were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _ints(values: array[int]) -> NDArray[np.int32]:
+def _int32_array(values: array[int]) -> NDArray[np.int32]:
     return np.frombuffer(values, dtype=np.int32)
 
 
-def _column(values: Mapping[int, str], count: int) -> NDArray[np.str_]:
+def _labels_by_index(values: Mapping[int, str], count: int) -> NDArray[np.str_]:
     return np.array([values.get(index, "") for index in range(count)], dtype=np.str_)
 
 

@@ -43,7 +43,7 @@ def is_counts(columns: Columns) -> bool:
     items = {word for words in (*role_names("item"), ("index", "row")) for word in words}
     if "model" not in columns or items & set(columns):
         return False
-    if _prefixes(columns):
+    if _set_names_in_columns(columns):
         return True
     counted = any(name in columns for name in _CORRECT) and any(name in columns for name in _TOTAL)
     return counted or any(name in columns for name in _ACCURACY)
@@ -61,30 +61,30 @@ def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, total
     notes: list[str] = []
     sets: dict[str, dict[str, tuple[float, int]]] = {}
     described: dict[str, dict[str, Any]] = {}
-    repeated = {name for _, columns in tables for name in _repeated(columns)}
+    repeated = {name for _, columns in tables for name in _repeated_model_names(columns)}
     if len({stem for stem, _ in tables}) < len(tables):
         tables = [(f"{stem} {number}", columns) for number, (stem, columns) in enumerate(tables, start=1)]
     for stem, columns in tables:
-        columns = _of_metric(columns, metric, stem)
+        columns = _rows_of_metric(columns, metric, stem)
         models = _model_names(columns, repeated, stem)
-        for name, (right, total) in _sets(stem, columns, metric, len(models)).items():
+        for name, (right, total) in _counts_by_set(stem, columns, metric, len(models)).items():
             rows = sets.setdefault(name, {})
             for model, correct, size in zip(models, right, total, strict=True):
                 if correct == correct:
-                    _add_row(rows, model, (correct, size), stem)
+                    _add_count(rows, model, (correct, size), stem)
         for column, label in _MODEL_COLUMNS.items():
             for model, value in zip(models, columns.get(column, ()), strict=False):
                 if str(value).strip():
                     described.setdefault(label, {})[model] = value
-    return _assembled(sets, described, totals, notes, source)
+    return _outcomes_of_sets(sets, described, totals, notes, source)
 
 
-def _add_row(rows: dict[str, tuple[float, int]], model: str, value: tuple[float, int], where: str) -> None:
+def _add_count(rows: dict[str, tuple[float, int]], model: str, value: tuple[float, int], where: str) -> None:
     if rows.setdefault(model, value) != value:
         raise InputError(f"{where}: model {model} has two different rows for one test set; name each model once")
 
 
-def _repeated(columns: Columns) -> set[str]:
+def _repeated_model_names(columns: Columns) -> set[str]:
     if "img_size" not in columns or find_columns(list(columns), ("task",)):
         return set()
     names = [str(name) for name in columns["model"]]
@@ -114,7 +114,7 @@ def metric_name(text: str) -> str:
     return f"top{match.group(1)}" if match else text.strip()
 
 
-def _of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
+def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
     if "metric" not in columns:
         if metric is not None and metric_name(metric) not in ("top1", *map(metric_name, columns)):
             raise InputError(
@@ -135,18 +135,20 @@ def _of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
     }
 
 
-def _prefixes(columns: Columns) -> list[str]:
+def _set_names_in_columns(columns: Columns) -> list[str]:
     """The sets that a table has as pairs of columns: original_correct, original_total, ..."""
     prefixes = [match[1] for name in columns if (match := re.fullmatch(r"(.+)_(?:correct|accuracy)", name))]
     return list(dict.fromkeys(name for name in prefixes if name not in ("is", "n", "num")))
 
 
-def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, tuple[list[float], list[int]]]:
+def _counts_by_set(
+    stem: str, columns: Columns, metric: str | None, n: int
+) -> dict[str, tuple[list[float], list[int]]]:
     """Right answers (or accuracies, negative total) and sizes by set."""
-    prefixes = _prefixes(columns)
+    prefixes = _set_names_in_columns(columns)
     if prefixes:
         return {
-            name: _pair(columns, f"{name}_correct", f"{name}_accuracy", f"{name}_total", stem, n)
+            name: _right_and_size(columns, f"{name}_correct", f"{name}_accuracy", f"{name}_total", stem, n)
             for name in prefixes
         }
     correct = next((name for name in _CORRECT if name in columns), "")
@@ -154,7 +156,7 @@ def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, 
     accuracy = next((name for name in _ACCURACY if name in columns), "")
     if metric is not None and not correct and metric_name(metric) in map(metric_name, columns):
         accuracy = next(name for name in columns if metric_name(name) == metric_name(metric))
-    right, sizes = _pair(columns, correct, accuracy, total, stem, n)
+    right, sizes = _right_and_size(columns, correct, accuracy, total, stem, n)
     by_set = find_columns(list(columns), ("task",), where=stem)
     if not by_set:
         return {stem: (right, sizes)}
@@ -169,7 +171,7 @@ def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, 
     }
 
 
-def _pair(
+def _right_and_size(
     columns: Columns, correct: str, accuracy: str, total: str, where: str, n: int
 ) -> tuple[list[float], list[int]]:
     sizes = [0] * n
@@ -218,7 +220,7 @@ def _column_numbers(cells: Sequence[Any], name: str, where: str, whole: bool = F
     return values
 
 
-def _assembled(
+def _outcomes_of_sets(
     sets: Mapping[str, Mapping[str, tuple[float, int]]],
     described: Mapping[str, Mapping[str, Any]],
     totals: Totals,

@@ -15,17 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import (
-    Cells,
-    Harness,
-    LogFile,
-    Options,
-    as_list,
-    as_mapping,
-    group_columns,
-    score_of,
-    stated,
-)
+from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of
 from hardpan.safe_files import LARGEST_JSON, few, parse_json, reason
 
 ZSTANDARD = 93
@@ -46,13 +36,13 @@ def is_archive(names: Sequence[str]) -> bool:
     return "header.json" in names or "_journal/start.json" in names
 
 
-def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+def read_logs(logs: Sequence[LogFile], cells: Cells) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
     scorers: dict[str, tuple[str, str]] = {}
     unfinished, empty, failed = [], [], list[tuple[int, int, int]]()
     for log in logs:
         header, samples = _header_and_samples(log)
-        if not _read_log(log, header, samples, cells, options, scorers, failed):
+        if not _read_log(log, header, samples, cells, scorers, failed):
             empty.append(log.path)
         elif header.get("status", "started") != "success":
             unfinished.append(log.path.name)
@@ -61,9 +51,8 @@ def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
         raise InputError(f"{empty[0]}: the log has no samples; expected one written with log_samples")
     if empty:
         cells.notes.append(f"Logs without samples, not read: {few([path.name for path in empty], 3)}.")
-    if scorers:
-        names = {task: f"{name}, {metric}" if metric else name for task, (name, metric) in scorers.items()}
-        cells.notes.append(stated("Scorer", names))
+    names = {task: f"{name}, {metric}" if metric else name for task, (name, metric) in scorers.items()}
+    cells.note_by_task("Scorer", names)
     if unfinished:
         cells.notes.append(f"Evaluations that did not finish, read as far as they got: {few(unfinished, 3)}.")
 
@@ -73,14 +62,14 @@ def _read_log(
     header: Mapping[str, Any],
     samples: Iterator[Mapping[str, Any]],
     cells: Cells,
-    options: Options,
     scorers: dict[str, tuple[str, str]],
     failed: list[tuple[int, int, int]],
 ) -> bool:
     """Read a log, and say whether it has samples."""
     evaluation = header["eval"]
     task, model = str(evaluation.get("task", "")), None
-    scorer, declared, seen = options.scorer, _declared_scorer(header), dict[str, None]()
+    asked = cells.options.scorer
+    scorer, declared, seen = asked, _declared_scorer(header), dict[str, None]()
     for sample in samples:
         if model is None:
             model = cells.model_of_log(str(evaluation["model"]), log.path.resolve().parent, task)
@@ -97,8 +86,8 @@ def _read_log(
             scorer = next(usual, None) or str(next(iter(scores)))
         name = sample["id"]
         item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
-        cells.describe(item, {"task": task, **group_columns(sample.get("metadata"), options.group)})
-        cells.ask(item, _question(sample.get("input")))
+        cells.describe_document(item, task, sample.get("metadata"))
+        cells.ask(item, _sample_question(sample.get("input")))
         target = sample.get("target")
         if isinstance(target, list) and len(target) == 1:
             target = target[0]
@@ -106,10 +95,10 @@ def _read_log(
             cells.set_key(item, target)
         score = scores.get(scorer) if scorer is not None else None
         value = score.get("value") if isinstance(score, Mapping) else score
-        value, metric = _score_value(value, options.metric, str(log.path))
+        value, metric = _score_value(value, cells.options.metric, str(log.path))
         if score is not None and scorer is not None:
             scorers.setdefault(task, (scorer, metric))
-        answer = score.get("answer") if isinstance(score, Mapping) else None
+        answer = json_at(score, "answer")
         epoch = sample.get("epoch", 1)
         run = epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0
         if not scores and sample.get("error"):
@@ -123,27 +112,20 @@ def _read_log(
             answer=answer if isinstance(answer, str) else "",
             where=str(log.path),
         )
-    if options.scorer is not None and seen and options.scorer not in seen:
-        raise InputError(f"{log.path}: scorer must be one of {few(list(seen))}; got {options.scorer!r}")
+    if asked is not None and seen and asked not in seen:
+        raise InputError(f"{log.path}: scorer must be one of {few(list(seen))}; got {asked!r}")
     return model is not None
 
 
-def _question(value: Any) -> Any:
+def _sample_question(value: Any) -> Any:
     """The input of a sample: a text, or the last message of the user."""
-    said = [as_mapping(message) for message in as_list(value)]
-    questions = [message.get("content") for message in said if message.get("role") == "user"]
+    questions = [json_at(said, "content") for said in as_list(value) if json_at(said, "role") == "user"]
     return questions[-1] if questions else value
 
 
 def _declared_scorer(header: Mapping[str, Any]) -> str | None:
-    results = header.get("results")
-    listed = results.get("scores") if isinstance(results, Mapping) else None
-    if not listed:
-        listed = header["eval"].get("scorers")
-    first = listed[0] if isinstance(listed, list) and listed else None
-    if not isinstance(first, Mapping):
-        return None
-    name = first.get("scorer") or first.get("name")
+    first = json_at(header, "results", "scores", 0) or json_at(header, "eval", "scorers", 0)
+    name = json_at(first, "scorer") or json_at(first, "name")
     return name.rpartition("/")[2] if isinstance(name, str) else None
 
 
@@ -164,7 +146,7 @@ def _header_and_samples(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mappi
     if log.one_value:
         data = log.value()
         return data, iter(as_list(data.get("samples")))
-    archive = _Archive(log)
+    archive = _EvalArchive(log)
     try:
         header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")
         if not is_log(header):
@@ -175,7 +157,7 @@ def _header_and_samples(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mappi
     return header, archive.samples()
 
 
-class _Archive:
+class _EvalArchive:
     """A zip file whose members may be compressed with deflate or zstandard."""
 
     def __init__(self, log: LogFile) -> None:

@@ -9,25 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError
-from hardpan.formatting import counted
-from hardpan.outcomes.cells import (
-    Cells,
-    Harness,
-    LogFile,
-    Options,
-    as_list,
-    as_mapping,
-    group_columns,
-    score_of,
-    shorten,
-    stated,
-)
+from hardpan.errors import InputError, counted
+from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of, shorten
 from hardpan.safe_files import few, read_json
 from hardpan.tables import stem_of
 
@@ -57,20 +45,20 @@ def is_results(data: Any) -> bool:
     return "configs" in data or ("versions" in data and "config" in data)  # the second: before version 0.4
 
 
-def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+def read_logs(logs: Sequence[LogFile], cells: Cells) -> None:
     """Read samples files into the cells, and state what was chosen."""
-    folders = _Folders()
-    summary = _Summary()
+    folders = _ResultsFiles()
+    options, summary = cells.options, _ReadingSummary()
     unscored: list[tuple[str, _NoMetricError]] = []
     for log in logs:
         stem = stem_of(log.path)
         name = _NAME.fullmatch(stem)
         results = folders.results(log.path.parent, (name and name["date"]) or "")
         task = name["task"] if name else _task_of_stem(stem, results)
-        model = folders.model(log.path, results, named=name is not None)
+        model = _model_name(log.path, results, named=name is not None)
         try:
-            run = _Run(model, folders.variant(log.path, results), task, results)
-            _read_file(log, cells, options, run, summary)
+            run = _TaskRun(model, _variant_folder(log.path, results), task, results)
+            _read_file(log, cells, run, summary)
         except _NoMetricError as error:
             # A folder of many tasks may have some without scores, such as perplexities.
             unscored.append((task or log.path.name, error))
@@ -90,15 +78,9 @@ def read_logs(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             "Logs without a metric between 0 and 1, not read: "
             f"{few([f'{task} ({error.metrics})' for task, error in unscored], 3)}."
         )
-    if summary.metric:
-        cells.notes.append(stated("Metric", summary.metric) + _other_names(summary.metrics, summary.metric))
-        cells.notes.append(stated("Filter", summary.filter) + _other_names(summary.filters, summary.filter))
+    cells.note_by_task("Metric", summary.metric, summary.metrics)
+    cells.note_by_task("Filter", summary.filter, summary.filters)
     cells.notes += summary.checks()
-
-
-def _other_names(known: set[str], used: Mapping[str, str]) -> str:
-    rest = sorted(known.difference(used.values()))
-    return f" Also in the logs: {few(rest, 5)}." if rest else ""
 
 
 class _NoMetricError(InputError):
@@ -113,7 +95,7 @@ class _NoMetricError(InputError):
 
 
 @dataclass(slots=True)
-class _Run:
+class _TaskRun:
     """One model on one task."""
 
     model: str
@@ -126,7 +108,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Summary:
+class _ReadingSummary:
     """What was chosen for each task, and how the sums compare with the aggregate results."""
 
     metric: dict[str, str] = field(default_factory=dict)
@@ -140,19 +122,19 @@ class _Summary:
     differ: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
 
-    def choose(self, run: _Run, metric: str, name: str) -> None:
+    def choose(self, run: _TaskRun, metric: str, name: str) -> None:
         """The first choice for a task is that of all models that have it; others are counted."""
         run.metric, run.filter = metric, name
         if (self.metric.setdefault(run.task, metric), self.filter.setdefault(run.task, name)) != (metric, name):
             self.mixed.append(f"{run.task} by {metric}, {name}")
 
-    def compare(self, run: _Run, count: int, mean: float) -> None:
+    def compare(self, run: _TaskRun, count: int, mean: float) -> None:
         metric = run.metric
-        reported = _of_task(run.results.get("results"), run.task)
+        reported = _task_entry(run.results.get("results"), run.task)
         value = score_of(reported.get(f"{metric},{run.filter}", reported.get(metric)))
         if value is None:
             return
-        size = _of_task(run.results.get("n-samples"), run.task).get("effective")
+        size = _task_entry(run.results.get("n-samples"), run.task).get("effective")
         if isinstance(size, int) and size != count:
             self.incomplete.append(f"{run.task} has {count:,} of {size:,} documents")
         elif math.isclose(value, mean, abs_tol=_TOLERANCE):
@@ -177,7 +159,7 @@ class _Summary:
         return notes
 
 
-def _of_task(table: Any, task: str) -> dict[str, Any]:
+def _task_entry(table: Any, task: str) -> dict[str, Any]:
     """The entry of a task; file names have "_" for what is no letter or number in its name."""
     entries = as_mapping(table)
     plain = next((name for name in entries if re.sub(r"\W", "_", name) == task), task)
@@ -189,7 +171,7 @@ def _task_of_stem(stem: str, results: Mapping[str, Any]) -> str:
     return max((name for name in as_mapping(results.get("results")) if stem.endswith(name)), key=len, default="")
 
 
-class _Folders:
+class _ResultsFiles:
     """Aggregate results by folder, read once."""
 
     def __init__(self) -> None:
@@ -208,72 +190,70 @@ class _Folders:
                         known[dated["date"] if dated else ""] = data
         return known.get(date) or (next(iter(known.values())) if len(known) == 1 else {})
 
-    def model(self, path: Path, results: Mapping[str, Any], named: bool) -> str:
-        name = results.get("model_name")
-        if isinstance(name, str) and name:
-            return name
-        if match := re.search(r"(?:pretrained|model)=([^,]+)", _arguments(results)):
-            return match[1]
-        folder = path.resolve().parent.name
-        return (folder or stem_of(path)).replace("__", "/") if named else stem_of(path)
 
-    def variant(self, path: Path, results: Mapping[str, Any]) -> Path:
-        """The folder of a log, and below it what was loaded besides the model of that name, such as an adapter."""
-        return path.resolve().parent.joinpath(*(match[0] for match in _VARIANT.finditer(_arguments(results))))
+def _model_name(path: Path, results: Mapping[str, Any], named: bool) -> str:
+    name = results.get("model_name")
+    if isinstance(name, str) and name:
+        return name
+    if match := re.search(r"(?:pretrained|model)=([^,]+)", _model_arguments(results)):
+        return match[1]
+    folder = path.resolve().parent.name
+    return (folder or stem_of(path)).replace("__", "/") if named else stem_of(path)
 
 
-def _arguments(results: Mapping[str, Any]) -> str:
-    arguments = as_mapping(results.get("config")).get("model_args")
+def _variant_folder(path: Path, results: Mapping[str, Any]) -> Path:
+    """The folder of a log, and below it what was loaded besides the model of that name, such as an adapter."""
+    return path.resolve().parent.joinpath(*(match[0] for match in _VARIANT.finditer(_model_arguments(results))))
+
+
+def _model_arguments(results: Mapping[str, Any]) -> str:
+    arguments = json_at(results, "config", "model_args")
     if isinstance(arguments, Mapping):
         return ",".join(f"{key}={value}" for key, value in arguments.items())
     return arguments if isinstance(arguments, str) else ""
 
 
-def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary: _Summary) -> None:
+def _read_file(log: LogFile, cells: Cells, run: _TaskRun, summary: _ReadingSummary) -> None:
     # All models of a task are read by one filter where they have it.
-    usual = options.filter or summary.filter.get(run.task)
-    filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, usual)
-    if count == 0 and usual is not None and (options.filter is None or len(filters) == 1):
+    asked = cells.options.filter
+    usual = asked or summary.filter.get(run.task)
+    filters, count, total = _read_rows(log, cells, run, summary, usual)
+    if count == 0 and usual is not None and (asked is None or len(filters) == 1):
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
-        filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, None)
+        filters, count, total = _read_rows(log, cells, run, summary, None)
     summary.filters |= filters
     if count == 0 and filters:
-        raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {options.filter!r}")
+        raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {asked!r}")
     if count:
         summary.compare(run, count, total / count)
 
 
 def _read_rows(
-    log: LogFile,
-    rows: Iterable[Any],
-    cells: Cells,
-    options: Options,
-    run: _Run,
-    summary: _Summary,
-    only: str | None,
+    log: LogFile, cells: Cells, run: _TaskRun, summary: _ReadingSummary, only: str | None
 ) -> tuple[set[str], int, float]:
+    """The filters in a log, and how many rows of one of them there are, with the sum of their scores."""
     filters: set[str] = set()
     first_id: dict[str, Any] = {}
-    metric, count, total = "", 0, 0.0
-    for line, row in enumerate(rows, start=1):
+    count, total = 0, 0.0
+    for line, row in enumerate(log.rows(), start=1):
+        where = f"{log.path}, line {line}"
         if not is_sample(row):
-            raise InputError(f"{log.path}, line {line}: not a sample of lm-evaluation-harness (no doc_id)")
+            raise InputError(f"{where}: not a sample of lm-evaluation-harness (no doc_id)")
         name = str(row.get("filter", "none"))
         filters.add(name)
-        if only is None:
-            only = name
+        only = name if only is None else only
         if name != only:
             continue
-        if not metric:
+        if run.index is None:
             usual = summary.metric.get(run.task)
-            metric = _scoring_metric(row, options.metric, usual, cells.max_score or 1.0, f"{log.path}, line {line}")
+            metric = _scoring_metric(row, cells.options.metric, usual, cells.options.max_score or 1.0, where)
             summary.choose(run, metric, name)
             summary.metrics.update(_numeric_metrics(row))
             run.index = cells.model_of_log(run.model, run.folder, run.task)
-        item = _item_number(row, cells, run.task, first_id, options, summary)
-        score = _metric_score(row.get(metric))
+        item = _item_number(row, cells, run.task, first_id, summary)
+        score = _metric_score(row.get(run.metric))
         count, total = count + 1, total + (score or 0.0)
-        _add_sample(row, score, item, cells, run, metric, log.path, line, summary)
+        _add_sample(row, score, item, cells, run, log.path, line, summary)
     return filters, count, total
 
 
@@ -316,7 +296,7 @@ def _scoring_metric(
 
 
 def _item_number(
-    row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options, summary: _Summary
+    row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], summary: _ReadingSummary
 ) -> int:
     doc_id, digest = row["doc_id"], row.get("doc_hash")
     number_of = doc_id if isinstance(doc_id, (int, str)) else str(doc_id)
@@ -338,22 +318,18 @@ def _item_number(
         item = cells.item((task, digest, number_of), label)
     if item < count:
         return item
-    cells.describe(item, {"task": task, "doc_id": number_of, **group_columns(row.get("doc"), options.group)})
-    cells.ask(item, _question(row))
+    cells.describe(item, {"task": task, "doc_id": number_of})
+    cells.describe_document(item, task, row.get("doc"))
+    cells.ask(item, _document_question(row))
     return item
 
 
-def _question(row: Mapping[str, Any]) -> Any:
+def _document_question(row: Mapping[str, Any]) -> Any:
     """The question of a document: a field of the usual names, or the prompt."""
     doc = as_mapping(row.get("doc"))
     named = next((doc[name] for name in _QUESTION if isinstance(doc.get(name), str)), None)
-    arguments = row.get("arguments")
-    if isinstance(arguments, list):
-        first = arguments[0] if arguments else None
-        prompt = first[0] if isinstance(first, list) and first else first
-    else:
-        prompt = as_mapping(as_mapping(arguments).get("gen_args_0")).get("arg_0")
-    return named or prompt
+    of = row.get("arguments")
+    return named or json_at(of, 0, 0) or json_at(of, 0) or json_at(of, "gen_args_0", "arg_0")
 
 
 def _add_sample(
@@ -361,21 +337,20 @@ def _add_sample(
     score: float | None,
     item: int,
     cells: Cells,
-    run: _Run,
-    metric: str,
+    run: _TaskRun,
     path: Path,
     line: int,
-    summary: _Summary,
+    summary: _ReadingSummary,
 ) -> None:
     responses = row.get("filtered_resps")
-    logprobs = _logprobs(responses)
+    logprobs = _choice_logprobs(responses)
     answer, target = "", row.get("target")
     if logprobs:
         known = summary.choices.get(item)
         if known is None or len(known[0]) != len(logprobs):
-            known = summary.choices[item] = _choices(row.get("arguments"), len(logprobs))
+            known = summary.choices[item] = _choice_texts_and_names(row.get("arguments"), len(logprobs))
         texts, names = known
-        choice = _best_choice(logprobs, texts, metric)
+        choice = _best_choice(logprobs, texts, run.metric)
         right = _right_choice(target, texts, len(logprobs), choice, score)
         answer = names[choice]
         if right is not None:
@@ -395,7 +370,7 @@ def _add_sample(
     cells.add(run.index, item, score, answer=answer, logprobs=logprobs, where=path, line=line)
 
 
-def _logprobs(responses: Any) -> list[float]:
+def _choice_logprobs(responses: Any) -> list[float]:
     """The log-probability of each of two or more choices: [[logprob, greedy], ...], as numbers or as text."""
     if not isinstance(responses, list) or len(responses) < 2:
         return []
@@ -416,7 +391,7 @@ def _logprobs(responses: Any) -> list[float]:
     return values
 
 
-def _choices(arguments: Any, count: int) -> tuple[list[str], list[str]]:
+def _choice_texts_and_names(arguments: Any, count: int) -> tuple[list[str], list[str]]:
     """The texts of the choices, and names for them: short texts, or numbers where the texts are equal."""
     texts = _choice_texts(arguments, count)
     names = [shorten(text) for text in texts]
@@ -426,14 +401,11 @@ def _choices(arguments: Any, count: int) -> tuple[list[str], list[str]]:
 
 
 def _choice_texts(arguments: Any, count: int) -> list[str]:
-    if isinstance(arguments, Mapping):
-        pairs = [arguments.get(f"gen_args_{index}") for index in range(count)]
-        texts = [pair.get("arg_1") if isinstance(pair, Mapping) else None for pair in pairs]
-    elif isinstance(arguments, list) and len(arguments) >= count:
-        texts = [pair[1] if isinstance(pair, list) and len(pair) > 1 else None for pair in arguments[:count]]
+    if isinstance(arguments, list):
+        texts = [json_at(arguments, index, 1) for index in range(count)]
     else:
-        texts = []
-    return [text.strip() if isinstance(text, str) else "" for text in texts] or [""] * count
+        texts = [json_at(arguments, f"gen_args_{index}", "arg_1") for index in range(count)]
+    return [text.strip() if isinstance(text, str) else "" for text in texts]
 
 
 def _best_choice(logprobs: Sequence[float], texts: Sequence[str], metric: str) -> int:

@@ -103,17 +103,15 @@ class Outcomes:
         rows: str | None = None,
         by_order: bool = False,
         totals: int | Sequence[int] | Mapping[str, int] | None = None,
-        check_classes: bool = True,
-        n_classes: int | None = None,
         progress: Callable[[str, float], None] | None = None,
     ) -> Outcomes:
         """Open scores; the format is recognised by content.
 
-        Read are: logs of lm-evaluation-harness (``samples_*.jsonl``), Inspect (``.eval``, ``.json``), HELM (run
-        folders) and Every Eval Ever (JSONL); long and wide tables (CSV, TSV, JSON, JSONL, Parquet, data frames);
-        matrices (npy, npz, arrays); predicted classes with labels; counts (``model, correct, total``, and timm's
-        results). What was chosen, dropped or not parsed is in ``notes``. Several logs of one model and task are
-        repeats where they are in one folder, and several models, named by folder, where they are not.
+        Read are: logs of lm-evaluation-harness (``samples_*.jsonl``), Inspect (``.eval``, ``.json``) and HELM (run
+        folders); long and wide tables (CSV, TSV, JSON, JSONL, Parquet, data frames);
+        matrices (npy, npz, arrays); answers or predicted classes beside a key in tables; counts (``model, correct,
+        total``, and timm's results). What was chosen, dropped or not parsed is in ``notes``. Several logs of one
+        model and task are repeats where they are in one folder, and several models, named by folder, where not.
 
         Args:
             source: a file, a folder, a list of them, a frame, rows, columns, or an array.
@@ -129,8 +127,6 @@ class Outcomes:
             rows: what the rows of a wide table are, "models" or "items"; default: by its names.
             by_order: join items by position if files have no item ids.
             totals: sizes of the test sets of tables with accuracies: one for all, one per set, or by name.
-            check_classes: refuse predicted classes whose class map looks wrong.
-            n_classes: the number of classes, where the labels do not show them all.
             progress: called with a step and the fraction done.
 
         Example:
@@ -146,10 +142,8 @@ class Outcomes:
                 raise InputError(f"must be text; got {value!r}", argument=name)
         given = given_roles(columns, group=group)
         group = given.get("group")
-        options = Options(filter, metric, scorer, group, given, rows, by_order, check_classes, n_classes)
-        return read_outcomes(
-            source, options, unparsed=unparsed, max_score=max_score, totals=totals, progress=progress
-        )
+        options = Options(filter, metric, scorer, unparsed, group, given, max_score, rows, by_order)
+        return read_outcomes(source, options, totals=totals, progress=progress)
 
     @classmethod
     def of_items(cls, source: Any, *, models: int = 1, items: int = 1) -> Outcomes:

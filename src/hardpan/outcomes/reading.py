@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 
 from hardpan.arguments import one_of
-from hardpan.errors import InputError
-from hardpan.formatting import counted
-from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
+from hardpan.errors import InputError, counted
+from hardpan.outcomes import counts, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells, Harness, LogFile, Options, Progress
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.safe_files import DAMAGED, LONGEST_LINE, few, is_gzip, parse_json, read_arrays, read_json, reason
 from hardpan.tables import is_frame, named_column, stem_of, suffix_of
 
-MOST_FILES = 200_000
 MOST_KEPT = 32 << 20
-HARNESSES = (lm_eval.HARNESS, every_eval_ever.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
+HARNESSES = (lm_eval.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".npy", ".npz", ".eval")
 PathLike = str | os.PathLike[str]
 
@@ -32,39 +30,40 @@ def read_outcomes(
     source: Any,
     options: Options,
     *,
-    unparsed: str = "wrong",
-    max_score: float | None = None,
     totals: counts.Totals = None,
     progress: Progress | None = None,
 ) -> Outcomes:
     """Read :meth:`hardpan.Outcomes.open`'s source."""
     if isinstance(source, Outcomes):
         return source
-    cells = Cells(unparsed, max_score)
+    cells = Cells(options)
     one_of("rows", options.rows, (*tables.ROWS, None))
     if isinstance(source, np.ndarray) or _is_matrix(source):
         matrix = _models_first(np.asarray(source), options)
-        if max_score is None:
+        if options.max_score is None:
             return Outcomes.from_arrays(matrix)
-        sets = matrices.sets_of_arrays({"": matrix}, "scores", "")
-        return matrices.outcomes_of_sets(sets, options, "", max_score)
-    if isinstance(source, (str, os.PathLike)) or _are_paths(source):
-        paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-        return _read_paths([Path(path) for path in paths], cells, options, totals, progress)
-    if not _is_table(source):
+        return replace(matrices.matrix_outcomes({"": matrix}, "scores", max_score=options.max_score), source="")
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+    if _is_list_of(source, (str, os.PathLike)):
+        return _read_paths([Path(path) for path in source], cells, totals, progress)
+    if not (_is_list_of(source, Mapping) or isinstance(source, Mapping) or is_frame(source)):
         raise InputError(
             "must be a path, a list of paths, an array, or a table (frame, rows, columns); "
             f"got {type(source).__name__}",
             argument="source",
         )
-    return _read_tables([("table", tables.score_columns(source, "source"))], cells, options, totals, "table")
+    return _read_tables([("table", tables.score_columns(source, "source"))], cells, totals, "table")
+
+
+def _is_list_of(source: Any, kinds: Any) -> bool:
+    return isinstance(source, (list, tuple)) and bool(source) and all(isinstance(item, kinds) for item in source)
 
 
 def _is_matrix(source: Any) -> bool:
     """Whether a list has rows of numbers, all of one length."""
-    rows = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(r, (list, tuple)) for r in source)
     return (
-        rows
+        _is_list_of(source, (list, tuple))
         and len({len(row) for row in source}) == 1
         and all(isinstance(value, (int, float)) for row in source for value in row)
     )
@@ -74,21 +73,8 @@ def _models_first(matrix: np.ndarray[Any, Any], options: Options) -> np.ndarray[
     return matrix.T if options.rows == "items" and matrix.ndim == 2 else matrix
 
 
-def _are_paths(source: Any) -> bool:
-    return (
-        isinstance(source, (list, tuple))
-        and bool(source)
-        and all(isinstance(p, (str, os.PathLike)) for p in source)
-    )
-
-
-def _is_table(source: Any) -> bool:
-    rows = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(row, Mapping) for row in source)
-    return rows or isinstance(source, Mapping) or is_frame(source)
-
-
 @dataclass(slots=True)
-class _Files:
+class _FilesByFormat:
     """Files by format."""
 
     logs: dict[Harness, list[LogFile]] = field(default_factory=dict)
@@ -108,14 +94,13 @@ class _Files:
         return data if self.bytes_kept <= MOST_KEPT else None
 
 
-def _read_paths(
-    paths: Sequence[Path], cells: Cells, options: Options, totals: counts.Totals, progress: Progress | None
-) -> Outcomes:
+def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, progress: Progress | None) -> Outcomes:
+    options = cells.options
     files: list[tuple[Path, bool]] = []
     for path in paths:
-        if _too_long(path) or not path.exists():
-            raise InputError(f"{_short_path(path)}: no such file or folder")
-        files += [(file, False) for file in _walk(path)] if path.is_dir() else [(path, True)]
+        if not os.path.exists(path):  # False also for a name that is too long
+            raise InputError(f"{str(path)[:200]}: no such file or folder")
+        files += [(file, False) for file in _score_files(path)] if path.is_dir() else [(path, True)]
     sizes = sum(file.stat().st_size for file, _ in files if file.is_file()) or 1
     done = 0
 
@@ -126,16 +111,16 @@ def _read_paths(
             progress("reading scores", min(done / sizes, 1.0))
 
     source = ", ".join(str(path) for path in paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-    formats = _Files()
+    formats = _FilesByFormat()
     for file, named in files:
-        _recognise(file, named, formats, advance)
+        _recognise_file(file, named, formats, advance)
     if formats.logs:
         if set(options.columns) - {"group"}:
             raise InputError("are those of a table; logs have no columns: leave it out", argument="columns")
         for harness, logs in formats.logs.items():
-            harness.read_logs(logs, cells, options)
+            harness.read_logs(logs, cells)
         _note_sources(formats, cells)
-        return _group_first(cells.outcomes(source), options.group)
+        return _group_first(cells.outcomes(source), cells.options.group)
     if not formats.tables and not formats.arrays:
         if formats.aggregates:
             raise InputError(
@@ -145,59 +130,44 @@ def _read_paths(
         if formats.empty:
             raise InputError(f"{formats.empty[0]}: the file is empty; write it again")
         raise InputError(f"{source}: no file with scores; supported: {', '.join(SUFFIXES)}, and HELM run folders")
-    # What was parsed to recognise it comes first.
-    named_tables = [
-        (str(path), data if matrices.is_nested(data) else tables.score_columns(data, str(path)))
-        for path, data in formats.tables
-        if data is not None
-    ]
-    named_tables += [
-        (str(path), tables.score_columns(path, str(path))) for path, data in formats.tables if data is None
-    ]
     for path in formats.arrays:
         arrays = read_arrays(path)
         if list(arrays) == [""]:
             arrays = {"": _models_first(arrays[""], options)}
-        sets = matrices.sets_of_arrays(arrays, str(path), stem_of(path))
-        if len(formats.arrays) == 1 and not named_tables:
-            return _group_first(matrices.outcomes_of_sets(sets, options, source, cells.max_score), options.group)
-        matrices.add_sets(sets, cells, options, str(path))
-    return _read_tables(named_tables, cells, options, totals, source)
-
-
-def _read_tables(
-    named: Sequence[tuple[str, Any]], cells: Cells, options: Options, totals: counts.Totals, source: str
-) -> Outcomes:
-    counted = [
-        not matrices.is_nested(columns) and counts.is_counts(columns) and not matrices.has_labels(columns)
-        for _, columns in named
+        if len(formats.arrays) == 1 and not formats.tables:
+            outcomes = matrices.matrix_outcomes(arrays, str(path), stem_of(path), options.max_score)
+            return _group_first(replace(outcomes, source=source), options.group)
+        matrices.add_matrix(arrays, str(path), stem_of(path), cells)
+    # What was parsed to recognise it comes first.
+    parsed_first = sorted(formats.tables, key=lambda table: table[1] is None)
+    columns = [
+        (str(path), tables.score_columns(path if data is None else data, str(path))) for path, data in parsed_first
     ]
-    if named and all(counted) and not len(cells):
+    return _read_tables(columns, cells, totals, source)
+
+
+def _read_tables(named: Sequence[tuple[str, Any]], cells: Cells, totals: counts.Totals, source: str) -> Outcomes:
+    of_counts = [counts.is_counts(columns) for _, columns in named]
+    if named and all(of_counts) and not len(cells):
         return counts.read_counts(
-            [(stem_of(Path(where)), columns) for where, columns in named], options.metric, totals, source
+            [(stem_of(Path(where)), columns) for where, columns in named], cells.options.metric, totals, source
         )
-    for (where, columns), is_counts in zip(named, counted, strict=True):
+    for (where, columns), is_counts in zip(named, of_counts, strict=True):
         if is_counts:
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
-        stem = stem_of(Path(where))
-        if matrices.is_nested(columns):
-            matrices.add_sets(matrices.sets_of_json(columns, where, stem), cells, options, where)
-        elif matrices.has_predictions(columns):
-            matrices.add_sets(matrices.sets_of_columns(columns, where, stem, options), cells, options, where)
-        else:
-            tables.read_scores(columns, where, stem, cells, options)
-    return _group_first(cells.outcomes(source), options.group)
+        tables.read_scores(columns, where, stem_of(Path(where)), cells)
+    return _group_first(cells.outcomes(source), cells.options.group)
 
 
 def _group_first(outcomes: Outcomes, group: str | None) -> Outcomes:
     """The group column that was asked for comes first: it is the one to cluster by."""
-    if group is None:
+    if not group:
         return outcomes
     name = named_column(list(outcomes.groups), group, "group", "what was read")
     return replace(outcomes, groups={name: outcomes.groups[name]} | dict(outcomes.groups))
 
 
-def _note_sources(formats: _Files, cells: Cells) -> None:
+def _note_sources(formats: _FilesByFormat, cells: Cells) -> None:
     read = ", ".join(f"{harness.name} ({len(logs):,})" for harness, logs in formats.logs.items())
     cells.notes.insert(0, f"Read: {read}.")
     if skipped := len(formats.tables) + len(formats.arrays):
@@ -206,21 +176,11 @@ def _note_sources(formats: _Files, cells: Cells) -> None:
         cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
 
 
-def _too_long(path: Path) -> bool:
-    return len(str(path)) > 4_000 or any(len(name.encode("utf-8", "surrogatepass")) > 255 for name in path.parts)
-
-
-def _short_path(path: Path) -> str:
-    text = str(path)
-    return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-def _walk(folder: Path) -> Iterator[Path]:
+def _score_files(folder: Path) -> Iterator[Path]:
     """The files of a folder, and HELM runs as folders, in order; links to folders are not followed.
 
     Hidden folders are skipped, but not those that lm-evaluation-harness makes: "./model" becomes ".__model".
     """
-    count = 0
     for where, folders, names in os.walk(folder):
         root = Path(where)
         folders[:] = sorted(name for name in folders if not name.startswith(".") or "__" in name)
@@ -230,13 +190,10 @@ def _walk(folder: Path) -> Iterator[Path]:
             continue
         for name in sorted(names):
             if suffix_of(Path(name)) in SUFFIXES and not name.startswith("."):
-                count += 1
-                if count > MOST_FILES:
-                    raise InputError(f"{folder}: more than {MOST_FILES:,} files; give a smaller folder")
                 yield root / name
 
 
-def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
+def _recognise_file(path: Path, named: bool, formats: _FilesByFormat, advance: Callable[[int], None]) -> None:
     """Sort a file by what it holds; in a folder, other files are passed over."""
     if path.is_dir():
         formats.add_log(next(harness for harness in HARNESSES if harness.is_folder(path)), LogFile(path, advance))
@@ -283,7 +240,7 @@ def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int]
         formats.tables.append((path, None))
 
 
-def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
+def _recognise_archive(path: Path, named: bool, formats: _FilesByFormat, advance: Callable[[int], None]) -> None:
     try:
         with zipfile.ZipFile(path) as stored:
             names = stored.namelist()
@@ -301,7 +258,7 @@ def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callab
 
 
 def _recognise_json(
-    path: Path, first: bytes, more: bool, named: bool, formats: _Files, advance: Callable[[int], None]
+    path: Path, first: bytes, more: bool, named: bool, formats: _FilesByFormat, advance: Callable[[int], None]
 ) -> None:
     whole = None
     try:
@@ -324,15 +281,9 @@ def _recognise_json(
         if named and harness.is_folder(path.parent):
             formats.add_log(harness, LogFile(path.parent, advance))
             return
-    rows = isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or _like_columns(whole))
-    if rows:
+    columns = isinstance(whole, Mapping) and all(isinstance(values, (list, Mapping)) for values in whole.values())
+    if isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or columns):
         formats.tables.append((path, whole))
     elif named:
         known = ", ".join(harness.name for harness in HARNESSES)
         raise InputError(f"{path}: this JSON holds no scores that are known here; supported: {known}")
-
-
-def _like_columns(data: Any) -> bool:
-    if matrices.is_nested(data):
-        return True
-    return isinstance(data, Mapping) and all(isinstance(values, (list, Mapping)) for values in data.values())

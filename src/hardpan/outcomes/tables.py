@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.outcomes.cells import BLANK, GROUPS, Cells, Options, score_of
+from hardpan.outcomes.cells import BLANK, GROUPS, Cells, score_of
 from hardpan.outcomes.counts import COUNT_WORDS
 from hardpan.safe_files import few
 from hardpan.tables import find_columns, plain_name, read_columns, role_names, suffix_of
@@ -21,6 +21,7 @@ _ROW_NUMBERS = ("index", "row")  # they name the items where no other column doe
 _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
 _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
 _MODEL_LIKE = re.compile(r"(?:model|system|llm)[\s_\-#]*\w*", re.IGNORECASE)
+_LABELS = ("label", "labels", "target", "targets", "y_true")  # beside them other columns are predicted classes
 _WORDS = {*GROUPS, *COUNT_WORDS, *(word for role in SCORE_ROLES for step in role_names(role) for word in step)}
 _ERRORS = re.compile(r"(?:.*_)?(?:err|errors?|error_rate|wrong|mistakes|loss)", re.IGNORECASE)
 
@@ -54,13 +55,9 @@ def _with_plain_names(columns: Columns) -> Columns:
     return named
 
 
-def item_column(names: Sequence[str], roles: Mapping[str, str]) -> str | None:
-    """The column that names the items; a row number where no other column does."""
-    return roles.get("item") or next((name for name in names if plain_name(name) in _ROW_NUMBERS), None)
-
-
-def read_scores(columns: Columns, where: str, stem: str, cells: Cells, options: Options) -> None:
+def read_scores(columns: Columns, where: str, stem: str, cells: Cells) -> None:
     """Read a long or wide table of scores into the cells."""
+    options = cells.options
     columns = _without_row_numbers(dict(columns))
     given = dict(options.columns)
     if options.metric is not None:
@@ -70,14 +67,24 @@ def read_scores(columns: Columns, where: str, stem: str, cells: Cells, options: 
             )
         given["score"] = options.metric
     roles = find_columns(list(columns), SCORE_ROLES, given, only_given=("group",), where=where)
-    model, item, score = roles.get("model"), item_column(list(columns), roles), roles.get("score")
-    if score is None and item is not None and "answer" in roles and "key" in roles:
-        score = roles["score"] = "score"
-        answers, keys = (map(_cell_text, columns[roles[role]]) for role in ("answer", "key"))
-        columns[score] = [
+    if "item" not in roles and (number := next((name for name in columns if plain_name(name) in _ROW_NUMBERS), "")):
+        roles["item"] = number  # a row number names the items where no other column does
+    if "key" in roles and not roles.keys() & {"score", "answer", "model"}:
+        columns, roles = _answers_of_models(columns, roles)
+    if "score" not in roles and roles.keys() >= {"answer", "key"}:
+        answers, keys = ([_cell_text(value) for value in columns[roles[role]]] for role in ("answer", "key"))
+        if not set(answers) & set(keys):
+            raise InputError(
+                f"{where}: no answer in column {roles['answer']!r}, such as {answers[0]!r}, is a value of "
+                f"{roles['key']!r}, such as {keys[0]!r}: write both with the same names"
+            )
+        columns["score"] = [
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
         ]
         cells.notes.append(f"Scores: 1 where {roles['answer']!r} equals {roles['key']!r}.")
+        _read_long(columns, roles | {"score": "score"}, where, stem, cells)
+        return
+    model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
     wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
     if score is None and wrong is not None and _holds_scores(columns[wrong]):
         raise InputError(
@@ -85,11 +92,29 @@ def read_scores(columns: Columns, where: str, stem: str, cells: Cells, options: 
         )
     alone = score is not None and len([name for name in columns if _holds_scores(columns[name])]) == 1
     if score is not None and (
-        item is not None or (model is not None and _repeats(columns[model])) or (model is None and alone)
+        item is not None or (model is not None and _has_duplicates(columns[model])) or (model is None and alone)
     ):
-        _read_long(columns, roles | ({} if item is None else {"item": item}), where, stem, cells, options)
+        _read_long(columns, roles, where, stem, cells)
     else:
-        _read_wide(columns, model, item, roles.get("group"), where, cells, options)
+        _read_wide(columns, model, item, roles.get("group"), where, cells)
+
+
+def _answers_of_models(columns: Columns, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A wide table of answers beside a key as a long one; the table itself where its other columns are scores."""
+    names = [name for name in columns if name not in roles.values() and plain_name(name) not in GROUPS]
+    scored = any(_holds_scores(columns[name]) for name in names)
+    if not names or (scored and plain_name(roles["key"]) not in _LABELS):
+        return dict(columns), dict(roles)
+    long = {name: list(values) * len(names) for name, values in columns.items() if name not in names}
+    if "item" not in roles:
+        sets = [f"{name}/" for name in columns[roles["task"]]] if "task" in roles else [""] * len(columns[names[0]])
+        roles, long["item"] = (
+            {**roles, "item": "item"},
+            [f"{name}item-{row}" for row, name in enumerate(sets)] * len(names),
+        )
+    long["model"] = [name for name in names for _ in columns[name]]
+    long["answer"] = [value for name in names for value in columns[name]]
+    return long, {**roles, "model": "model", "answer": "answer"}
 
 
 def _without_row_numbers(columns: dict[str, Any]) -> dict[str, Any]:
@@ -102,22 +127,20 @@ def _without_row_numbers(columns: dict[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _repeats(values: Sequence[Any]) -> bool:
+def _has_duplicates(values: Sequence[Any]) -> bool:
     return len(set(map(str, values))) < len(values)
 
 
-def _read_long(
-    columns: Columns, roles: Mapping[str, str], where: str, stem: str, cells: Cells, options: Options
-) -> None:
+def _read_long(columns: Columns, roles: Mapping[str, str], where: str, stem: str, cells: Cells) -> None:
     model, item, score, task, run = (roles.get(role) for role in ("model", "item", "score", "task", "run"))
     assert score is not None
-    if item is None and not options.by_order:
+    if item is None and not cells.options.by_order:
         raise InputError(
             f": {where} has no column that names the items (such as 'item' or 'question_id'); add one, or pass "
             "True if every model has its rows in the same order",
             argument="by_order",
         )
-    if model is None and item is not None and run is None and _repeats(columns[item]):
+    if model is None and item is not None and run is None and _has_duplicates(columns[item]):
         first: dict[str, str] = {}
         again = (
             name
@@ -130,7 +153,7 @@ def _read_long(
                 f"'model', or 'repeat' if they are repeats (the columns are {few(list(columns))})"
             )
     groups = _group_columns(columns, roles)
-    _check_scores(columns[score], score, where)
+    _check_score_column(columns[score], score, where)
     count: dict[str, int] = {}
     runs: dict[str, int] = {}
     for row, value in enumerate(columns[score]):
@@ -175,25 +198,19 @@ def _group_columns(columns: Columns, roles: Mapping[str, str]) -> list[str]:
 
 
 def _read_wide(
-    columns: Columns,
-    model: str | None,
-    item: str | None,
-    group: str | None,
-    where: str,
-    cells: Cells,
-    options: Options,
+    columns: Columns, model: str | None, item: str | None, group: str | None, where: str, cells: Cells
 ) -> None:
     names = model or item or next((name for name in columns if _INDEX.fullmatch(name)), None)
     if names is None and not _holds_scores(next(iter(columns.values()))):
         names = next(iter(columns))
-    by_item = options.rows == "items" or (model is None and item is not None)
+    by_item = cells.options.rows == "items" or (model is None and item is not None)
     words = {*(word for role in ("key", "run") for step in role_names(role) for word in step)}
     words |= set(GROUPS) if by_item else set()
     other = {names, group, *(name for name in columns if plain_name(name) in words)}
     body = _wide_scores(columns, other, where)
     count = len(next(iter(body.values())))
     labels = [str(value) for value in columns[names]] if names is not None else None
-    rows = options.rows or ("models" if model is not None else "items" if item is not None else None)
+    rows = cells.options.rows or ("models" if model is not None else "items" if item is not None else None)
     if rows is None:
         rows = _row_kind(list(body), labels, count)
         cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
@@ -203,7 +220,7 @@ def _read_wide(
         matrix = [[body[name][row] for name in items] for row in range(count)]
     else:
         models = list(body)
-        _check_highest(body, cells.max_score or 1.0, where)
+        _check_highest(body, cells.options.max_score or 1.0, where)
         items = labels or [f"item-{row}" for row in range(count)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
@@ -238,7 +255,7 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
             f"{few(list(columns))}"
         )
     values = [value for name, cells in columns.items() if name not in other for value in cells]
-    if _has_answers(values) and any(_is_letter(value) for cells in body.values() for value in cells):
+    if _has_answers(values) and any(_is_answer_letter(value) for cells in body.values() for value in cells):
         raise InputError(
             f"{where}: the cells are answers, not scores; give one row per model and item with columns 'model', "
             "'item', 'answer' and 'key'"
@@ -258,14 +275,14 @@ def _check_highest(body: Mapping[str, Any], highest: float, where: str) -> None:
 
 def _row_kind(columns: Sequence[str], labels: Sequence[str] | None, count: int) -> str:
     """What the rows of a wide table are, where no column name states it: by names such as "q12" or "model-3"."""
-    if _mostly(_ITEM_LIKE, columns):
+    if _most_names_match(_ITEM_LIKE, columns):
         return "models"
-    if _mostly(_MODEL_LIKE, columns) or (labels is not None and _mostly(_ITEM_LIKE, labels)):
+    if _most_names_match(_MODEL_LIKE, columns) or (labels is not None and _most_names_match(_ITEM_LIKE, labels)):
         return "items"
     return "models" if labels is not None or len(columns) >= count else "items"
 
 
-def _mostly(pattern: re.Pattern[str], names: Sequence[str]) -> bool:
+def _most_names_match(pattern: re.Pattern[str], names: Sequence[str]) -> bool:
     return 2 * sum(bool(pattern.fullmatch(name)) for name in names) > len(names)
 
 
@@ -289,16 +306,16 @@ def _holds_scores(values: Sequence[Any]) -> bool:
     )
 
 
-def _is_letter(value: Any) -> bool:
+def _is_answer_letter(value: Any) -> bool:
     return isinstance(value, str) and len(value) == 1 and value.isalpha()
 
 
 def _has_answers(values: Sequence[Any]) -> bool:
     """Whether some values are single letters that Inspect does not use for scores: "C" is an answer beside "A"."""
-    return any(_is_letter(value) and value not in "CIPN" for value in values)
+    return any(_is_answer_letter(value) and value not in "CIPN" for value in values)
 
 
-def _check_scores(values: Sequence[Any], name: str, where: str) -> None:
+def _check_score_column(values: Sequence[Any], name: str, where: str) -> None:
     if not _holds_scores(values):
         some = next((value for value in values if not _is_blank(value)), "only empty cells")
         raise InputError(f"{where}: column {name!r} must hold scores (numbers, true or false); got {some!r}")

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import formatting
 from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
 from hardpan.confusion.difficulty import Signals
@@ -21,28 +20,29 @@ from hardpan.confusion.scoring import Scores, Stability, split_rows
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.summaries import (
     AblationReport,
-    BandsReport,
     ComparisonReport,
     ScoreReport,
     SubsetReport,
     TransferReport,
 )
 from hardpan.data.dataset import rows_of
-from hardpan.estimates import Estimate
+from hardpan.errors import counted
 from hardpan.files import versions_of
 from hardpan.pages import confusion_charts as charts
+from hardpan.pages import formatting
 from hardpan.pages.confusion_charts import class_name, gallery, groups_by_class
-from hardpan.report.generic import view
-from hardpan.report.sections import Aligned, Chart, Provenance, Section, Table, View, columns_of, table_of
+from hardpan.pages.generic import view
+from hardpan.pages.sections import Aligned, Chart, Section, Table, View, table_of
+from hardpan.report import Provenance
+from hardpan.tables import columns_of
 
 __all__ = ["view"]
 
 MOST_ISSUES = 24
 MOST_ROWS = 40
 PICTURES = 13  # of the most confusing examples
-QUANTILE = 0.9
 MEASURES = ("by_band", "by_example", "auroc", "aupr", "aurc")
-ISSUE_COLUMNS = ("row", "id", "label", "suggested", "probability", "suggested_probability")
+ISSUE_COLUMNS = ("row", "id", "split", "label", "suggested", "probability")
 METHOD = (
     "The confusion score of an example is s(x) = 1/T Σₜ H(1/M Σᵢ fₜ⁽ⁱ⁾(x)): probabilities are averaged "
     "over the M seeds, their entropy is taken in bits, and averaged over the T epochs. It needs no labels.",
@@ -50,7 +50,6 @@ METHOD = (
     "of freedom (over epochs, the circular block bootstrap). Errors by band have Clopper–Pearson intervals; "
     "correlations have bootstrap intervals.",
 )
-UNKNOWN = Estimate(math.nan, math.nan, math.nan, math.nan)  # the error of a band without examples
 CITATIONS = (
     "Albiero, Mehta, Evtimov, Bell, Sagun, Markosyan: Confusing Large Models by Confusing Small Models (2023)",
     "Simsek, Hall, Sagun: Understanding out-of-distribution accuracies through quantifying difficulty of test "
@@ -79,7 +78,7 @@ def _(result: ScoreReport) -> View:
     others = tuple(chart for chart in section.charts if chart.drawing != "error_by_band")
     rest = section.sentences[1:]
     more: list[Section] = []
-    if result.issues is not None and result.label_issues is not None and result.label_issues.value:
+    if result.issues is not None and len(result.issues):
         more.append(issues_section(dataclasses.replace(result.issues, dataset=result.dataset)))
     more += [ablation_section(result.ablation)] if result.ablation is not None else []
     more += [comparison_section(result.comparison)] if result.comparison is not None else []
@@ -92,7 +91,7 @@ def _(result: ScoreReport) -> View:
         sections=(dataclasses.replace(section, charts=others, sentences=() if bands else rest), *more),
         hero=bands,
         name=name,
-        size=f"{formatting.counted(result.examples, 'example')}, {formatting.counted(len(result.seeds), 'seed')}",
+        size=f"{counted(result.examples, 'example')}, {counted(len(result.seeds), 'seed')}",
         terminal=(
             dataclasses.replace(
                 section, sentences=() if bands else rest, estimates={}, tables=_band_tables(result)
@@ -111,10 +110,7 @@ def score_section(result: ScoreReport) -> Section:
     rows = split_rows(everything, result.split)
     scores = everything.select(rows)
     signals = None if result.signals is None else result.signals.select(rows)
-    errors = None if signals is None or signals.labels is None else (~signals.correct("seeds")).mean(axis=0)
-    start = float(np.quantile(scores.values, QUANTILE))
-    if result.subset is not None:
-        start = result.subset.threshold * math.log2(result.subset.base)
+    hardest_table = _hardest_table(scores, signals, result)
     figures: list[Chart | None] = []
     if result.dataset is not None:
         hardest = np.argsort(-scores.values, kind="stable")[:PICTURES]
@@ -136,8 +132,7 @@ def score_section(result: ScoreReport) -> Section:
         warnings=warnings,
         folded=(
             *_band_tables(result),
-            _hardest_table(scores, signals, result),
-            charts.threshold(scores.values, errors, scores.largest, start),
+            hardest_table,
             *_galleries(scores, signals, result),
         ),
     )
@@ -168,8 +163,8 @@ def _score_sentences(result: ScoreReport) -> tuple[str, ...]:
     scale = math.log2(result.base)
     middle, upper = (result.quantiles[level] * scale for level in ("0.5", "0.9"))
     sentences.append(
-        f"{formatting.counted(result.examples, 'example')} scored by "
-        f"{formatting.counted(len(result.seeds), 'seed')} over {formatting.counted(len(result.epochs), 'epoch')}: "
+        f"{counted(result.examples, 'example')} scored by "
+        f"{counted(len(result.seeds), 'seed')} over {counted(len(result.epochs), 'epoch')}: "
         f"the median is {middle:.3g} bits, the 90 % quantile {upper:.3g}, the largest possible score "
         f"{result.largest * scale:.3g}."
     )
@@ -183,9 +178,7 @@ def _score_sentences(result: ScoreReport) -> tuple[str, ...]:
 def band_sentences(bands: Bands, whose: str = "") -> tuple[str, ...]:
     """Error, errors in the hardest tenth and correlation with the score, in two sentences."""
     tenth = bands.hardest_tenth
-    first = (
-        f"The error is {formatting.estimate(bands.error)} on {formatting.counted(bands.examples, 'example')}{whose}"
-    )
+    first = f"The error is {formatting.estimate(bands.error)} on {counted(bands.examples, 'example')}{whose}"
     if tenth.n >= FEWEST_ERRORS:
         first += f"; {formatting.estimate(tenth)} of the errors are in the most confusing tenth"
     return (
@@ -225,18 +218,17 @@ def stability_sentence(stability: Stability) -> str:
 
 
 def _galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> list[Chart]:
-    """Hardest and easiest of each class, and examples that no seed gets right."""
+    """Hardest of each class, and examples that no seed gets right."""
     dataset = result.dataset
     if dataset is None:
         return []
     galleries: dict[str, Mapping[str, NDArray[np.int64]]] = {
-        "Most confusing of each class": groups_by_class(scores),
-        "Least confusing of each class": groups_by_class(scores, easiest=True),
+        "Most confusing of each class": groups_by_class(scores)
     }
     if signals is not None and signals.labels is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
-        title = f"No seed right at the last epoch: {formatting.counted(len(missed), 'example')}"
+        title = f"No seed right at the last epoch: {counted(len(missed), 'example')}"
         title += f", the {MOST_ISSUES} most confusing" if len(missed) > MOST_ISSUES else ""
         galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
     predicted = None if signals is None else signals.predicted
@@ -268,12 +260,12 @@ def _warnings(result: ScoreReport) -> tuple[str, ...]:
             "One seed only: disagreement between seeds is not measured, nor a standard error over seeds."
         )
     if len(result.epochs) < 5:
-        epochs = formatting.counted(len(result.epochs), "epoch")
+        epochs = counted(len(result.epochs), "epoch")
         warnings.append(f"{epochs} only: with few epochs the scores are unstable (Albiero et al., section 3.3).")
     if result.logits:
         warnings.append(f"{result.source} seems to contain logits; their softmax is used.")
     if result.relabelled:
-        count = formatting.counted(result.relabelled, "label")
+        count = counted(result.relabelled, "label")
         warnings.append(f"{count} of the dataset differ from those of {result.source}; the dataset's are used.")
     return tuple(warnings)
 
@@ -300,55 +292,34 @@ def _(result: LabelIssues) -> View:
 
 
 def issues_section(issues: LabelIssues, most: int = MOST_ISSUES) -> Section:
-    """Labels that look wrong, most suspicious first: table and pictures."""
+    """Labels that differ from the prediction, the least probable first: table and pictures."""
     count = len(issues.row)
-    verb = "looks" if count == 1 else "look"
-    sentence = f"{count:,} of {issues.examples:,} labels {verb} wrong; check before relabelling."
+    verb = "differs" if count == 1 else "differ"
     table = table_of(
-        "Labels that look wrong, most suspicious first",
+        "Labels that differ from the prediction, the least probable first",
         range(min(most, count)),
         {
             "row": lambda i: int(issues.row[i]),
             "label": lambda i: class_name(issues, int(issues.label[i])),
-            "suggested": lambda i: class_name(issues, int(issues.suggested[i])),
+            "predicted": lambda i: class_name(issues, int(issues.suggested[i])),
             "mean p(label)": lambda i: round(float(issues.probability[i]), 3),
-            "mean p(suggested)": lambda i: round(float(issues.suggested_probability[i]), 3),
             "id": lambda i: str(issues.id[i]),
         },
     )
     return Section(
-        "Labels that look wrong",
-        (sentence if count else f"None of {issues.examples:,} labels looks wrong.",),
-        charts=charts.suspects(issues, issues.dataset, min(most, 2 * MOST_ISSUES)),
+        "Labels that differ from the prediction",
+        (f"{count:,} of {issues.examples:,} labels {verb} from the prediction: a wrong label or a model's error.",),
+        charts=charts.label_gallery(issues, issues.dataset, min(most, 2 * MOST_ISSUES)),
         tables=(table,) if count else (),
     )
 
 
-@view.register
-def _(result: BandsReport) -> View:
-    several = len(result.splits) > 1
-    sentences = tuple(
-        text
-        for name, bands in result.splits.items()
-        for text in band_sentences(bands, f" of the {name} split" if several else "")
-    )
-    tables = tuple(band_table(bands, name) for name, bands in result.splits.items())
-    rows = [(name, band) for name, bands in result.splits.items() for band in bands.bands]
-    errors = (band.error or UNKNOWN for _, band in rows)
-    columns = {"split": [name for name, _ in rows]}
-    columns |= columns_of((band for _, band in rows), "low", "high", "examples")
-    columns |= columns_of(errors, error="value", error_low="low", error_high="high")
-    section = Section("Error by band", sentences, {}, (charts.error_by_band(result.splits),), folded=tables)
-    return _section_view(f"Error by band: {Path(result.source).name}", section, columns, result.config.seed)
-
-
 def subset_sentence(subset: Subset) -> str:
     """What a subset contains."""
-    kind, limit = ("least", "at most") if subset.easiest else ("most", "at least")
     whose = " of each class" if subset.balanced else ""
     return (
-        f"{len(subset):,} of {subset.examples:,} examples, the {kind} confusing{whose} ({subset.rule} "
-        f"{subset.value:g}): scores of {limit} {subset.threshold * math.log2(subset.base):.3g} bits."
+        f"{len(subset):,} of {subset.examples:,} examples, the most confusing{whose} ({subset.rule} "
+        f"{subset.value:g}): scores of at least {subset.threshold * math.log2(subset.base):.3g} bits."
     )
 
 
@@ -362,8 +333,7 @@ def _(result: SubsetReport) -> View:
     figures: list[Chart | None] = []
     if result.scores is not None:
         scores = result.scores.in_bits()
-        start = subset.threshold * math.log2(subset.base)
-        figures.append(charts.threshold(scores.values, None, scores.largest, start))
+        figures.append(charts.distribution({"all": scores.values}, scores.largest))
         if result.dataset is not None:
             members = scores.select(subset.rows(scores.ids))
             figures.append(
@@ -451,7 +421,7 @@ def _transfer_headline(result: TransferReport) -> str:
         verdict = f"What confuses {item.first} confuses {item.second} less than other examples"
     else:
         verdict = f"It is not shown that what confuses {item.first} also confuses {item.second}"
-    verdict += f": Kendall's τ is {formatting.plain(item.tau)} over {formatting.counted(item.examples, 'example')}"
+    verdict += f": Kendall's τ is {formatting.plain(item.tau)} over {counted(item.examples, 'example')}"
     bands = None if result.targets is None else result.targets.targets.get(item.second)
     if bands is None or bands.hardest_tenth.n < FEWEST_ERRORS:
         return f"{verdict}."
@@ -459,20 +429,11 @@ def _transfer_headline(result: TransferReport) -> str:
     return f"{verdict}, and the tenth that confuses {item.first} most has {tenth} of {item.second}'s errors."
 
 
-@view.register
-def _(result: AblationReport) -> View:
-    variants = result.ablation.variants
-    columns = columns_of(variants, "seeds") | {"epochs": [len(item.epochs) for item in variants]}
-    columns |= columns_of(variants, "mean", "deviation", "tau.value", "rho.value")
-    title = f"Fewer seeds and epochs: {Path(result.source).name}"
-    return _section_view(title, ablation_section(result), columns, result.config.seed)
-
-
 def ablation_section(result: AblationReport) -> Section:
     """How far the scores depend on the numbers of seeds and epochs."""
     ablation, variants = result.ablation, result.ablation.variants
     whole = variants[-1]
-    used = f"{formatting.counted(whole.seeds, 'seed')} and {formatting.counted(len(whole.epochs), 'epoch')}"
+    used = f"{counted(whole.seeds, 'seed')} and {counted(len(whole.epochs), 'epoch')}"
     sizes = sorted({item.seeds for item in variants})
     table = table_of(
         "Scores from fewer seeds and epochs",
@@ -524,7 +485,7 @@ def comparison_section(result: ComparisonReport) -> Section:
         f"{formatting.plain(ours.auroc)}; of the scores that need no labels, {free.name} is best with "
         f"{formatting.plain(free.auroc)}.",
         "AUROC is the chance that an error has a higher score than a right answer; 0.5 is guessing. The error is "
-        f"{formatting.estimate(predictors.error)} on {formatting.counted(predictors.examples, 'example')}; oracle "
+        f"{formatting.estimate(predictors.error)} on {counted(predictors.examples, 'example')}; oracle "
         f"AURC {predictors.best_aurc:.4f}, chance {predictors.chance_aurc:.4f}.",
     ]
     columns: dict[str, Any] = {"score": "name", "labels": lambda row: "yes" if row.uses_labels else "no"}

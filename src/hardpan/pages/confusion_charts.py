@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import formatting
 from hardpan.confusion.ablation import Ablation
 from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors
@@ -16,8 +15,10 @@ from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
-from hardpan.report.figures import gallery_chart, thumbnails
-from hardpan.report.sections import Chart, fields_of
+from hardpan.errors import counted
+from hardpan.pages import formatting
+from hardpan.pages.figures import gallery_chart, thumbnails
+from hardpan.pages.sections import Chart, fields_of
 
 CELLS = 80
 MOST_CLASSES = 12
@@ -43,29 +44,8 @@ def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], t
         for name, column in counts.items()
         for low, high, count in zip(edges[:last], edges[1 : last + 1], column[:last], strict=True)
     )
-    words = "; ".join(f"{name}: {_halves(column, edges)}" for name, column in counts.items())
+    words = "; ".join(f"{name}: {_upper_half_sentence(column, edges)}" for name, column in counts.items())
     return Chart("distribution", title, rows, f"Histogram of scores. {words}.", {"x_title": UNIT, "log": True})
-
-
-def threshold(values: NDArray[np.float64], wrong: NDArray[np.float64] | None, top: float, start: float) -> Chart:
-    """A histogram with a slider: number of examples and fraction of the errors above the threshold."""
-    edges = round_edges(top, CELLS)
-    cells = len(edges) - 1
-    cell = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, cells - 1)
-    counts = np.bincount(cell, minlength=cells)
-    above = counts[::-1].cumsum()[::-1]
-    errors = None if wrong is None else np.bincount(cell, weights=wrong, minlength=cells)
-    rows = []
-    for i in range(cells):
-        row: dict[str, Any] = {"low": round(float(edges[i]), 6), "high": round(float(edges[i + 1]), 6)}
-        row |= {"count": int(counts[i]), "above": int(above[i])}
-        if errors is not None:
-            row |= {"wrong": float(errors[i]), "wrong_above": float(errors[i:].sum())}
-        rows.append(row)
-    total_wrong = None if errors is None else float(errors.sum())
-    words = f"Histogram of the scores of {len(values):,} examples; {_halves(counts, edges)}."
-    options = {"x_title": UNIT, "start": start, "total": len(values), "wrong": total_wrong}
-    return Chart("threshold", "Scores above a threshold", tuple(rows), words, options)
 
 
 def error_by_band(groups: Mapping[str, Bands], title: str = "Error by band of the score") -> Chart:
@@ -85,7 +65,7 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "Error by band of th
     )
     options = {"x_title": UNIT}
     if absent:
-        options["note"] = f"{formatting.counted(absent, 'band')} with fewer than {fewest} examples not drawn."
+        options["note"] = f"{counted(absent, 'band')} with fewer than {fewest} examples not drawn."
     return Chart("error_by_band", title, rows, f"{words}.", options)
 
 
@@ -143,30 +123,30 @@ def predictors(result: Predictors) -> Chart:
 
 def variants(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
     """Figures 5 and 6 for one number of seeds: distributions, and errors by band where there is a target."""
-    variants = {
-        formatting.counted(len(item.epochs), "epoch"): item for item in ablation.variants if item.seeds == seeds
-    }
-    noun = formatting.counted(seeds, "seed")
+    variants = {counted(len(item.epochs), "epoch"): item for item in ablation.variants if item.seeds == seeds}
+    noun = counted(seeds, "seed")
     counts = {epochs: item.counts for epochs, item in variants.items()}
     charts = [histograms(counts, ablation.edges, f"Distribution of scores, {noun}")]
-    targeted = {epochs + _rho(item.bands): item.bands for epochs, item in variants.items() if item.bands}
+    targeted = {
+        epochs + _correlation_label(item.bands): item.bands for epochs, item in variants.items() if item.bands
+    }
     if targeted:
         charts.append(error_by_band(targeted, f"Error of {ablation.target or 'the model'} by band, {noun}"))
     return tuple(charts)
 
 
-def _rho(bands: Bands) -> str:
+def _correlation_label(bands: Bands) -> str:
     return f", ρ = {bands.rho.value:.2f}" if np.isfinite(bands.rho.value) else ""
 
 
-def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
+def _upper_half_sentence(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
     total = int(counts.sum())
     upper = int(counts[(edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2].sum())
     return f"{upper:,} of {total:,} examples in the upper half of the range"
 
 
-def groups_by_class(scores: Scores, *, each: int = 8, easiest: bool = False) -> dict[str, NDArray[np.int64]]:
-    """Row numbers of the most (or least) confusing examples of each class, or of all without labels.
+def groups_by_class(scores: Scores, *, each: int = 8) -> dict[str, NDArray[np.int64]]:
+    """Row numbers of the most confusing examples of each class, or of all without labels.
 
     Of many classes, those with the highest mean score are used.
 
@@ -177,7 +157,7 @@ def groups_by_class(scores: Scores, *, each: int = 8, easiest: bool = False) -> 
         >>> {name: rows.tolist() for name, rows in groups_by_class(s, each=1).items()}
         {'0': [0], '1': [2]}
     """
-    order = np.argsort(scores.values if easiest else -scores.values, kind="stable")
+    order = np.argsort(-scores.values, kind="stable")
     if scores.labels is None:
         return {"all classes": order[: each * 4]}
     present = np.unique(scores.labels)
@@ -238,7 +218,7 @@ def _picture_chart(
     **options: Any,
 ) -> Chart:
     """A gallery of rows of a dataset; every tile also has the id, the row or the file of its example."""
-    positions = dataset.metadata.get("row", np.arange(len(dataset)))
+    positions = dataset.metadata.get("row", np.arange(len(dataset.ids)))
     paths = dataset.metadata.get("path")
     complete = [
         {
@@ -270,7 +250,7 @@ def captioned(
         rows: (n,) row numbers in the dataset.
         labels: (n,) names of their classes.
         captions: (n,) what is written under them.
-        suggested: (n,) names of other classes, for labels that look wrong.
+        suggested: (n,) names of the predicted classes, for labels that differ from them.
         **options: of the gallery.
     """
     tiles = [
@@ -278,23 +258,23 @@ def captioned(
         for i, (caption, label) in enumerate(zip(captions, labels, strict=True))
     ]
     words = "Under each picture: its label"
-    words += ", in orange the suggested class, its probability" if suggested else ""
+    words += ", in orange the predicted class, the probability of the label" if suggested else ""
     where = "file" if "path" in dataset.metadata else "row"
     return _picture_chart(title, dataset, rows, tiles, f"{words}, and its {where}.", **options)
 
 
-def suspects(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:
-    """Pictures of the labels that look wrong, most suspicious first; none without images."""
+def label_gallery(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:
+    """Pictures of the labels that differ from the prediction, the least probable first; none without images."""
     if dataset is None or dataset.x.ndim not in (3, 4) or not len(issues.row):
         return ()
     rows = rows_of(dataset.ids, issues.id[:most])
     return (
         captioned(
-            "Labels that look wrong" + (f": the first {most}" if len(issues.row) > most else ""),
+            "Labels that differ from the prediction" + (f": the first {most}" if len(issues.row) > most else ""),
             dataset,
             rows,
             [class_name(issues, int(label)) for label in issues.label[:most]],
-            [f"{100 * p:.0f} %" for p in issues.suggested_probability[:most]],
+            [f"{100 * p:.0f} %" for p in issues.probability[:most]],
             [class_name(issues, int(other)) for other in issues.suggested[:most]],
         ),
     )

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
-from hardpan import files, formatting
-from hardpan.data.dataset import Dataset
+from hardpan import files
+from hardpan.errors import counted
 from hardpan.estimates import Estimate
 from hardpan.flows.benchmark import Benchmark
-from hardpan.flows.cards import PER_TEMPERATURE, PICTURE, FlowCard, save_rounded
-from hardpan.flows.flow import Flow, FlowRecord
+from hardpan.flows.flow import FlowRecord
 from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples
+from hardpan.pages import formatting
+from hardpan.pages.figures import dial
 from hardpan.pages.floors import training_chart, unsettled_warning
-from hardpan.pages.flow_charts import TemperatureSamples, sample_gallery
-from hardpan.report.base import View
-from hardpan.report.figures import dial
-from hardpan.report.generic import view
-from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+from hardpan.pages.flow_charts import sample_gallery
+from hardpan.pages.generic import view
+from hardpan.pages.sections import Chart, Section, Table, Tile, View
+from hardpan.report import Provenance
 
 _PAPER = (
     "Theisen, Wang, Varshney, Xiong, Socher: Evaluating State-of-the-Art Classification Models Against Bayes "
@@ -29,19 +26,18 @@ _PAPER = (
 
 
 @view.register
-def _fitted(result: FlowRecord) -> View:
+def _flow_view(result: FlowRecord) -> View:
     fitted, floors = result.fitted, result.floors
     data = fitted.get("dataset", "data")
-    tiles, rows = [], []
+    tiles = []
     headline = f"Flow of {data}."
     if floors:
         best = floors[int(fitted["best_epoch"]) - 1]
         value, stderr = float(best["bayes_error"]), float(best["bayes_error_stderr"])
         error = Estimate(value, stderr, max(value - 1.96 * stderr, 0.0), value + 1.96 * stderr)
         headline = (
-            f"The Bayes error of this flow of {data} is {formatting.estimate(error)}; it is that of the "
-            "data only if "
-            "the flow describes the data."
+            f"The Bayes error of this flow of {data} is {formatting.estimate(error)}; it is that of the data only "
+            "if the flow describes the data."
         )
     for split in ("validation", "test"):
         if f"{split}_nll" in fitted:
@@ -54,25 +50,20 @@ def _fitted(result: FlowRecord) -> View:
         )
     chart = training_chart(floors)
     warning = unsettled_warning(floors)
-    rows = [(trial["class_weight"], f"{trial['validation_nll']:,.2f}") for trial in fitted.get("sweep", ())]
-    tables = (
-        (Table("Weights λ of the classification loss", ("λ", "validation NLL, nats"), tuple(rows)),) if rows else ()
-    )
     section = Section(
         "Fit",
         charts=() if chart is None else (chart,),
-        tables=tables,
         warnings=(warning,) if warning else (),
         key="fit",
     )
     columns = {name: [row.get(name) for row in floors] for name in (floors[0] if floors else ())}
-    sections = (section,) if chart is not None or tables or warning else ()
-    provenance = _provenance(result.config.seed)
+    sections = (section,) if chart is not None or warning else ()
+    provenance = _flow_provenance(result.config.seed)
     return View(f"Flow of {data}", headline, sections, tiles=tuple(tiles), provenance=provenance, columns=columns)
 
 
 @view.register
-def _benchmark(result: Benchmark) -> View:
+def _benchmark_view(result: Benchmark) -> View:
     tiles = [
         Tile("Bayes error", formatting.estimate(result.bayes_error), "known from the flow"),
         Tile(
@@ -82,9 +73,6 @@ def _benchmark(result: Benchmark) -> View:
         ),
         Tile("Temperature", f"{result.temperature:.4g}"),
     ]
-    if result.other_temperatures:
-        others = ", ".join(f"{t:.4g}" for t in result.other_temperatures)
-        tiles.append(Tile("Same error at temperature", others))
     test = len(result.test) if len(result.split) else round(result.config.test_fraction * result.config.n)
     tiles.append(Tile("Examples", f"{result.config.n - test:,} for training, {test:,} for testing"))
     if result.rounding is not None:
@@ -95,13 +83,13 @@ def _benchmark(result: Benchmark) -> View:
         f"Synthetic benchmark from {result.flow} with a Bayes error of "
         f"{formatting.percent(result.bayes_error.value)}."
     )
-    provenance = _provenance(result.config.seed, {"Flow, sha256": result.flow_sha256, **result.files})
+    provenance = _flow_provenance(result.config.seed, {"Flow, sha256": result.flow_sha256, **result.files})
     columns = {"id": result.ids, "label": result.labels, "split": result.split}
     return View("Synthetic benchmark", headline, tiles=tuple(tiles), provenance=provenance, columns=columns)
 
 
 @view.register
-def _judgement(result: Judgement) -> View:
+def _judgement_view(result: Judgement) -> View:
     excess, off = (formatting.plain(item, 100, "points") for item in (result.excess, result.calibration))
     error, lowest, overall = (
         formatting.percent(value)
@@ -132,14 +120,6 @@ def _judgement(result: Judgement) -> View:
         "; ".join(f"confidence {r['confidence']:.2f}: true {r['truth']:.2f}" for r in result.reliability),
         {"x_title": "confidence of the classifier", "y_title": "true probability of its label"},
     )
-    table = Table(
-        "Proper losses",
-        ("loss above the lowest possible", "value", "standard error"),
-        (
-            ("log loss, nats", result.divergence.value, result.divergence.stderr),
-            ("Brier score", result.brier.value, result.brier.stderr),
-        ),
-    )
     warnings: tuple[str, ...] = ()
     if result.inexact_by is not None:
         cost = formatting.plain(result.inexact_by, scale=100, unit="points")
@@ -148,7 +128,7 @@ def _judgement(result: Judgement) -> View:
             f"files is up to {cost} higher, and the error above it that much smaller.",
         )
     section = Section(
-        "Against the true posteriors", sentences, estimates, (chart,), (table,), warnings, key="judgement"
+        "Against the true posteriors", sentences, estimates, (chart,), warnings=warnings, key="judgement"
     )
     provenance = Provenance(citations=(_PAPER,), versions=files.versions_of("numpy"), hashes=dict(result.hashes))
     columns = {"difficulty": result.difficulty, "excess": result.excess_by_example}
@@ -162,18 +142,16 @@ def _judgement(result: Judgement) -> View:
 
 
 @view.register
-def _samples(result: FlowSamples) -> View:
+def _samples_view(result: FlowSamples) -> View:
     pairs = list(zip(result.temperatures, result.errors, strict=True))
     ends = [f"{formatting.percent(error.value, error.value / 50)} at temperature {t:g}" for t, error in pairs]
     each = result.labels.shape[1]
-    images = result.images if len(result.images) else ()  # a report that was read back has none
-    grids = [
-        TemperatureSamples(t, error, grid, {"class": [result.class_names[k] for k in labels]})
-        for (t, error), grid, labels in zip(pairs, images, result.labels, strict=False)
-    ]
+    # A report that was read back has no images.
+    grids = [(*pair, images) for pair, images in zip(pairs, result.images, strict=False)]
+    classes = [[result.class_names[k] for k in labels] for labels in result.labels]
     title, words = "Samples by temperature", f"A grid of {each} samples for each temperature."
     white = float(max(1, result.grey_levels - 1))
-    galleries = (sample_gallery(grids, 0.0, white, title, words),) if grids else ()
+    galleries = (sample_gallery(grids, 0.0, white, title, words, classes),) if grids else ()
     curve = dial(
         result.curve.temperatures, result.curve.estimates, "Bayes error against temperature", at_one="as fitted"
     )
@@ -187,7 +165,7 @@ def _samples(result: FlowSamples) -> View:
         tables=(Table("", ("temperature", "Bayes error"), tuple(pairs)),),
         key="samples",
     )
-    provenance = _provenance(result.seed, {"Flow, sha256": result.flow_sha256})
+    provenance = _flow_provenance(result.seed, {"Flow, sha256": result.flow_sha256})
     headline = f"On these samples no classifier can have an expected error below {ends[0]}"
     headline += f", or below {ends[-1]}." if len(ends) > 1 else "."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
@@ -198,71 +176,10 @@ def _samples(result: FlowSamples) -> View:
         provenance=provenance,
         columns=columns,
         hero=(*galleries, curve, *(() if along is None else (along,))),
-        size=formatting.counted(len(result.class_names), "class", "classes"),
+        size=counted(len(result.class_names), "class", "classes"),
     )
 
 
-def _provenance(seed: int, hashes: Mapping[str, str] | None = None) -> Provenance:
+def _flow_provenance(seed: int, hashes: Mapping[str, str] | None = None) -> Provenance:
     versions = files.versions_of("numpy", "torch")
     return Provenance(citations=(_PAPER,), seed=seed, versions=versions, hashes=hashes or {})
-
-
-def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> FlowCard:
-    """Save a flow in half precision with its card as ``card.md`` (:func:`hardpan.flows.cards.save_rounded`)."""
-    card = save_rounded(flow, dataset, folder)
-    files.write_text(Path(folder) / "card.md", card_text(card))
-    return card
-
-
-def card_text(card: FlowCard) -> str:
-    """A model card as Markdown."""
-    fitted, config, name = card.record.fitted, card.record.config, card.record.fitted["dataset"]
-    said = {
-        "not refuted": "No test refutes that it is also that of the data, which is no proof.",
-        "assumption rejected": "It is not that of the data: its own decisions err more often than it says.",
-    }
-    against = "It is not that of the data: a classifier on the same examples contradicts it."
-    pictures: tuple[str, ...] = ()
-    if card.temperatures:
-        listed = ", ".join(f"{t:g}" for t in card.temperatures)
-        pictures = ("", f"![Samples]({PICTURE})", "", f"{PER_TEMPERATURE} samples at each temperature: {listed}.")
-    separated = (
-        ()
-        if card.separated is None
-        else (
-            (
-                "separating samples from test examples",
-                f"{formatting.estimate(card.separated)} right; 50 % is chance",
-            ),
-        )
-    )
-    rows = (
-        (
-            "test NLL, label included",
-            f"{formatting.plain(card.nll, unit='nats')} per example, {card.nll.n:,} examples",
-        ),
-        (
-            "bits per dimension",
-            f"{card.bits:.3f} over the padded example, {card.original_bits:.3f} over the original",
-        ),
-        ("Bayes error of the flow", formatting.estimate(card.bayes_error)),
-        ("error of its own decisions on test examples", formatting.percent(card.own_error)),
-        ("error of a linear model on them", formatting.estimate(card.linear_error)),
-        *separated,
-        ("fitted to", f"{fitted['train_rows']:,} examples; {fitted['split']}"),
-        ("fit", f"{fitted['epochs']} epochs, {fitted['seconds']:,.0f} s on {fitted['device']}"),
-        ("weights", f"{card.size:,} bytes, float16, sha256 {card.sha256}"),
-    )
-    settings = ", ".join(
-        f"{f.name} {value}"
-        for f in dataclasses.fields(config)
-        if (value := getattr(config, f.name)) != f.default and value is not None
-    )
-    return "\n".join((
-        f"# Flow of {name}", "",
-        f"A class-conditional normalizing flow of {len(card.record.class_names)} classes. Read it with "
-        "`hardpan.flows.load(FOLDER)`; `hardpan flow fit DATA --card` writes such a folder.", "",
-        "| | |", "| --- | --- |", *(f"| {label} | {text} |" for label, text in rows), "",
-        f"The Bayes error above is exact for examples drawn from the flow. {said.get(card.status, against)}",
-        *pictures, "", f"Settings that differ from the defaults: {settings}.", "",
-    ))  # fmt: skip

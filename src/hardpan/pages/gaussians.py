@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardpan import files, formatting
+from hardpan import files
 from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.temperature import Curve
-from hardpan.report.base import View
-from hardpan.report.figures import dial
-from hardpan.report.generic import view
-from hardpan.report.sections import Provenance, Section, Table
+from hardpan.pages import formatting
+from hardpan.pages.figures import dial
+from hardpan.pages.generic import view
+from hardpan.pages.sections import Section, Table, View
+from hardpan.report import Provenance
 
 METHOD = "E = ∫ (Σ_k π_k p_k − max_k π_k p_k), the error of the best possible classifier."
 CITATION = "Theisen et al. 2021, Evaluating State-of-the-Art Classification Models Against Bayes Optimality"
@@ -52,9 +53,7 @@ def _curve(curve: Curve) -> View:
 
 def _curve_headline(curve: Curve) -> str:
     if curve.target is not None:
-        noun = "temperature" if len(curve.temperatures) == 1 else "temperatures"
-        listed = formatting.listed([f"{value:.6g}" for value in curve.temperatures])
-        return f"The Bayes error is {formatting.percent(curve.target)} at {noun} {listed}."
+        return f"The Bayes error is {formatting.percent(curve.target)} at temperature {curve.temperatures[0]:.6g}."
     pairs = list(zip(curve.temperatures, curve.estimates, strict=True))
     ends = [f"{formatting.estimate(e)} at temperature {t:g}" for t, e in pairs]
     headline = f"No classifier can have an expected error below {ends[0]}"

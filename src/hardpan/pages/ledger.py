@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hardpan import formatting
+from hardpan.errors import counted
 from hardpan.ledger.ledger import HoldoutScores, LedgerAnswer, LedgerStatus
 from hardpan.ledger.verification import LedgerCheck
-from hardpan.report.base import View
-from hardpan.report.generic import generic_view, view
-from hardpan.report.sections import Section, Table
+from hardpan.pages.generic import generic_view, view
+from hardpan.pages.sections import Section, Table, View
 
 _NO_LIMIT = 10**12
 
@@ -32,7 +31,7 @@ def _ledger_answer_view(result: LedgerAnswer) -> View:
 @view.register
 def _ledger_status_view(result: LedgerStatus) -> View:
     best = f"{100 * result.error:.4g} % ({result.best})" if result.submissions else "no submissions yet"
-    opened = f"opened {formatting.counted(result.openings, 'time')}" if result.openings else "never opened"
+    opened = f"opened {counted(result.openings, 'time')}" if result.openings else "never opened"
     limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,} in the worst case"
     limit += f" (bound at most {100 * min(result.bound_limit, 1):.1f} points)"
     holdout = f"{result.holdout_examples:,} examples, {opened}" if result.holdout_examples else "none"
@@ -40,12 +39,11 @@ def _ledger_status_view(result: LedgerStatus) -> View:
         ("submissions", f"{result.submissions:,}, of which {result.improvements:,} improved the best"),
         ("leaderboard error", best),
         ("bound on its error", f"{100 * result.bound:.1f} points ({100 * (1 - result.delta):g} % confidence)"),
-        ("bound of Blum and Hardt", f"{100 * result.published_bound:.1f} points"),
         ("submission limit", "none" if result.unsafe else limit),
         ("examples", f"{result.examples:,}, step {100 * result.step:.3g} points"),
         ("super hold-out", holdout),
         ("labels", "revealed" if result.revealed else "sealed"),
-        ("log", formatting.counted(result.entries, "entry", "entries")),
+        ("log", counted(result.entries, "entry", "entries")),
     )
     warnings = []
     if result.unsafe:
@@ -62,9 +60,7 @@ def _ledger_status_view(result: LedgerStatus) -> View:
     )
     headline = f"{result.name}: {result.examples:,} sealed labels, no submissions yet."
     if result.submissions:
-        headline = (
-            f"{result.name}: leaderboard error {best}, {formatting.counted(result.submissions, 'submission')}."
-        )
+        headline = f"{result.name}: leaderboard error {best}, {counted(result.submissions, 'submission')}."
     return View(
         f"Ledger {result.name}", headline, (section,), columns={"name": [result.name], "error": [result.error]}
     )
@@ -76,14 +72,14 @@ def _ledger_check_view(result: LedgerCheck) -> View:
     state = "Verified" if result.ok else "NOT verified"
     lines = tuple(f"Problem: {item}" for item in result.problems)
     section = Section("Verification", (*lines, f"Head {result.head}"), warnings=result.warnings)
-    headline = f"{state}: {formatting.counted(result.entries, 'entry', 'entries')}{replay}."
+    headline = f"{state}: {counted(result.entries, 'entry', 'entries')}{replay}."
     return View("Ledger", headline, (section,), columns={"problem": list(result.problems)})
 
 
 @view.register
 def _holdout_scores_view(result: HoldoutScores) -> View:
-    scored = formatting.counted(len(result.scores), "submission")
-    earlier = formatting.counted(result.earlier_openings, "time")
+    scored = counted(len(result.scores), "submission")
+    earlier = counted(result.earlier_openings, "time")
     warning = f"the hold-out was opened {earlier} before: later submissions may have used its scores"
     return generic_view(
         result,

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import formatting
+from hardpan.errors import counted
 from hardpan.estimates import Estimate
+from hardpan.pages import formatting
+from hardpan.pages.generic import generic_view, view
+from hardpan.pages.sections import Chart, Section, Table, View
 from hardpan.replicate.assembly import AssembledSet, VerifiedProject
 from hardpan.replicate.documents import datasheet_limits
-from hardpan.replicate.experiment import ExperimentResults, HumanExperiment
+from hardpan.replicate.experiment import ExperimentResults
 from hardpan.replicate.project import ProjectStatus
 from hardpan.replicate.quality import AnnotationQuality
-from hardpan.replicate.sampling import Sample, ThresholdSweep
+from hardpan.replicate.sampling import Sample
 from hardpan.replicate.tasks import TasksMade
-from hardpan.report.generic import generic_view, view
-from hardpan.report.sections import Chart, Section, Table, View, columns_of
+from hardpan.tables import columns_of
 
 MOST_LINES = 20
 
@@ -72,7 +74,7 @@ def _annotation_quality_view(result: AnnotationQuality) -> View:
         charts=(_frequency_chart(result),) if result.frequencies else (),
         tables=(frequencies, *flagged),
     )
-    workers = formatting.counted(len(result.workers), "worker")
+    workers = counted(len(result.workers), "worker")
     headline = f"{len(result.flagged)} of {workers} fail the hidden controls."
     columns = columns_of(result.frequencies, image="image_id", role="role", frequency="value", votes="votes")
     return View("Annotation", headline, (section,), columns=columns)
@@ -111,58 +113,9 @@ def _sample_view(result: Sample) -> View:
 
 
 @view.register
-def _threshold_sweep_view(result: ThresholdSweep) -> View:
-    largest = int(result.size.max())
-    series = {
-        f"images in the set, of {largest}": result.size / max(largest, 1),
-        "average frequency": result.average,
-        **{f"accuracy of {name}": values for name, values in result.accuracies.items()},
-    }
-    points = tuple(
-        {"x": float(t), "y": None if np.isnan(y) else float(y), "name": name}
-        for name, values in series.items()
-        for t, y in zip(result.thresholds, values, strict=True)
-    )
-    chart = Chart(
-        "slider",
-        "The set at every threshold on the selection frequency",
-        points,
-        f"From threshold 0 to 1 the set shrinks from {int(result.size[0])} to {int(result.size[-1])} images.",
-        {"x_title": "threshold", "start": 0.7},
-    )
-    names = ("threshold", "candidates", "images", "full classes", "average frequency", *result.accuracies)
-    values = (result.thresholds, result.candidates, result.size, result.full_classes, result.average)
-    columns = dict(zip(names, [v.tolist() for v in (*values, *result.accuracies.values())], strict=True))
-    rows = tuple(
-        tuple(_rounded_number(columns[name][t]) for name in names) for t in range(0, len(result.thresholds), 5)
-    )
-    sentence = (
-        f"Every class gives at most {result.per_class} images, drawn at random from candidates at or above the "
-        "threshold."
-    )
-    section = Section(
-        "Thresholds",
-        (sentence,),
-        charts=(chart,),
-        tables=(Table("The set by threshold", names, rows),),
-        warnings=() if result.accuracies else ("Accuracies are available after the set is assembled and frozen.",),
-    )
-    full = int(result.full_classes.max())
-    last = int(np.flatnonzero(result.full_classes == full)[-1])
-    headline = (
-        f"Up to a threshold of {result.thresholds[last]:.2f} on the selection frequency "
-        f"{formatting.counted(full, 'class has', 'classes have')} all {result.per_class} images; there the average "
-        f"frequency is {result.average[last]:.2f}."
-    )
-    if not full:
-        headline = f"At no threshold does a class have {result.per_class} images; at 0 the set has {largest:,}."
-    return View("Threshold sweep", headline, (section,), columns=columns)
-
-
-@view.register
 def _assembled_set_view(result: AssembledSet) -> View:
     lineage = result.lineage
-    classes = formatting.counted(len(lineage.per_class), "class", "classes")
+    classes = counted(len(lineage.per_class), "class", "classes")
     headline = f"{lineage.images:,} images in {classes} frozen in {result.folder}."
     limits = (
         ()
@@ -182,30 +135,8 @@ def _verified_project_view(result: VerifiedProject) -> View:
     )
     lines = tuple(f"Problem: {item}" for item in result.problems[:50])
     section = Section("Checks", lines, tables=(Table("", ("check", "result"), rows),))
-    headline = "Verified." if result.ok else f"NOT verified: {formatting.counted(len(result.problems), 'problem')}."
+    headline = "Verified." if result.ok else f"NOT verified: {counted(len(result.problems), 'problem')}."
     return View("Verification", headline, (section,), columns={"problem": list(result.problems)})
-
-
-@view.register
-def _human_experiment_view(result: HumanExperiment) -> View:
-    unit = f"{len(result.models)} models right" if result.models else "selection frequency"
-    columns: dict[str, list[Any]] = {
-        "set": ["original", "new"],
-        "questions": [len(result.original), len(result.new)],
-        "out of": [result.original_total, result.new_total],
-        f"hardest, up to ({unit})": [round(result.original_edge, 2), round(result.new_edge, 2)],
-    }
-    warnings = [
-        f"fewer than {result.per_class} images of {', '.join(short)} in the {side} set"
-        for side, short in result.short_classes.items()
-    ]
-    if result.partial_models:
-        models = ", ".join(result.partial_models)
-        warnings.append(f"left out, because some images have no prediction of theirs: {models}")
-    table = Table("Questions", tuple(columns), tuple(zip(*columns.values(), strict=True)))
-    headline = f"{len(result.original) + len(result.new):,} questions; invite participants on the owner's page."
-    section = Section("Questions", tables=(table,), warnings=tuple(warnings))
-    return View("Human-accuracy experiment", headline, (section,), columns=columns)
 
 
 @view.register
@@ -218,7 +149,7 @@ def _experiment_results_view(result: ExperimentResults) -> View:
         "gap, points": [round(100 * row.gap, 1) for row in people.rows],
     }
     sentence = (
-        f"{formatting.counted(len(people.rows), 'person', 'people')} named the class of the hardest images of both "
+        f"{counted(len(people.rows), 'person', 'people')} named the class of the hardest images of both "
         f"sets without knowing the set. {people.better_on_original} did better on the original images, "
         f"{people.better_on_new} on the new ones."
     )
@@ -240,7 +171,3 @@ def _experiment_results_view(result: ExperimentResults) -> View:
 
 def _known_estimate(item: Estimate | None) -> str:
     return "not known yet" if item is None or math.isnan(item.value) else formatting.plain(item)
-
-
-def _rounded_number(value: float) -> float | int | None:
-    return value if isinstance(value, int) else None if math.isnan(value) else round(value, 3)

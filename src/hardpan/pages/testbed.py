@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from hardpan import formatting
+from hardpan.errors import counted
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
-from hardpan.report.base import View
-from hardpan.report.generic import frame_columns, generic_view, view
-from hardpan.report.sections import (
-    Aligned,
-    Chart,
-    Provenance,
-    Section,
-    Table,
-    columns_of,
-    differences,
-    fields_of,
-    percents,
-    table_of,
-)
+from hardpan.pages import formatting
+from hardpan.pages.generic import frame_columns, generic_view, view
+from hardpan.pages.sections import Aligned, Chart, Section, Table, View, differences, fields_of, percents, table_of
+from hardpan.report import Provenance
+from hardpan.tables import columns_of
 from hardpan.testbed.comparison import TIES, Comparison, ModelRow, Pairs
-from hardpan.testbed.discrimination import Discrimination
 from hardpan.testbed.explanations import Explanations
-from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates, Hardest, Humans
-from hardpan.testbed.gaps import CrossValidation, Decomposition, Strategies
+from hardpan.testbed.followups import Breakdown, ClassBalance, Duplicates, Hardest, Humans
+from hardpan.testbed.gaps import Decomposition
 from hardpan.testbed.line import LineFit
-from hardpan.testbed.skill_scale import OneScale
 
 BAND_POINTS = 60
 MOST_ROWS = 80
@@ -95,7 +84,7 @@ def _explanations_view(result: Explanations) -> View:
     skipped = [f"{name}: {reason}" for name, reason in result.skipped.items()]
     if skipped:
         sections.append(Section("Not computed", tuple(skipped)))
-    count = formatting.counted(len(views), "possible explanation")
+    count = counted(len(views), "possible explanation")
     headline = f"{count} of the drop: {formatting.listed([made.title.lower() for made in views.values()])}."
     if len(views) == 1:
         headline = next(iter(views.values())).headline
@@ -124,23 +113,12 @@ def _pairs_view(result: Pairs) -> View:
 
 
 @view.register
-def _strategies_view(result: Strategies) -> View:
-    spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
-    models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
-    headline = f"The mean changes of the {len(result.rows)} test sets span {spans}; they are over {models}."
-    sentences = [f"{metric}: {_kind(result.confidence, result.evidence[metric])}." for metric in result.metrics]
-    columns = {"test_set": [row.name for row in result.rows]} | {
-        f"{metric}_{name}": [getattr(row.change[metric], end) for row in result.rows]
-        for metric in result.metrics
-        for name, end in (("change", "value"), ("low", "low"), ("high", "high"))
-    }
-    made = generic_view(result, headline, title="Several new test sets", sentences=sentences, warnings=result.notes)
-    return dataclasses.replace(made, columns=columns)
-
-
-@view.register
 def _decomposition_view(result: Decomposition) -> View:
-    sentences = [_returns(result), _spread(result)]
+    slopes = [formatting.plain(fit.slope) for fit in (result.linear, result.probit)]
+    sentences = [
+        f"Returns: {result.returns}; one point on the original set is worth {slopes[0]} points on the new one.",
+        f"The new set's spread of difficulty is {result.spread}: probit slope {slopes[1]}.",
+    ]
     if result.by_date is not None:
         sentences.append(f"The gap changes by {_per_year(result.by_date)}.")
     sentences += [
@@ -149,8 +127,8 @@ def _decomposition_view(result: Decomposition) -> View:
         "A constant adaptivity gap cannot be distinguished from a distribution gap by any number of models.",
     ]
     headline = (
-        f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
-        f"{result.beyond_chance} of {len(result.parts)} models drop by more."
+        f"Drawing both test sets explains at most {100 * result.largest_chance:.1f} points for all models at once; "
+        f"{result.beyond_chance} of {len(result.parts)} models drop beyond chance."
     )
     ordered = sorted(result.parts, key=lambda part: -part.gap)[:MOST_ROWS]
     limits = f"{_level(result.confidence)} limits"
@@ -162,7 +140,7 @@ def _decomposition_view(result: Decomposition) -> View:
             | {"low": row.uniform_remainder.low, "high": row.uniform_remainder.high}
             for row in ordered
         ),
-        f"Drop of {len(ordered)} models with the {limits} of what drawing the new set does not explain, for all "
+        f"Drop of {len(ordered)} models with the {limits} of what drawing the two sets does not explain, for all "
         "models at once.",
         {"x_title": "drop"},
     )
@@ -181,26 +159,6 @@ def _decomposition_view(result: Decomposition) -> View:
     return View("Parts of the drop", headline, (parts,), columns=frame_columns(result))
 
 
-def _returns(result: Decomposition) -> str:
-    verdict, end = {
-        "not diminishing": ("No diminishing returns", "points on the new one"),
-        "diminishing": (
-            "Diminishing returns",
-            "points only on the new one, as under adaptive overfitting; a set that separates models less would "
-            "show the same",
-        ),
-    }.get(result.returns, ("Undecided", "points on the new one; 1 is not excluded"))
-    return f"{verdict}: one point on the original set corresponds to {formatting.plain(result.linear.slope)} {end}."
-
-
-def _spread(result: Decomposition) -> str:
-    verdict = {
-        "larger": "the new set has the larger spread of difficulty; this is no sign of adaptivity",
-        "smaller": "the new set has the smaller spread of difficulty",
-    }.get(result.spread, "no difference in the spread of difficulty is shown")
-    return f"Probit slope {formatting.plain(result.probit.slope)}: {verdict}."
-
-
 @view.register
 def _humans_view(result: Humans) -> View:
     headline = (
@@ -211,9 +169,14 @@ def _humans_view(result: Humans) -> View:
         f"A point per person with intervals; {result.better_on_original} are below the identity line, "
         f"{result.better_on_new} above it."
     )
-    points = ((row.name, row.original, row.new) for row in result.rows)
+    marks = tuple(
+        {"name": row.name, "role": "in the fit"}
+        | fields_of(row.original, *_XY["x"])
+        | fields_of(row.new, *_XY["y"])
+        for row in result.rows
+    )
     options = {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"}
-    chart = Chart("scatter", "Accuracy of each person on both sets", _crosses(points), words, options)
+    chart = Chart("scatter", "Accuracy of each person on both sets", marks, words, options)
     made = generic_view(result, headline, title="People on both test sets", warnings=result.notes)
     first, *rest = made.sections
     return dataclasses.replace(made, sections=(dataclasses.replace(first, charts=(chart,)), *rest))
@@ -221,15 +184,6 @@ def _humans_view(result: Humans) -> View:
 
 @view.register
 def _hardest_view(result: Hardest) -> View:
-    rows = tuple(
-        (name, len(getattr(result, name)), getattr(result, f"{name}_total"), getattr(result, f"{name}_most"))
-        for name in ("original", "new")
-    )
-    table = Table(
-        "Examples that the fewest models get right, ties included",
-        ("set", "examples", "of", f"right by at most, of {result.models} models"),
-        rows,
-    )
     headline = (
         f"The hardest {100 * result.fraction:g} % are {len(result.original):,} examples of the original set and "
         f"{len(result.new):,} of the new one."
@@ -238,30 +192,8 @@ def _hardest_view(result: Hardest) -> View:
         "set": ["original"] * len(result.original) + ["new"] * len(result.new),
         "row": [*result.original.tolist(), *result.new.tolist()],
     }
-    said = Section("Hardest examples", ("Their row numbers are in report.json (--json).",), tables=(table,))
-    return View("Hardest examples", headline, (said,), columns=columns)
-
-
-@view.register
-def _cross_validation_view(result: CrossValidation) -> View:
-    predicted = sum(row.predicted for row in result.rows)
-    headline = f"Cross-validation predicts the new accuracy of {predicted} of {len(result.rows)} models."
-    return generic_view(result, headline, title="Cross-validation")
-
-
-@view.register
-def _discrimination_view(result: Discrimination) -> View:
-    able = "distinguishes" if result.p_value < 1 - result.accuracy.confidence else "does not distinguish"
-    headline = (
-        f"{result.classifier[:1].upper()}{result.classifier[1:]} {able} the two sets: "
-        f"{formatting.estimate(result.accuracy)} of {result.test:,} held-out examples are right, p = "
-        f"{formatting.p_value(result.p_value)}."
-    )
-    sentence = (
-        f"The total variation distance between the sets is at least {result.variation_bound:.3f} "
-        f"({_level(result.accuracy.confidence)} confidence)."
-    )
-    return generic_view(result, headline, title="Two-sample test", sentences=(sentence,))
+    made = generic_view(result, headline, title="Hardest examples")
+    return dataclasses.replace(made, columns=columns)
 
 
 @view.register
@@ -299,51 +231,6 @@ def _breakdown_view(result: Breakdown) -> View:
     return View(f"Accuracy by {result.by}", headline, sections, columns=frame_columns(result))
 
 
-@view.register
-def _common_errors_view(result: CommonErrors) -> View:
-    headline = f"No model is right on {len(result.never_right):,} of {result.examples:,} examples."
-    return generic_view(result, headline, title="Shared errors")
-
-
-@view.register
-def _one_scale_view(result: OneScale) -> View:
-    verdict = "Nothing refutes" if result.p_value >= 0.05 else "These scores refute"
-    p, stretched = formatting.p_value(result.p_value), formatting.p_value(result.stretch_p_value)
-    headline = (
-        f"{verdict} that the same skills explain both test sets: χ² = {result.statistic:.1f}, {result.degrees} "
-        f"degrees of freedom, p = {p}."
-    )
-    sentences = (
-        f"Skills differ by {result.disagreement:.3f} beyond their errors (probit units, root mean square).",
-        f"Stretch of the new scale: {formatting.plain(result.stretch)}; with it p = {stretched}.",
-        f"Spread of difficulty: {result.spread_original:.2f} and {result.spread_new:.2f}; the new set is harder by "
-        f"{result.shift:.2f}.",
-        f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.".replace("-", "−"),
-    )
-    rows = _crosses(zip(result.models, result.skills_original, result.skills_new, strict=True))
-    away = sum(row["x_high"] < row["y_low"] or row["y_high"] < row["x_low"] for row in rows)
-    chart = Chart(
-        "scatter",
-        "Skill of each model on both test sets, with 95 % intervals",
-        rows,
-        f"Skills of {len(rows)} models on two test sets; the two intervals of {away} of them do not overlap.",
-        {"x_title": "skill on the original set", "y_title": "skill on the new set", "scale": "plain"}
-        | {"same": "same skill"},
-    )
-    columns = columns_of([result], "statistic", "degrees", "p_value", "stretch.value", "slope", "offset")
-    scale = Section("Scale", sentences, charts=(chart,) if rows else ())
-    size = formatting.counted(result.degrees + 1, "model")
-    return View("One scale of skill", headline, (scale,), columns=columns, size=size)
-
-
-def _crosses(points: Iterable[tuple[str, Estimate, Estimate]]) -> tuple[dict[str, Any], ...]:
-    """Rows of a scatter: a point with two intervals per name."""
-    return tuple(
-        {"name": name, "role": "in the fit"} | fields_of(x, *_XY["x"]) | fields_of(y, *_XY["y"])
-        for name, x, y in points
-    )
-
-
 def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:
     """What a comparison says, with its charts: accuracies and lines, gaps, ranks, residuals.
 
@@ -359,11 +246,10 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
         sentences=(*headlines(report), *_line_sentences(report)),
         charts=(
             _scatter(report, original, new),
-            *_dates(report),
             _deviations(report, "gap", "Drop by model", "drop in accuracy"),
             _slope(report, original, new),
         ),
-        folded=(_models_table(report), _summary(report), *_group_tables(report), *residuals),
+        folded=(_models_table(report), *_group_tables(report), *residuals),
         warnings=report.notes,
     )
 
@@ -510,22 +396,6 @@ def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Cha
     return Chart("deviations", title, marks, f"From {first} to {last}.", {"x_title": x_title})
 
 
-def _dates(report: Comparison) -> tuple[Chart, ...]:
-    if report.by_date is None:
-        return ()
-    dated = [(row.date, row) for row in report.rows if row.date is not None]
-    marks = tuple(
-        {"name": row.model, "date": date, "role": _role(row), **fields_of(row.gap)} for date, row in dated
-    )
-    years = np.array([date for date, _ in dated])
-    centre, level = float(years.mean()), float(np.mean([row.gap.value for _, row in dated]))
-    ends = (float(years.min()), float(years.max()))
-    line = tuple({"date": end, "value": level + report.by_date.value * (end - centre)} for end in ends)
-    words = f"Drop against year of publication for {len(dated)} models; it changes by {_per_year(report.by_date)}."
-    options = {"y_title": "drop in accuracy", "line": line}
-    return (Chart("dates", "Drop by year of publication", marks, words, options),)
-
-
 def _per_year(change: Estimate) -> str:
     return formatting.signed(change, unit="points per year")
 
@@ -576,19 +446,6 @@ def _group_tables(report: Comparison) -> tuple[Table, ...]:
         },
     )
     return (table,)
-
-
-def _summary(report: Comparison) -> Table:
-    gap = report.mean_gap
-    rows = [
-        ("mean drop, for fresh test sets", formatting.signed(gap), gap.method),
-        ("mean drop, over models", formatting.signed(report.gap_over_models), report.gap_over_models.method),
-        ("Kendall's τ of the two orders", formatting.plain(report.kendall), report.kendall.method),
-    ]
-    for fit in (report.fit, report.other_fit):
-        rows.append((f"slope, {fit.scale} scale", formatting.plain(fit.slope), fit.slope.method))
-        rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
-    return Table("The numbers", ("number", f"value and {_level(gap.confidence)} interval", "method"), tuple(rows))
 
 
 def _offset(fit: LineFit) -> str:

@@ -4,58 +4,44 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hardpan.formatting import counted
-from hardpan.report.base import View
-from hardpan.report.sections import Section, Table
+from hardpan.errors import counted
+from hardpan.pages.sections import Section, Table, View
+from hardpan.tables import columns_of
 from hardpan.training.running import Trained
 
 
 def view(result: Trained) -> View:
     """What a training result says and shows."""
-    models = {run.store: _short(str(Path(run.weights).parent)) for run in result.runs}
-    recorded = "Scores" if result.scalars_only else "Predictions"
-    where = [f"{recorded}: {_short(store)}   models: {models[store]}" for store in result.stores]
-    first = _short(result.stores[0])
-    if result.scalars_only:
-        following = [
-            f"Next: hardpan confusion subset {first} --quantile 0.9 --out hard.json",
-            f"  or: hardpan confusion score {first} --set correct={models[result.stores[0]]}/correct.npz",
-        ]
-    else:
-        following = [f"Next: hardpan confusion score {first}"]
-    tables = [_runs(result)]
-    if any(run.group_accuracy for run in result.runs):
-        tables.append(_groups(result))
-    runs = Section("Runs", tables=tuple(tables), key="runs")
-    files = Section("Files", (*where, *following), key="files")
-    columns = {
-        "model": [run.model for run in result.runs],
-        "seed": [run.seed for run in result.runs],
-        "epochs": [run.epochs for run in result.runs],
-        "loss": [run.values.get("loss") for run in result.runs],
-        **{
-            f"{split}_accuracy": [
-                run.accuracy[split].value if split in run.accuracy else None for run in result.runs
-            ]
-            for split in ("validation", "test")
-        },
-        "weights": [run.weights for run in result.runs],
-        "store": [run.store for run in result.runs],
-    }
-    names = ", ".join(dict.fromkeys(run.model for run in result.runs))
-    headline = f"Trained {counted(len(result.runs), 'model')}: {names}."
-    return View("Training", headline, (runs, files), columns=columns)
-
-
-def _runs(result: Trained) -> Table:
+    models = {run.store: _relative_path(str(Path(run.weights).parent)) for run in result.runs}
+    where = [f"Predictions: {_relative_path(store)}   models: {models[store]}" for store in result.stores]
+    names = ("model", "seed", "epochs", "loss", "validation accuracy", "test accuracy")
     rows = [
         (run.model, run.seed, run.epochs, run.values.get("loss"), *map(run.accuracy.get, ("validation", "test")))
         for run in result.runs
     ]
-    return Table("", ("model", "seed", "epochs", "loss", "validation accuracy", "test accuracy"), tuple(rows))
+    tables = [Table("", names, tuple(rows))]
+    if any(run.group_accuracy for run in result.runs):
+        tables.append(_groups_table(result))
+    runs = Section("Runs", tables=tuple(tables), key="runs")
+    files = Section(
+        "Files", (*where, f"Next: hardpan confusion score {_relative_path(result.stores[0])}"), key="files"
+    )
+    accuracies = {
+        f"{split}_accuracy": [run.accuracy[split].value if split in run.accuracy else None for run in result.runs]
+        for split in ("validation", "test")
+    }
+    columns = {
+        **columns_of(result.runs, "model", "seed", "epochs"),
+        "loss": [run.values.get("loss") for run in result.runs],
+        **accuracies,
+        **columns_of(result.runs, "weights", "store"),
+    }
+    models_trained = ", ".join(dict.fromkeys(run.model for run in result.runs))
+    headline = f"Trained {counted(len(result.runs), 'model')}: {models_trained}."
+    return View("Training", headline, (runs, files), columns=columns)
 
 
-def _groups(result: Trained) -> Table:
+def _groups_table(result: Trained) -> Table:
     split = "test" if any("test" in run.accuracy for run in result.runs) else "validation"
     rows = [
         (run.model, run.seed, group, accuracy.n, accuracy)
@@ -65,7 +51,7 @@ def _groups(result: Trained) -> Table:
     return Table("", ("model", "seed", "group", f"{split} examples", f"{split} accuracy"), tuple(rows))
 
 
-def _short(path: str) -> str:
+def _relative_path(path: str) -> str:
     """A path as it would be typed here."""
     absolute = Path(path)
     if "://" in path or not absolute.is_relative_to(Path.cwd()):

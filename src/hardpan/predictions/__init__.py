@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from hardpan.predictions.exporting import export
     from hardpan.predictions.importing import import_file, merge
     from hardpan.predictions.recorder import Recorder
-    from hardpan.predictions.scores import open_scores
     from hardpan.predictions.verification import check
 
 exports(__name__)

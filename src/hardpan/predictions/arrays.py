@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import are_probabilities
-from hardpan.data.arrays import array_meaning
 from hardpan.errors import InputError
 from hardpan.files import clean_text
 from hardpan.predictions.checks import (
@@ -29,10 +25,10 @@ from hardpan.predictions.checks import (
 )
 from hardpan.predictions.layout import default_block
 from hardpan.predictions.predictions import Predictions
+from hardpan.predictions.reader import PredictionReader
 from hardpan.safe_files import few, npz_header, read_npy, read_npz
 
-IN_MEMORY = 2**28  # bytes of a compressed array that are unpacked in memory; larger ones on the temporary disk
-PROBABILITIES = ("probabilities", "probs", "proba", "y_proba", "predict_proba", "p")
+PROBABILITIES = ("probabilities", "probs", "proba", "y_proba", "predict_proba", "p", "arr_0")
 LOGITS = ("logits",)
 LABELS = ("predictions", "predicted", "y_pred", "preds")
 COLUMNS = {
@@ -44,14 +40,12 @@ COLUMNS = {
     "epochs": ("epochs",),
     "models": ("models", "model_names"),
 }
-EXPECTED = (
-    "expected an array 'probabilities' (probs), 'logits' or 'predictions', or one array of probabilities per model"
-)
 _LISTED = ("class_names", "seeds", "epochs", "models")
 _SAMPLE = 4096
+_BINARY = "; of one probability p per example give numpy.column_stack([1 - p, p])"
 
 
-class ArrayPredictions(Predictions):
+class ArrayReader(PredictionReader):
     """Predictions in an array (seeds, epochs, examples, classes), or class numbers (seeds, epochs, examples).
 
     ``outputs`` is what the array contains: "probabilities", "logits", "labels" or "unnormalized" probabilities.
@@ -85,7 +79,8 @@ class ArrayPredictions(Predictions):
         in_order = self._seeds == tuple(sorted(self._seeds)) and self._epochs == tuple(sorted(self._epochs))
         return self._values if self.outputs == "probabilities" and self._pairs is None and in_order else None
 
-    def _column(self, name: str) -> Any:
+    def column(self, name: str) -> Any:
+        """Ids, labels or split, shape (N,), or None."""
         return getattr(self._columns, name)
 
     def __len__(self) -> int:
@@ -96,7 +91,8 @@ class ArrayPredictions(Predictions):
         """The seeds, in order."""
         return tuple(sorted(self._seeds))
 
-    def _model_names(self) -> Mapping[int, str]:
+    def model_names(self) -> Mapping[int, str]:
+        """Names of the seeds, where they have any."""
         return dict(zip(self._seeds, self._models, strict=True)) if self._models else {}
 
     def epochs_of(self, seed: int) -> tuple[int, ...]:
@@ -105,12 +101,13 @@ class ArrayPredictions(Predictions):
             return ()
         return tuple(epoch for epoch in sorted(self._epochs) if self._pairs is None or (seed, epoch) in self._pairs)
 
-    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+    def read_rows(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        """Probabilities of rows start..stop, checked or converted."""
         rows = np.ascontiguousarray(self._values[self._seeds.index(seed), self._epochs.index(epoch), start:stop])
         what = f"{self.where}: seed {seed} epoch {epoch}"
 
         def name(row: int) -> str:
-            return str(self.ids[start + row])
+            return str(self._columns.ids[start + row])
 
         if self.outputs == "labels":
             return np.asarray(np.eye(self.n_classes, dtype=np.float32)[rows])
@@ -136,11 +133,11 @@ def array_predictions(
     pairs: frozenset[tuple[int, int]] | None = None,
     roles: Mapping[str, str] | None = None,
     **columns: Any,
-) -> ArrayPredictions:
+) -> Predictions:
     """Predictions of an array; see :meth:`hardpan.Predictions.from_arrays`."""
     if roles:
         raise InputError(f"are names of columns of a table; {where} has none", argument="columns")
-    array = _plain(where, probs)
+    array = _plain_array(where, probs)
     if outputs in ("auto", "probabilities") and _is_one_hot(array):
         array = array.astype(np.float32)
     kind = "unnormalized" if normalize else "probabilities"
@@ -150,16 +147,11 @@ def array_predictions(
     else:
         array = four_axes(where, array, named=models is not None)
         classes = array.shape[3]
-        if classes < 2:
-            raise InputError(
-                f"{where} must have at least 2 classes along the last axis; got shape {array.shape}: of one "
-                "probability p per example give numpy.column_stack([1 - p, p])"
-            )
     n_seeds, n_epochs, n = array.shape[:3]
     checked = checked_columns(where, n, classes, **columns)
     if kind == "probabilities":
         kind = detect(where, np.asarray(array[0, 0, :_SAMPLE]), outputs)
-    return ArrayPredictions(
+    reader = ArrayReader(
         where,
         array,
         kind,
@@ -171,6 +163,7 @@ def array_predictions(
         pairs=pairs,
         config=config,
     )
+    return Predictions(reader)
 
 
 def _is_one_hot(array: NDArray[Any]) -> bool:
@@ -180,7 +173,7 @@ def _is_one_hot(array: NDArray[Any]) -> bool:
     return bool(array.min() >= 0 and array.max() == 1 and (array.sum(axis=1) == 1).all())
 
 
-def _plain(where: str, probs: Any) -> NDArray[Any]:
+def _plain_array(where: str, probs: Any) -> NDArray[Any]:
     if isinstance(probs, np.ma.MaskedArray):
         raise InputError(f"{where} must not be a masked array; leave out what is masked, and give a plain array")
     if hasattr(probs, "detach"):  # a tensor
@@ -246,16 +239,16 @@ def four_axes(where: str, array: NDArray[Any], named: bool = False) -> NDArray[A
         raise InputError(
             f"{where} must be float16, float32 or float64 of shape (seeds, epochs, examples, classes), (epochs, "
             f"examples, classes) or (examples, classes); got {array.dtype} of shape {array.shape}"
-            + ("; of one probability p per example give numpy.column_stack([1 - p, p])" if array.ndim == 1 else "")
+            + (_BINARY if array.ndim == 1 else "")
         )
-    if 0 in array.shape:
-        raise InputError(f"{where} must not be empty; got shape {array.shape}")
+    if 0 in array.shape or array.shape[-1] < 2:
+        raise InputError(f"{where} must have examples and at least 2 classes; got shape {array.shape}{_BINARY}")
     if named and array.ndim == 3:
         return array[:, None]
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
 
 
-def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, **columns: Any) -> ArrayPredictions:
+def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, **columns: Any) -> Predictions:
     """Open an npy or npz file read-only; ``columns`` replace those in the file."""
     if path.suffix.lower() == ".npy":
         array = read_npy(path, mmap=True)
@@ -267,54 +260,24 @@ def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, 
     known |= {name: tuple(np.atleast_1d(known[name]).tolist()) for name in _LISTED if name in known} | columns
     key = next((name for name in (*PROBABILITIES, *LOGITS, *LABELS) if name in shapes), None)
     if key is None:
-        array, models = _unnamed_arrays(path, shapes, normalize)
-        known = known | ({"models": models} if models else {})
-    else:
-        mapped = _mapped_member(path, key)
-        array = read_npz(path, [key])[key] if mapped is None else mapped
+        contents = few([f"{name} {shape}" for name, shape in shapes.items()])
+        raise InputError(
+            f"{path}: has no predictions under a known name; expected an array 'probabilities' (probs), 'logits' "
+            f"or 'predictions', of several models with 'models'; it has {contents}"
+        )
+    mapped = _mapped_member(path, key)
+    array = read_npz(path, [key])[key] if mapped is None else mapped
     if outputs == "auto" and key in LOGITS:
         outputs = "logits"
     return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **known)
 
 
-def _unnamed_arrays(
-    path: Path, shapes: Mapping[str, tuple[int, ...]], normalize: bool
-) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """One array, or one per model, under names of their own: only if the numbers leave no doubt."""
-    columns = {name for known in COLUMNS.values() for name in known}
-    others = [name for name in shapes if name not in columns]
-    examples = any((array_meaning(name) or ("", ""))[1] == "x" for name in others)
-    if (
-        others
-        and not examples
-        and len({shapes[name] for name in others}) == 1
-        and len(shapes[others[0]]) in (2, 3, 4)
-    ):
-        arrays = read_npz(path, others)
-        if all(_clearly_probabilities(array, normalize) for array in arrays.values()):
-            if len(others) == 1:
-                return arrays[others[0]], ()
-            if len(shapes[others[0]]) == 2:
-                return np.stack([arrays[name] for name in others]), tuple(others)
-    contents = few([f"{name} {shape}" for name, shape in shapes.items()])
-    raise InputError(f"{path}: has no predictions under a known name; {EXPECTED}; it has {contents}")
-
-
-def _clearly_probabilities(array: NDArray[Any], normalize: bool) -> bool:
-    if array.ndim not in (2, 3, 4) or array.dtype.kind != "f" or 0 in array.shape or array.shape[-1] < 2:
-        return False
-    rows = array.reshape(-1, array.shape[-1])[:_SAMPLE]
-    if normalize:
-        return bool((rows >= 0).all())
-    return bool(2 * np.count_nonzero(are_probabilities(rows)) >= len(rows))
-
-
 def _mapped_member(path: Path, key: str) -> NDArray[Any] | None:
-    """Map an array of an npz file; None where it is compressed and small enough for memory."""
+    """Map an array of an npz file; None where it is compressed."""
     with zipfile.ZipFile(path) as archive:
         item = archive.getinfo(f"{key}.npy")
         if item.compress_type != zipfile.ZIP_STORED:
-            return _unpacked(archive, item) if item.file_size > IN_MEMORY else None
+            return None
         with archive.open(item) as stream:
             version = np.lib.format.read_magic(stream)
             reader = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
@@ -330,12 +293,3 @@ def _mapped_member(path: Path, key: str) -> NDArray[Any] | None:
         return None
     order: Any = "F" if fortran else "C"
     return np.memmap(path, dtype=dtype, mode="r", offset=start, shape=shape, order=order)
-
-
-def _unpacked(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> NDArray[Any]:
-    """Unpack an array to the temporary disk and map it; the file disappears with the array."""
-    with tempfile.NamedTemporaryFile(prefix="hardpan-", suffix=".npy") as file:
-        with archive.open(item) as stream:
-            shutil.copyfileobj(stream, file, 2**20)
-        file.flush()
-        return np.lib.format.open_memmap(file.name, mode="r")

@@ -91,16 +91,15 @@ class Assembler:
         self._most_writing = max(1, _BEHIND // shard)
         self._failed: BaseException | None = None
 
-    def add(self, seed: int | None, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
+    def add(self, seed: int, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
         """Take rows (n, C) in the type of the store, for the examples ``index`` (n,)."""
-        assert seed is not None
         self._settle(wait=False)
         if self._into.committed(seed, epoch) and (seed, epoch) not in self._epochs:
             return
         state = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
         self._check_index(seed, epoch, state, index)
         what = f"{self._into.where}: seed {seed} epoch {epoch}"
-        check_rows(what, rows, lambda row: str(self._into.ids[index[row]]), self.made_of)
+        check_rows(what, rows, lambda row: str(self._into.column("ids")[index[row]]), self.made_of)
         if (seed, epoch) not in self._epochs:
             self._epochs[seed, epoch] = state
             # Now, and not with the last rows: shuffled ones fill every shard of an epoch at once.
@@ -111,10 +110,6 @@ class Assembler:
         if state.count == len(self._into):
             del self._epochs[seed, epoch]
             self.flush()
-
-    def done(self, seed: int, epoch: int) -> bool:
-        """Whether this seed and epoch are committed."""
-        return self._into.committed(seed, epoch)
 
     def left(self, seed: int, epoch: int) -> int:
         """Number of rows of an epoch that are missing."""
@@ -142,7 +137,7 @@ class Assembler:
 
     def _refuse_incomplete(self, seed: int, epoch: int) -> None:
         absent = np.flatnonzero(~self._epochs[seed, epoch].seen)
-        first = ", ".join(str(self._into.ids[row]) for row in absent[:_NAMED])
+        first = ", ".join(str(self._into.column("ids")[row]) for row in absent[:_NAMED])
         raise InputError(
             f"{self._into.where}: seed {seed} epoch {epoch} lacks {len(absent):,} of {len(self._into):,} examples "
             f"(first {first}); record every example once per epoch (a DataLoader with drop_last=False)"
@@ -161,7 +156,7 @@ class Assembler:
                 raise InputError(self._twice(seed, epoch, int(values[np.argmax(counts > 1)])))
 
     def _twice(self, seed: int, epoch: int, row: int) -> str:
-        name = str(self._into.ids[row])
+        name = str(self._into.column("ids")[row])
         return f"{self._into.where}: {name} was recorded twice for seed {seed} epoch {epoch}; record it once"
 
     def _fill(self, seed: int, epoch: int, state: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:

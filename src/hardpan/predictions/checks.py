@@ -23,7 +23,7 @@ class ClassNamesNeeded(InputError):
 
 
 Outputs = Literal["probabilities", "logits"]
-OUTPUTS = ("auto", "probabilities", "logits", "labels")
+OUTPUTS = ("auto", "probabilities", "logits")
 LARGEST = 2**31 - 1  # of a seed's or an epoch's number
 ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (hardpan.data.row_ids)
 _LISTED = 5
@@ -59,11 +59,11 @@ def check_rows(
             )
     raise InputError(
         f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): "
-        f"{_listed(bad, name)}; {remedy or advice}"
+        f"{_listed_ids(bad, name)}; {remedy or advice}"
     )
 
 
-def _listed(bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
+def _listed_ids(bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
     more = f" and {len(bad) - _LISTED:,} more" if len(bad) > _LISTED else ""
     return ", ".join(name(int(row)) for row in bad[:_LISTED]) + more
 
@@ -80,7 +80,7 @@ def normalized(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> NDA
     bad = np.flatnonzero(~(np.isfinite(total) & (total > 0) & (wide.min(axis=1) >= 0)))
     if len(bad):
         raise InputError(
-            f"{what}: {_listed(bad, name)} cannot be normalized: NaN, negative or all 0; leave them out"
+            f"{what}: {_listed_ids(bad, name)} cannot be normalized: NaN, negative or all 0; leave them out"
         )
     result: NDArray[np.float32] = (wide / total[:, None]).astype(np.float32)
     return result
@@ -119,7 +119,7 @@ def _give_probabilities(logits: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _refused_logits(what: str, bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
-    return f"{what}: logits of {_listed(bad, name)} contain NaN or +inf, or only -inf; leave those examples out"
+    return f"{what}: logits of {_listed_ids(bad, name)} contain NaN or +inf, or only -inf; leave those examples out"
 
 
 def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
@@ -131,12 +131,9 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
         >>> detect("p", np.array([[0.5, 0.5], [0.1, 0.9]])), detect("z", np.array([[2.0, -1.0]]))
         ('probabilities', 'logits')
     """
-    if outputs == "probabilities":
-        return "probabilities"
-    if outputs == "logits":
-        return "logits"
+    arguments.one_of("outputs", outputs, OUTPUTS)
     if outputs != "auto":
-        raise InputError(f"must be one of {', '.join(OUTPUTS)}; got {outputs!r}", argument="outputs")
+        return "logits" if outputs == "logits" else "probabilities"
     if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):
         return "probabilities"
     usable = rows[_give_probabilities(rows)]
@@ -191,7 +188,7 @@ def checked_columns(
     names = tuple(clean_text(str(name)) for name in class_names)
     if names and (len(names) != classes or len(set(names)) != classes):
         raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
-    known = row_ids(n) if ids is None else arguments.ids(f"{where}: ids", _text(ids), n)
+    known = row_ids(n) if ids is None else arguments.ids(f"{where}: ids", _ids_as_text(ids), n)
     numbered = None
     if labels is not None:
         numbered = arguments.labels(f"{where}: labels", by_name(f"{where}: labels", np.asarray(labels), names), n)
@@ -258,6 +255,6 @@ def common_epochs(epochs_of: Mapping[int, Iterable[int]]) -> tuple[int, ...]:
     return tuple(sorted(set.intersection(*map(set, epochs_of.values())))) if epochs_of else ()
 
 
-def _text(ids: ArrayLike) -> NDArray[Any]:
+def _ids_as_text(ids: ArrayLike) -> NDArray[Any]:
     array = np.asarray(ids)
     return array.astype(np.str_) if array.dtype.kind in "OT" else array

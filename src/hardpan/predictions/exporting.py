@@ -1,4 +1,4 @@
-"""Export of predictions to npy, npz, Parquet or CSV, written block by block, completely or not at all."""
+"""Export of predictions to npz, Parquet or CSV, written block by block, completely or not at all."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ def export(
 ) -> ImportSummary:
     """Write predictions to a new file, in the format of its suffix.
 
-    npz and npy contain one array (seeds, epochs, examples, classes), npz also ids, labels, split, class_names,
-    seeds and epochs. Parquet and CSV have one row per seed, epoch and example. :meth:`hardpan.Predictions.open`
-    reads all of them.
+    npz contains one array (seeds, epochs, examples, classes), ids, labels, split, class_names, seeds and epochs.
+    Parquet and CSV have one row per seed, epoch and example. :meth:`hardpan.Predictions.open` reads all of them.
 
     Args:
         predictions: what to write: :class:`hardpan.Predictions`, or whatever its ``open`` opens.
@@ -44,7 +43,7 @@ def export(
         progress: called with a step and the fraction done.
     """
     file, opened = as_path("path", path), open_any(predictions, name="predictions")
-    writers = {".npy": _npy, ".npz": _npz, ".parquet": _parquet, ".pq": _parquet, ".csv": _csv}
+    writers = {".npz": _write_npz, ".parquet": _write_parquet, ".csv": _write_csv}
     writer = writers.get(file.suffix.lower())
     if writer is None:
         raise InputError(f"{file}: unsupported format; supported: {', '.join(writers)}")
@@ -75,7 +74,7 @@ def export(
     )
 
 
-def _blocks(predictions: Predictions, progress: Progress) -> Iterator[tuple[int, int, int, NDArray[Any]]]:
+def _recorded_blocks(predictions: Predictions, progress: Progress) -> Iterator[tuple[int, int, int, NDArray[Any]]]:
     """Seed, epoch, first row and rows of one block after another, in the order of the axes."""
     pairs = [(seed, epoch) for seed in predictions.seeds for epoch in predictions.epochs]
     for done, (seed, epoch) in enumerate(pairs):
@@ -90,36 +89,31 @@ def _known_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
     return {name: values for name, values in columns.items() if values is not None}
 
 
-def _stream(stream: IO[bytes], predictions: Predictions, progress: Progress) -> None:
+def _write_array(stream: IO[bytes], predictions: Predictions, progress: Progress) -> None:
     """Header and rows of an array, block by block, in C order."""
     dtype = predictions.dtype.newbyteorder("<")
     shape = (len(predictions.seeds), len(predictions.epochs), len(predictions), predictions.n_classes)
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_2_0(stream, header)
-    for _, _, _, rows in _blocks(predictions, progress):
+    for _, _, _, rows in _recorded_blocks(predictions, progress):
         stream.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
 
 
-def _npy(path: Path, predictions: Predictions, progress: Progress) -> None:
-    with path.open("wb") as stream:
-        _stream(stream, predictions, progress)
-
-
-def _npz(path: Path, predictions: Predictions, progress: Progress) -> None:
+def _write_npz(path: Path, predictions: Predictions, progress: Progress) -> None:
     columns: dict[str, Any] = {"ids": predictions.ids, "labels": predictions.labels, "split": predictions.split}
     columns |= {"seeds": np.array(predictions.seeds), "epochs": np.array(predictions.epochs)}
     columns["class_names"] = np.array(predictions.class_names) if predictions.class_names else None
     # Not compressed, so that the file can be mapped.
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         with archive.open("probabilities.npy", "w", force_zip64=True) as stream:
-            _stream(stream, predictions, progress)
+            _write_array(stream, predictions, progress)
         for name, values in columns.items():
             if values is not None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                     np.lib.format.write_array(stream, values, allow_pickle=False)
 
 
-def _parquet(path: Path, predictions: Predictions, progress: Progress) -> None:
+def _write_parquet(path: Path, predictions: Predictions, progress: Progress) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -129,7 +123,7 @@ def _parquet(path: Path, predictions: Predictions, progress: Progress) -> None:
     kinds["probabilities"] = pyarrow.list_(pyarrow.float32(), predictions.n_classes)
     schema = pyarrow.schema(kinds)
     with pyarrow.parquet.ParquetWriter(path, schema, write_page_checksum=True, compression="zstd") as writer:
-        for seed, epoch, start, rows in _blocks(predictions, progress):
+        for seed, epoch, start, rows in _recorded_blocks(predictions, progress):
             span = slice(start, start + len(rows))
             columns: dict[str, Any] = {
                 "seed": np.full(len(rows), seed, dtype=np.int32),
@@ -142,12 +136,12 @@ def _parquet(path: Path, predictions: Predictions, progress: Progress) -> None:
             writer.write_table(pyarrow.table(columns, schema=schema))
 
 
-def _csv(path: Path, predictions: Predictions, progress: Progress) -> None:
+def _write_csv(path: Path, predictions: Predictions, progress: Progress) -> None:
     ids, known = [safe_cell(name) for name in predictions.ids.tolist()], _known_columns(predictions)
     with path.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(["seed", "epoch", "id", *known, *(f"p{c}" for c in range(predictions.n_classes))])
-        for seed, epoch, start, rows in _blocks(predictions, progress):
+        for seed, epoch, start, rows in _recorded_blocks(predictions, progress):
             # The shortest text of a float16 or float32 that is read back as the same number.
             for row, numbers in enumerate(rows.astype(np.str_).tolist(), start):
                 beside = [str(values[row]) for values in known.values()]

@@ -16,7 +16,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import as_path, record
-from hardpan.predictions.arrays import COLUMNS, ArrayPredictions
+from hardpan.predictions.arrays import COLUMNS
 from hardpan.predictions.assembly import assembling
 from hardpan.predictions.checks import common_epochs
 from hardpan.predictions.layout import text_hash
@@ -24,7 +24,7 @@ from hardpan.predictions.opening import ARRAYS, open_any
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import few, npz_header, read_npy, read_npz, read_text
 from hardpan.tables import csv_rows, is_table_file
 
@@ -147,12 +147,11 @@ def import_file(
     settings |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
     columns = {name: value for name, value in settings.items() if value is not None}
     source = open_any(str(file), outputs, normalize, columns)
-    assert isinstance(source, ArrayPredictions)
     for seed in source.seeds:  # everything is checked before a store is created
         for epoch in source.epochs_of(seed):
             for start, stop in source.blocks():
                 source.read(seed, epoch, start, stop)
-    target = begin(
+    store = begin(
         Storage(out),
         ids=source.ids,
         n_classes=source.n_classes,
@@ -163,7 +162,8 @@ def import_file(
         dtype=dtype,
         block=block,
     )
-    numbers = _seed_numbers(source, target, seeds)
+    target = Predictions(store)
+    numbers = _seed_numbers(source, store, seeds)
     pairs = [(seed, epoch) for seed in source.seeds for epoch in source.epochs_of(seed)]
     for done, (seed, epoch) in enumerate(pairs):
         (progress or no_progress)(f"writing seed {numbers[seed]} epoch {epoch}", done / len(pairs))
@@ -182,12 +182,12 @@ def import_file(
     )
 
 
-def _seed_numbers(source: ArrayPredictions, target: Store, seeds: Sequence[int] | None) -> dict[int, int]:
+def _seed_numbers(source: Predictions, target: Store, seeds: Sequence[int] | None) -> dict[int, int]:
     """The seed in the store of each seed of the file: named models keep theirs, or get the next free ones."""
     if not source.named or seeds is not None:
         numbers = {seed: seed for seed in source.seeds}
     else:
-        there = dict(zip(target.models, target.seeds, strict=True))
+        there = dict(zip(Predictions(target).models, target.seeds, strict=True))
         free = max([-1, *target.seeds, *(seed for seed, _ in target.partial())]) + 1
         numbers = {}
         for seed, name in zip(source.seeds, source.models, strict=True):
@@ -236,7 +236,7 @@ def merge(
         raise InputError(f"must be two or more stores or files; got {paths!r}", argument="paths")
     for path in (*paths, out):
         as_path("out" if path is out else "paths", path)
-    if _canonical(out) in {_canonical(path) for path in paths}:
+    if _canonical_path(out) in {_canonical_path(path) for path in paths}:
         raise InputError(f": {out} is one of the sources; give a new path", argument="out")
     sources = [Predictions.open(path) for path in paths]
     _check_alike(sources)
@@ -279,7 +279,7 @@ def merge(
     )
 
 
-def _canonical(path: str | os.PathLike[str]) -> str:
+def _canonical_path(path: str | os.PathLike[str]) -> str:
     """A path in one spelling: "./run", "run/" and a link to it are the same."""
     text = os.fspath(parse_source(os.fspath(path))[0]).removeprefix("file://")
     return text.rstrip("/") if "://" in text else os.path.realpath(text)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 
-SCHEMA = 1
+KIND, SCHEMA = "predictions", 1
 ROOT = "probabilities"
 DTYPES = ("float16", "float32")
 SHARD_BYTES = (4 * 2**20, 16 * 2**20)  # least (unless an epoch is smaller) and most
@@ -50,7 +50,6 @@ class Header:
         class_names: the names; empty if unknown.
         config: what made the predictions.
         versions: of the software that created the store.
-        kind: "predictions", or "scores" if only sums of entropies are kept.
     """
 
     examples: int
@@ -61,12 +60,11 @@ class Header:
     class_names: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    kind: str = "predictions"
 
     @property
     def identity(self) -> str:
         """Hash of examples, classes and layout: shards of stores with one identity are compatible."""
-        parts = [self.kind, self.examples, self.classes, self.dtype, self.block]
+        parts = [KIND, self.examples, self.classes, self.dtype, self.block]
         text = json.dumps([*parts, sorted(self.hashes.items()), list(self.class_names)])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -80,13 +78,18 @@ class Header:
         plain = {name: getattr(self, name) for name in ("examples", "classes", "dtype", "block")}
         plain |= {"hashes": dict(self.hashes), "class_names": list(self.class_names)}
         plain |= {"config": dict(self.config), "versions": dict(self.versions)}
-        return {"hardpan": {"kind": self.kind, "schema": SCHEMA, **plain}}
+        return {"hardpan": {"kind": KIND, "schema": SCHEMA, **plain}}
 
 
 def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
-    """Parse the header of a store of predictions or scores."""
+    """Parse the header of a store."""
     fields = attributes.get("hardpan")
-    if not isinstance(fields, Mapping) or fields.get("kind") not in ("predictions", "scores"):
+    if isinstance(fields, Mapping) and fields.get("kind") == "scores":
+        raise InputError(
+            f"{where}: an earlier version recorded scores only here, no predictions (scalars_only); record again, "
+            "fewer epochs where space is short"
+        )
+    if not isinstance(fields, Mapping) or fields.get("kind") != KIND:
         raise InputError(f"{where}: is a Zarr group, but not a store of predictions")
     if fields.get("schema") != SCHEMA:
         raise InputError(f"{where}: has schema {fields.get('schema')}; this version of hardpan reads {SCHEMA}")
@@ -100,7 +103,6 @@ def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
             tuple(str(name) for name in fields["class_names"]),
             dict(fields["config"]),
             {str(name): str(value) for name, value in fields["versions"].items()},
-            str(fields["kind"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{where}: the header is damaged ({error}); restore its zarr.json") from error

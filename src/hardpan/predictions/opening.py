@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
-from hardpan.outcomes import Outcomes, every_eval_ever, lm_eval
+from hardpan.outcomes import Outcomes, lm_eval
 from hardpan.predictions.arrays import array_predictions, open_array_file
 from hardpan.predictions.predictions import Predictions
 from hardpan.safe_files import few, read_json_lines, reason
@@ -43,7 +43,7 @@ def open_any(
     if isinstance(source, Outcomes):
         return Predictions.from_outcomes(source)
     if isinstance(source, Mapping):
-        return _many(name, source, outputs, normalize, columns)
+        return _stacked_models(name, source, outputs, normalize, columns)
     if is_frame(source):
         from hardpan.predictions.tables import open_table
 
@@ -74,7 +74,7 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
         return Predictions.from_outcomes(Outcomes.open(path))
     from hardpan.predictions.store import open_store
 
-    stored = open_store(path)
+    stored = Predictions(open_store(path))
     options = [name for name, used in (("outputs", outputs != "auto"), ("normalize", normalize)) if used]
     if options or columns:
         refused = ", ".join([*options, *columns])
@@ -88,7 +88,7 @@ def _is_log(path: Path) -> bool:
         if path.suffix.lower() != ".jsonl":
             return False
         first = next(read_json_lines(path), None)
-        return lm_eval.is_sample(first) or every_eval_ever.is_instance(first)
+        return lm_eval.is_sample(first)
     return (
         os.path.isdir(path)
         and not (path / "zarr.json").is_file()
@@ -96,7 +96,7 @@ def _is_log(path: Path) -> bool:
     )
 
 
-def _many(
+def _stacked_models(
     name: str, arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Mapping[str, Any]
 ) -> Predictions:
     if not arrays:
@@ -109,7 +109,9 @@ def _many(
     return array_predictions(np.stack(stacked), outputs=outputs, normalize=normalize, models=models, **columns)
 
 
-def of_estimator(model: Any, dataset: Dataset, folds: int, held_out: bool, name: str, seed: int) -> Predictions:
+def of_estimator(
+    model: Any, dataset: Dataset, folds: int, group: ArrayLike | None, held_out: bool, name: str, seed: int
+) -> Predictions:
     """Predictions of an estimator or function; see :meth:`hardpan.Predictions.from_estimator`."""
     if not isinstance(dataset, Dataset):
         raise InputError(f"must be a hardpan.Dataset; got {type(dataset).__name__}", argument="dataset")
@@ -119,7 +121,11 @@ def of_estimator(model: Any, dataset: Dataset, folds: int, held_out: bool, name:
     name = name or _name_of(model)
     if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or folds < 0 or folds == 1:
         raise InputError(f"must be 0 or at least 2; got {folds!r}", argument="folds")
-    answers = _cross_validated(model, dataset, int(folds), seed) if folds else _applied(model, dataset, dataset.x)
+    answers = (
+        _cross_validated(model, dataset, int(folds), group, seed)
+        if folds
+        else _model_answers(model, dataset, dataset.x)
+    )
     config: dict[str, Any] = {"model": name}
     if folds:
         config["folds"] = int(folds)
@@ -169,7 +175,7 @@ def _examples(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
     return x
 
 
-def _applied(model: Any, dataset: Dataset, x: NDArray[Any], refitted: bool = False) -> NDArray[Any]:
+def _model_answers(model: Any, dataset: Dataset, x: NDArray[Any], refitted: bool = False) -> NDArray[Any]:
     """Probabilities (n, C), or class numbers (n,) of a model that returns only those.
 
     A model that was ``refitted`` here knows classes by number, one of the user's by the labels it was fitted to.
@@ -222,28 +228,34 @@ def _class_numbers(values: NDArray[Any], dataset: Dataset, refitted: bool) -> ND
     return numbers
 
 
-def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDArray[Any]:
+def _cross_validated(model: Any, dataset: Dataset, folds: int, group: ArrayLike | None, seed: int) -> NDArray[Any]:
     from sklearn.base import clone
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     labels = dataset.require_labels()
     if not hasattr(model, "fit"):
         raise InputError(f"folds needs an estimator with fit; got {type(model).__name__}")
+    given = dataset.metadata.get("group") if group is None else np.asarray(group)
+    groups = np.arange(len(dataset)) if given is None else np.unique(given, return_inverse=True)[1].ravel()
     smallest = int(np.bincount(labels).min())
+    grouped = int(groups.max()) + 1 < len(groups)
+    if grouped:
+        smallest = min(len(np.unique(groups[labels == label])) for label in np.unique(labels))
     if smallest < folds:
         raise InputError(
-            f"must be at most {smallest}, the size of the smallest class; got {folds}", argument="folds"
+            f"must be at most {smallest}, the {'groups' if grouped else 'size'} of the smallest class; got {folds}",
+            argument="folds",
         )
     result: NDArray[Any] | None = None
-    cuts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(dataset)), labels)
-    for train, test in cuts:
+    cut = (StratifiedGroupKFold if grouped else StratifiedKFold)(folds, shuffle=True, random_state=seed)
+    for train, test in cut.split(np.zeros(len(dataset)), labels, groups if grouped else None):
         fresh = clone(model)
         x = _examples(model, dataset, dataset.x)
         try:
             fresh.fit(x[train], labels[train])
         except Exception as error:  # any estimator, any error
             raise InputError(f"model cannot be fitted to {dataset.name}: {reason(error)}") from error
-        answers = _applied(fresh, dataset, x[test], refitted=True)
+        answers = _model_answers(fresh, dataset, x[test], refitted=True)
         if result is None:
             result = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)
         result[test] = answers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +14,27 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.arguments import one_of
 from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
 from hardpan.data.opening import SEPARATOR, short_name, subset_rows
-from hardpan.errors import InputError
-from hardpan.formatting import counted
+from hardpan.errors import InputError, counted
 from hardpan.predictions.checks import ROW_ID, common_epochs
 from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.outcomes import Outcomes
-    from hardpan.predictions.store import Store
+    from hardpan.predictions.reader import PredictionReader
 
 PathLike = str | os.PathLike[str]
 _CLASS_CHECK_ROWS = 20_000
 _MOST_DIFFERING = 0.1  # of the labels that predictions and dataset both know; beyond it they are of other data
 
 
-class Predictions(ABC):
+class Predictions:
     """Class probabilities of M seeds × T epochs × N examples × C classes, with the ids of the examples.
 
     :meth:`open`, :meth:`create` and the ``from_*`` methods make one. It is read one (seed, epoch) at a time, whole
     or a range of rows, so that it may be larger than memory.
 
     Attributes:
+        reader: the store or array that the numbers are read from.
         where: path or name, for messages.
         class_names: the C names; empty if unknown.
         n_classes: number of classes.
@@ -80,8 +80,7 @@ class Predictions(ABC):
                 where they are not found by their names.
 
         An npz file contains ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two
-        axes, and may contain ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``;
-        or one array (examples, classes) per model, under the model's name.
+        axes, and may contain ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``.
         """
         from hardpan.predictions import opening
 
@@ -103,7 +102,7 @@ class Predictions(ABC):
         config: Mapping[str, Any] | None = None,
         dtype: str = "float16",
         block: int | None = None,
-    ) -> Store:
+    ) -> Predictions:
         """Create an empty store; an existing one is refused.
 
         Args:
@@ -128,7 +127,7 @@ class Predictions(ABC):
         from hardpan.predictions.storage import Storage
         from hardpan.predictions.store import begin
 
-        return begin(
+        store = begin(
             Storage(path),
             ids=ids,
             n_classes=n_classes,
@@ -140,6 +139,7 @@ class Predictions(ABC):
             block=block,
             resume=False,
         )
+        return cls(store)
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes) -> Predictions:
@@ -237,7 +237,15 @@ class Predictions(ABC):
 
     @classmethod
     def from_estimator(
-        cls, model: Any, dataset: Dataset, *, folds: int = 0, held_out: bool = False, name: str = "", seed: int = 0
+        cls,
+        model: Any,
+        dataset: Dataset,
+        *,
+        folds: int = 0,
+        group: ArrayLike | None = None,
+        held_out: bool = False,
+        name: str = "",
+        seed: int = 0,
     ) -> Predictions:
         """Predictions of a fitted scikit-learn estimator, of a function, or of ``"module:function"``.
 
@@ -247,6 +255,7 @@ class Predictions(ABC):
             dataset: the examples to predict.
             folds: with k ≥ 2 the estimator is cloned, refitted and applied by stratified k-fold cross-validation,
                 so that every prediction is of a model that has not seen the example. 0 applies the model as it is.
+            group: (N,) group of each example: every group is in one fold; by default the dataset's own groups.
             held_out: the model was not trained or tuned on any of these examples. Without it, and without
                 ``folds``, an audit shows the model as one that may have seen them.
             name: of the model.
@@ -265,7 +274,7 @@ class Predictions(ABC):
         """
         from hardpan.predictions.opening import of_estimator
 
-        return of_estimator(model, dataset, folds, held_out, name, seed)
+        return of_estimator(model, dataset, folds, group, held_out, name, seed)
 
     @classmethod
     def from_torch(
@@ -284,39 +293,38 @@ class Predictions(ABC):
 
         return of_torch(module, loader, class_names, held_out, device)
 
-    where: str
-    class_names: tuple[str, ...]
-    n_classes: int
-    dtype: np.dtype[Any]
-    block: int
-    config: Mapping[str, Any]
-    versions: Mapping[str, str]
-    outputs: str = "probabilities"
-    relabelled: int = 0
+    def __init__(self, reader: PredictionReader) -> None:
+        self.reader, self.where, self.class_names = reader, reader.where, reader.class_names
+        self.n_classes, self.dtype, self.block = reader.n_classes, reader.dtype, reader.block
+        self.config, self.versions, self.outputs = reader.config, reader.versions, reader.outputs
+        self.relabelled = 0
+        self._read_only = False
+        self._rows: NDArray[np.int64] | None = None  # of the reader, in the order of the examples
+        self._dataset_rows: NDArray[np.int64] | None = None
+        self._classes: NDArray[np.int64] | None = None  # of the reader, in the order of the classes
+        self._seeds: tuple[int, ...] | None = None
+        self._epochs: tuple[int, ...] | None = None
+        self._columns: dict[str, Any] = {}  # in place of those of the reader
 
-    @abstractmethod
     def __len__(self) -> int:
-        """Number of examples."""
+        return len(self.reader) if self._rows is None else len(self._rows)
+
+    def _column(self, name: str) -> Any:
+        if name in self._columns:
+            return self._columns[name]
+        values = self.reader.column(name)
+        return values if values is None or self._rows is None else values[self._rows]
 
     @property
-    @abstractmethod
     def seeds(self) -> tuple[int, ...]:
-        """The seeds with at least one complete epoch, in order."""
+        """The seeds with at least one complete epoch, in order, or those that were selected."""
+        return self.reader.seeds if self._seeds is None else self._seeds
 
-    @abstractmethod
     def epochs_of(self, seed: int) -> tuple[int, ...]:
         """The complete epochs of one seed, in order."""
-
-    @abstractmethod
-    def _column(self, name: str) -> Any:
-        """Ids, labels or split, shape (N,), or None."""
-
-    @abstractmethod
-    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]: ...
-
-    def _model_names(self) -> Mapping[int, str]:
-        """Names of the seeds that are models with names of their own."""
-        return {}
+        if seed not in self.seeds:
+            return ()
+        return self.reader.epochs_of(seed) if self._epochs is None else self._epochs
 
     @property
     def ids(self) -> NDArray[np.str_]:
@@ -338,19 +346,21 @@ class Predictions(ABC):
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """The epochs that every seed has, in order."""
+        """The epochs that every seed has, in order, or those that were selected."""
+        if self._epochs is not None:
+            return self._epochs
         return common_epochs({seed: self.epochs_of(seed) for seed in self.seeds})
 
     @property
     def models(self) -> tuple[str, ...]:
         """A name for each seed: that of a named model, or "seed 0", "seed 1", ...."""
-        names = self._model_names()
+        names = self.reader.model_names()
         return tuple(names.get(seed, f"seed {seed}") for seed in self.seeds)
 
     @property
     def named(self) -> bool:
         """Whether the seeds are different models with names, and not repeats of one training."""
-        return bool(self._model_names())
+        return bool(self.reader.model_names())
 
     @property
     def held_out(self) -> bool:
@@ -366,8 +376,31 @@ class Predictions(ABC):
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """(N,) row of each example in the dataset that these predictions were aligned to; before that, 0..N-1."""
-        return np.arange(len(self))
+        """(N,) row of each example in the dataset that these predictions were aligned to; before that, its own."""
+        known = self._rows if self._dataset_rows is None else self._dataset_rows
+        return np.arange(len(self)) if known is None else known
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rows and classes are those of :attr:`reader`, in its order."""
+        return self._rows is None and self._classes is None
+
+    @property
+    def address(self) -> str:
+        """Where another process can read the same rows; "" if it cannot."""
+        return self.reader.address if self.whole else ""
+
+    @property
+    def array(self) -> NDArray[Any] | None:
+        """The probabilities (seeds, epochs, examples, classes), where nothing has to be read or converted."""
+        array = self.reader.array if self.whole else None
+        if array is not None:
+            all_seeds = self.reader.seeds
+            all_epochs = self.reader.epochs_of(all_seeds[0])
+            for axis, (used, known) in enumerate(((self.seeds, all_seeds), (self.epochs, all_epochs))):
+                if used != known:
+                    array = np.take(array, [known.index(number) for number in used], axis=axis)
+        return array
 
     @property
     def has_ids(self) -> bool:
@@ -376,7 +409,8 @@ class Predictions(ABC):
 
     def committed(self, seed: int, epoch: int) -> bool:
         """Whether the predictions of this seed and epoch are complete."""
-        return epoch in self.epochs_of(seed)
+        selected = self._seeds is None or seed in self._seeds, self._epochs is None or epoch in self._epochs
+        return all(selected) and self.reader.committed(seed, epoch)
 
     def read(self, seed: int, epoch: int, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Probabilities of rows start..stop of one seed and epoch, shape (stop − start, C), as stored."""
@@ -386,11 +420,37 @@ class Predictions(ABC):
         if not self.committed(seed, epoch):
             known = ", ".join(map(str, self.epochs_of(seed))) or "none"
             raise InputError(f"{self.where}: seed {seed} has no epoch {epoch}; its epochs: {known}")
-        return self._read(seed, epoch, start, end)
+        if self._rows is None:
+            probs = self.reader.read_rows(seed, epoch, start, end)
+        else:
+            probs = self._read_selected(seed, epoch, self._rows[start:end])
+        return probs if self._classes is None else probs[:, self._classes]
+
+    def _read_selected(self, seed: int, epoch: int, rows: NDArray[np.int64]) -> NDArray[Any]:
+        result = np.empty((len(rows), self.n_classes), dtype=self.dtype)
+        blocks = rows // self.block
+        for block in np.unique(blocks).tolist():  # each block is read once
+            here = blocks == block
+            first, last = int(rows[here].min()), int(rows[here].max())
+            result[here] = self.reader.read_rows(seed, epoch, first, last + 1)[rows[here] - first]
+        return result
 
     def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
-        """Record rows of one seed and epoch; only a store on disk can."""
-        raise InputError(f"{self.where}: is read-only; create a store with hardpan.Predictions.create")
+        """Record rows start.. of one seed and epoch in a store, and commit the shards that they fill.
+
+        Args:
+            seed: number of the training run, 0 or more.
+            epoch: number of the epoch, 0 or more.
+            probs: probabilities, shape (n, C); rounded to the type of the store.
+            start: the first row: a multiple of ``block``, and the rows end at another or at the last example.
+
+        What is committed already is not written again: the same numbers are accepted, others are refused.
+        """
+        from hardpan.predictions.store import Store
+
+        if self._read_only or not isinstance(self.reader, Store):
+            raise InputError(f"{self.where}: is read-only; create a store with hardpan.Predictions.create")
+        self.reader.write(seed, epoch, probs, start)
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """The ranges (start, stop) of rows that are stored together, in order."""
@@ -454,9 +514,35 @@ class Predictions(ABC):
         if rows is not None and split is not None:
             raise InputError("select needs rows or split; got both")
         numbers, mark = self._row_numbers(rows) if split is None else (self._split_rows(split), "")
-        from hardpan.predictions.views import View
+        chosen = None if seeds is None else _each_once(self.where, "seeds", seeds, self.seeds)
+        result = self._selected(numbers)
+        if epochs is not None:
+            common = (
+                self.epochs if chosen is None else common_epochs({seed: self.epochs_of(seed) for seed in chosen})
+            )
+            result._epochs = _each_once(self.where, "epochs", epochs, common)
+        result._seeds = self._seeds if chosen is None else chosen
+        result.where += mark
+        return result
 
-        return View(self, numbers, seeds=seeds, epochs=epochs, where=self.where + mark)
+    def with_columns(self, **columns: Any) -> Predictions:
+        """The same predictions with other ids, labels or split, given as checked columns."""
+        result = self._selected(None)
+        result._columns |= columns
+        return result
+
+    def _selected(self, rows: NDArray[np.int64] | None) -> Predictions:
+        """A read-only copy with some of the examples, all if None."""
+        result = copy.copy(self)
+        result._read_only, result._columns = True, dict(self._columns)
+        result._epochs = None if self._epochs is None else tuple(sorted(self._epochs))
+        if rows is not None:
+            result._rows = rows if self._rows is None else self._rows[rows]
+            result._dataset_rows = None if self._dataset_rows is None else self._dataset_rows[rows]
+            result._columns = {
+                name: None if values is None else values[rows] for name, values in self._columns.items()
+            }
+        return result
 
     def _row_numbers(self, rows: Any) -> tuple[NDArray[np.int64] | None, str]:
         if rows is None:
@@ -501,14 +587,18 @@ class Predictions(ABC):
         if ids.ndim != 1:
             raise InputError(f"must be a hardpan.Dataset or ids; got {type(to).__name__}", argument="to")
         name, classes = ("the given ids", 0) if dataset is None else (dataset.name, dataset.n_classes)
-        test = None if dataset is None or not by_order else np.asarray((split or dataset.splits()).test)
         if classes and classes != self.n_classes:
             raise InputError(
                 f"{self.where}: predicts {self.n_classes} classes, but {name} has {classes}; give predictions of "
                 "this dataset, with its classes numbered from 0"
             )
         order = None if dataset is None else self._class_order(dataset)
-        mine, theirs = self._by_order(ids, test) if by_order else self._by_id(ids, name)
+        if not by_order:
+            mine, theirs = self._by_id(ids, name)
+        else:  # the test examples are looked for only where the rows are not all examples
+            complete = dataset is None or len(self) == len(ids)
+            test = None if complete or dataset is None else np.asarray((split or dataset.splits()).test)
+            mine, theirs = self._by_order(ids, test)
         identical = len(mine) == len(self) and bool((mine == np.arange(len(mine))).all())
         labels, mixed = self.labels, self.split
         if not identical:
@@ -526,16 +616,10 @@ class Predictions(ABC):
                 mixed = dataset.split[theirs]
             if not class_names and classes == self.n_classes:
                 class_names = dataset.class_names
-        from hardpan.predictions.views import View
-
-        view = View(
-            self,
-            None if identical else mine,
-            columns={"ids": ids[theirs], "labels": labels, "split": mixed, "class_names": class_names},
-            rows_of=theirs,
-            classes=order,
-        )
-        view.relabelled = relabelled
+        view = self._selected(None if identical else mine).with_columns(ids=ids[theirs], labels=labels, split=mixed)
+        view.class_names, view.relabelled, view._dataset_rows = class_names, relabelled, theirs
+        if order is not None:
+            view._classes = order if self._classes is None else self._classes[order]
         if check and labels is not None:
             view.check_classes()
         return view
@@ -578,9 +662,7 @@ class Predictions(ABC):
 
         for model, guess in zip(models, guesses, strict=True):
             try:
-                check_predictions(
-                    [model], guess[None, :, None], labels[rows], np.arange(self.n_classes), where="predicted"
-                )
+                check_predictions(model, guess, labels[rows])
             except InputError as error:
                 raise InputError(f"{self.where}: {error} (check=False, --set class_check=false)") from error
 
@@ -691,3 +773,18 @@ class Predictions(ABC):
         sizes = (who, counted(len(self.epochs), "epoch"), counted(len(self), "example"))
         classes = counted(self.n_classes, "class", "classes")
         return f"Predictions({self.where!r}: {' × '.join(sizes)} × {classes} ({self.dtype}))"
+
+
+def _each_once(where: str, what: str, values: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
+    """Selected numbers of seeds or epochs, each of them known and named once."""
+    numbers = np.atleast_1d(np.asarray(values))
+    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
+        raise InputError(f"must be whole numbers such as [0, 1, 2]; got {values!r}", argument=what)
+    result = tuple(numbers.tolist())
+    absent = next((number for number in result if number not in known), None)
+    if absent is not None:
+        listed = ", ".join(map(str, known)) or "none"
+        raise InputError(f": {where} has no {what[:-1]} {absent}; it has {listed}", argument=what)
+    if len(set(result)) < len(result):
+        raise InputError(f"must name each number once; got {', '.join(map(str, result))}", argument=what)
+    return result

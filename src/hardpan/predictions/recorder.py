@@ -11,7 +11,6 @@ It takes torch tensors (softmax is done where they are) or arrays, and does not 
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections import deque
@@ -25,21 +24,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import whole_number
 from hardpan.data.dataset import Dataset
-from hardpan.errors import InputError
-from hardpan.formatting import counted
+from hardpan.errors import InputError, counted
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import LARGEST, Outputs, detect, softmax
-from hardpan.predictions.scores import Accumulated, Lockstep, entropy_bits
+from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.storage import Storage
-from hardpan.predictions.store import Store, begin, plain_config
+from hardpan.predictions.store import begin, plain_config
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _UNDER_WAY = 8
 _SAMPLE = 256
-_NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
-_ONE, _HALF, _SMALLEST_NORMAL = 127 << 23, 126 << 23, 113 << 23  # bits of float32: 1, 0.5, 2⁻¹⁴
 
 
 class Pending:
@@ -70,7 +66,7 @@ class Pending:
 
 
 class Converter:
-    """Converts outputs of a model to probabilities of a store's type, or to entropies of the mean over seeds."""
+    """Converts outputs of a model to probabilities of a store's type."""
 
     def __init__(self, outputs: str, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
@@ -81,72 +77,27 @@ class Converter:
         """What is recorded: "logits" or "probabilities"; "auto" until the first batch."""
         return self._outputs or "auto"
 
-    def send(self, outputs: Tensor | NDArray[Any], all_seeds: bool) -> Pending:
-        """Convert (n, C) to probabilities (n, C), or with ``all_seeds`` (M, n, C) to entropies (n,)."""
+    def send(self, outputs: Tensor | NDArray[Any]) -> Pending:
+        """Convert outputs (n, C) to probabilities (n, C)."""
         if self._outputs is None:
-            sample = outputs.reshape(-1, outputs.shape[-1])[:_SAMPLE]
-            self._outputs = detect("outputs", as_array(sample), "auto")
+            self._outputs = detect("outputs", as_array(outputs[:_SAMPLE]), "auto")
         if not is_tensor(outputs):
-            return Pending(self._of_array(as_array(outputs), all_seeds))
-        made = self._of_tensor(outputs, all_seeds)
+            return Pending(self._of_array(as_array(outputs)))
+        made = self._of_tensor(outputs)
         return Pending(made) if made.device.type == "cuda" else Pending(made.cpu().numpy())
 
-    def _of_array(self, outputs: NDArray[Any], all_seeds: bool) -> NDArray[Any]:
+    def _of_array(self, outputs: NDArray[Any]) -> NDArray[Any]:
         probs = softmax(outputs) if self._outputs == "logits" else outputs
-        if all_seeds:
-            # In the order and with the rounding of confusion.scores in double precision: the same bits.
-            mean = probs[0].astype(np.float64)
-            for other in probs[1:]:
-                mean += other
-            mean *= 1.0 / len(probs)
-            return entropy_bits(mean)
-        if probs.dtype == np.float32 and self._dtype == np.float16:
-            return halves(probs)
         return probs.astype(self._dtype, copy=False)
 
-    def _of_tensor(self, outputs: Tensor, all_seeds: bool) -> Tensor:
+    def _of_tensor(self, outputs: Tensor) -> Tensor:
         import torch
 
         with torch.no_grad():
             probs = outputs.detach().float()
             if self._outputs == "logits":
                 probs = torch.softmax(probs, dim=-1)
-            if all_seeds:
-                mean = probs.mean(dim=0)
-                # The smallest number has a finite logarithm, and times 0 it is 0.
-                return -(mean * torch.log2(mean.clamp_min(torch.finfo(mean.dtype).tiny))).sum(dim=-1)
             return probs.to(torch.float16 if self._dtype == np.float16 else torch.float32)
-
-
-def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Round rows (n, C) to float16: what ``astype`` gives, several times as fast for numbers within 0..1.
-
-    Example:
-        >>> halves(np.array([[0.1, 1e-7]], dtype=np.float32)).tolist()
-        [[0.0999755859375, 1.1920928955078125e-07]]
-    """
-    rounded = np.empty(rows.shape, dtype=np.float16)
-    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
-    for start in range(0, len(rows), at_once):
-        block = np.ascontiguousarray(rows[start : start + at_once])
-        bits = block.view(np.uint32)
-        into = rounded[start : start + at_once]
-        if not block.size or bits.max() > _ONE:  # larger than 1, negative, or NaN
-            into[:] = block
-            continue
-        # 13 bits are cut off after half of their last place was added, less one where the result would be odd.
-        near = bits >> 13
-        near &= 1
-        near += bits
-        near += 0xFFF
-        near >>= 13
-        near -= 112 << 10  # exponents of float32 count from 127, those of float16 from 15
-        # Below 2⁻¹⁴ float16 counts in steps of 2⁻²⁴, and so does float32 from 0.5 to 1.
-        small = (block + np.float32(0.5)).view(np.uint32)
-        small -= _HALF
-        np.copyto(near, small, where=bits < _SMALLEST_NORMAL)
-        into.view(np.uint16)[:] = near
-    return rounded
 
 
 def send_index(index: Tensor | ArrayLike, n: int) -> Pending:
@@ -189,12 +140,12 @@ def as_array(value: Tensor | ArrayLike, name: str = "tensor") -> NDArray[Any]:
 
 
 class _Batch(NamedTuple):
-    """Predictions that are being copied from a device; without a seed, of all seeds."""
+    """Predictions that are being copied from a device."""
 
     outputs: Pending
     rows: Pending
-    predictions: int
-    seed: int | None
+    size: int
+    seed: int
     epoch: int
 
 
@@ -215,8 +166,6 @@ class Recorder:
         block: rows per shard; by default 4 to 16 MiB.
         seed: the default of :meth:`record`.
         memory: bytes of rows of incomplete shards in memory; more are kept on the temporary disk.
-        scalars_only: keep no predictions, only the sum over epochs of the entropy of the mean over seeds.
-        seeds: with ``scalars_only``, the number of seeds that are trained in lockstep.
 
     An epoch is committed when its last example has been recorded, before :meth:`record` returns. Committed
     epochs are not changed, so that an interrupted run resumes when it is started again.
@@ -249,15 +198,8 @@ class Recorder:
         block: int | None = None,
         seed: int = 0,
         memory: int = MEMORY,
-        scalars_only: bool = False,
-        seeds: int | None = None,
     ) -> None:
-        if scalars_only != (seeds is not None):
-            raise InputError("scalars_only=True needs seeds=, the number of seeds in lockstep, and only it does")
-        if not isinstance(path, (str, os.PathLike)):
-            raise InputError(
-                f"must name a folder or an fsspec address for the store; got {path!r}", argument="path"
-            )
+        storage = Storage(path)
         if dataset is not None:
             if not isinstance(dataset, Dataset):
                 raise InputError(f"must be a hardpan.Dataset; got {type(dataset).__name__}", argument="dataset")
@@ -269,10 +211,9 @@ class Recorder:
         if ids is None:
             raise InputError("ids are missing; give the dataset, or ids and n_classes")
         n_classes = whole_number("n_classes", n_classes, 2)
-        seeds = None if seeds is None else whole_number("seeds", seeds, 1)
-        settings = plain_config(config) | ({"lockstep_seeds": seeds} if scalars_only else {})
+        settings = plain_config(config)
         self._store = begin(
-            Storage(path),
+            storage,
             ids=as_array(ids, "ids"),
             n_classes=n_classes,
             labels=None if labels is None else as_array(labels, "labels"),
@@ -281,36 +222,26 @@ class Recorder:
             config=settings,
             dtype=dtype,
             block=block,
-            kind="scores" if scalars_only else "predictions",
         )
-        if config is not None or scalars_only:
+        if config is not None:
             _check_config(self._store.where, self._store.config, settings)
-        self._into: Assembler | Lockstep
-        if seeds is None:
-            self._into = Assembler(self._store, memory=memory)
-        else:
-            self._into = Lockstep(self._store, seeds, memory=memory)
+        self._into = Assembler(self._store, memory=memory)
         self._converter = Converter(outputs, self._store.dtype)
-        self._seed, self._seeds = seed, seeds
+        self._seed = seed
         self._next_row: dict[tuple[int, int], int] = {}
         self._under_way: deque[_Batch] = deque()
         self._closed = False
 
     def __repr__(self) -> str:
-        if isinstance(self._into, Lockstep):
-            done = [f"{counted(len(self._into.book.epochs), 'epoch')} of {self._seeds} seeds together"]
-        else:
-            runs = self._store.seeds
-            done = [f"seed {seed}: {counted(len(self._store.epochs_of(seed)), 'epoch')}" for seed in runs] or [
-                "nothing"
-            ]
+        seeds = [f"seed {seed}: {counted(len(self._store.epochs_of(seed)), 'epoch')}" for seed in self._store.seeds]
+        done = ", ".join(seeds) or "nothing"
         size = f"examples={len(self._store)}, classes={self._store.n_classes}"
-        return f"Recorder({self._store.where!r}, {size}, outputs={self.outputs!r}, committed={', '.join(done)!r})"
+        return f"Recorder({self._store.where!r}, {size}, outputs={self.outputs!r}, committed={done!r})"
 
     @property
-    def predictions(self) -> Store:
-        """The store that is written to."""
-        return self._store
+    def predictions(self) -> Predictions:
+        """What is recorded."""
+        return Predictions(self._store)
 
     @property
     def outputs(self) -> str:
@@ -318,8 +249,8 @@ class Recorder:
         return self._converter.outputs
 
     def done(self, seed: int | None = None, *, epoch: int) -> bool:
-        """Whether an epoch is committed, for this seed (with ``scalars_only``, for all)."""
-        return self._into.done(self._seed if seed is None else seed, epoch)
+        """Whether an epoch of a seed is committed."""
+        return self._store.committed(self._seed if seed is None else seed, epoch)
 
     def next_epoch(self, seed: int | None = None, first: int = 0) -> int:
         """The first epoch, from ``first`` on, that is not committed: where a run resumes."""
@@ -341,8 +272,7 @@ class Recorder:
         """Record a batch.
 
         Args:
-            outputs: logits or probabilities (n, C): a torch tensor on any device, or an array. With
-                ``scalars_only`` also (seeds, n, C), all seeds at once.
+            outputs: logits or probabilities (n, C): a torch tensor on any device, or an array.
             index: (n,) row numbers into the ids of the recorder, in any order.
             epoch: number of the epoch.
             seed: number of the training run.
@@ -360,39 +290,29 @@ class Recorder:
             return
         outputs = check_dense("outputs", outputs) if is_tensor(outputs) else np.asarray(outputs)
         shape = tuple(outputs.shape)
-        if len(shape) not in ((2,) if self._seeds is None else (2, 3)) or shape[-1] != self._store.n_classes:
+        if len(shape) != 2 or shape[1] != self._store.n_classes:
             raise InputError(f"must have shape (n, {self._store.n_classes}); got {shape}", argument="outputs")
-        together = len(shape) == 3
-        if together and shape[0] != self._seeds:
-            raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
-        rows = self._rows(run, epoch, shape[-2], index, ids)
+        rows = self._batch_rows(run, epoch, shape[0], index, ids)
         if labels is not None:
             self._check_labels(rows.wait(), as_array(labels, "labels"))
-        sent = self._converter.send(outputs, together)
+        sent = self._converter.send(outputs)
         self._into.made_of = "logits" if self._converter.outputs == "logits" else "probabilities"
         if index is None and ids is None:
-            self._advance(run, epoch, shape[-2])
-        predictions = math.prod(shape[:-1])
-        self._under_way.append(_Batch(sent, rows, predictions, None if together else run, epoch))
-        self._land(all_of_them=self._completes(run, epoch))
+            self._advance_next_row(run, epoch, shape[0])
+        self._under_way.append(_Batch(sent, rows, shape[0], run, epoch))
+        self._assemble_arrived(all_of_them=self._completes(run, epoch))
 
     def flush(self) -> None:
         """Wait until everything that can be committed is."""
         if self._closed:
             return
-        self._land(all_of_them=True)
+        self._assemble_arrived(all_of_them=True)
         self._into.flush()
 
     def check_whole(self, seed: int | None = None) -> None:
         """Refuse an epoch that was begun, of this seed, and lacks examples; their ids are named."""
-        self._land(all_of_them=True)
+        self._assemble_arrived(all_of_them=True)
         self._into.check_whole(seed)
-
-    def scores(self) -> Accumulated:
-        """With ``scalars_only``: the scores so far."""
-        if not isinstance(self._into, Lockstep):
-            raise InputError("scores() needs scalars_only=True; use hardpan.confusion.scores")
-        return self._into.book.accumulated()
 
     def close(self) -> None:
         """Commit what is whole; an epoch that lacks examples is refused with their ids. Twice does no harm."""
@@ -402,7 +322,7 @@ class Recorder:
             self.flush()
             self.check_whole()
         finally:
-            self._end()
+            self._close_assembler()
 
     def __enter__(self) -> Self:
         return self
@@ -413,13 +333,13 @@ class Recorder:
         if error is None:
             self.close()
         else:
-            self._end()
+            self._close_assembler()
 
-    def _end(self) -> None:
+    def _close_assembler(self) -> None:
         self._closed = True
         self._into.close()
 
-    def _rows(
+    def _batch_rows(
         self, run: int, epoch: int, n: int, index: Tensor | ArrayLike | None, ids: Tensor | ArrayLike | None
     ) -> Pending:
         if index is not None and ids is not None:
@@ -431,7 +351,7 @@ class Recorder:
             return Pending(np.arange(start, start + n))
         return send_index(index, n)
 
-    def _advance(self, run: int, epoch: int, n: int) -> None:
+    def _advance_next_row(self, run: int, epoch: int, n: int) -> None:
         """Note that n rows were taken in the order of the ids; a batch that was refused takes none."""
         following = self._next_row.pop((run, epoch), 0) + n
         if following < len(self._store):
@@ -447,31 +367,28 @@ class Recorder:
 
     @cached_property
     def _row_of_id(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self._store.ids.tolist())}
+        return {name: row for row, name in enumerate(self._store.column("ids").tolist())}
 
     def _check_labels(self, rows: NDArray[np.int64], labels: NDArray[Any]) -> None:
-        known = self._store.labels
+        known = self._store.column("labels")
         if known is None or not len(rows) or rows.max() >= len(known):
             return
         wrong = np.flatnonzero(known[rows] != labels)
         if len(wrong):
             row = rows[wrong[0]]
+            name = self._store.column("ids")[row]
             raise InputError(
-                f": {self._store.ids[row]} has label {known[row]}, not {labels[wrong[0]]}; rows are out of "
+                f": {name} has label {known[row]}, not {labels[wrong[0]]}; rows are out of "
                 "order: pass index (or ids), or do not shuffle",
                 argument="labels",
             )
 
     def _completes(self, run: int, epoch: int) -> bool:
         """Whether what is under way completes the epoch: then it is waited for, so that the epoch is committed."""
-        coming = sum(
-            batch.predictions
-            for batch in self._under_way
-            if batch.epoch == epoch and (batch.seed == run or self._seeds is not None)
-        )
+        coming = sum(batch.size for batch in self._under_way if (batch.seed, batch.epoch) == (run, epoch))
         return coming >= self._into.left(run, epoch)
 
-    def _land(self, all_of_them: bool) -> None:
+    def _assemble_arrived(self, all_of_them: bool) -> None:
         """Assemble the rows that have arrived."""
         while self._under_way:
             batch = self._under_way[0]

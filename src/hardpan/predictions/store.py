@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import zarr
@@ -23,7 +23,7 @@ from hardpan.errors import InputError
 from hardpan.predictions import layout
 from hardpan.predictions.checks import LARGEST, check_rows, checked_columns
 from hardpan.predictions.layout import Header
-from hardpan.predictions.predictions import Predictions
+from hardpan.predictions.reader import PredictionReader
 from hardpan.predictions.storage import (
     WRITE_ALL,
     Storage,
@@ -40,8 +40,8 @@ PathLike = str | os.PathLike[str]
 _WRITERS = 4
 
 
-class Store(Predictions):
-    """A store on disk or at an fsspec address; :meth:`Predictions.create` and :meth:`Predictions.open` return one.
+class Store(PredictionReader):
+    """A store on disk or at an fsspec address, to read from and to write to.
 
     What is committed is listed on opening; :meth:`refresh` lists it again.
     """
@@ -64,7 +64,8 @@ class Store(Predictions):
         """Absolute path or address: valid in another process with another working folder."""
         return self.storage.address
 
-    def _column(self, name: str) -> Any:
+    def column(self, name: str) -> Any:
+        """Ids, labels or split, shape (N,), or None."""
         if name not in self._columns:
             self._columns[name] = stored_column(self.storage, self.header, name)
         return self._columns[name]
@@ -79,17 +80,18 @@ class Store(Predictions):
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds with at least one complete epoch, in order."""
-        return tuple(sorted({seed for seed, _ in self._whole()}))
+        return tuple(sorted({seed for seed, _ in self._complete_epochs()}))
 
     def epochs_of(self, seed: int) -> tuple[int, ...]:
         """The complete epochs of one seed, in order."""
-        return tuple(sorted(epoch for other, epoch in self._whole() if other == seed))
+        return tuple(sorted(epoch for other, epoch in self._complete_epochs() if other == seed))
 
     def committed(self, seed: int, epoch: int) -> bool:
         """Whether the predictions of this seed and epoch are complete."""
         return len(self._markers.get((seed, epoch), ())) == self.header.blocks
 
-    def _model_names(self) -> Mapping[int, str]:
+    def model_names(self) -> Mapping[int, str]:
+        """Names of the seeds that are models with names of their own."""
         if self._names is None:
             self._names = {}
             for seed in self.seeds:
@@ -126,20 +128,11 @@ class Store(Predictions):
         self._markers = markers
 
     def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
-        """Record rows start.. of one seed and epoch, and commit the shards that they fill.
-
-        Args:
-            seed: number of the training run, 0 or more.
-            epoch: number of the epoch, 0 or more.
-            probs: probabilities, shape (n, C); rounded to the type of the store.
-            start: the first row: a multiple of ``block``, and the rows end at another or at the last example.
-
-        What is committed already is not written again: the same numbers are accepted, others are refused.
-        """
-        rows = self._checked(seed, epoch, probs, start)
+        """Record rows start.. of one seed and epoch; see :meth:`hardpan.Predictions.write`."""
+        rows = self._checked_rows(seed, epoch, probs, start)
         what = f"{self.where}: seed {seed} epoch {epoch}"
         remedy = "give probabilities: of logits their softmax"
-        check_rows(what, rows, lambda row: str(self.ids[start + row]), remedy=remedy)
+        check_rows(what, rows, lambda row: str(self.column("ids")[start + row]), remedy=remedy)
         firsts = range(0, len(rows), self.block)
 
         def write(first: int) -> None:
@@ -158,7 +151,7 @@ class Store(Predictions):
         if block in self._markers.get((seed, epoch), ()):
             begin = block * self.block
             if not np.array_equal(self._array(seed, epoch)[begin : begin + len(rows)], rows):
-                raise InputError(self._conflict(seed, epoch))
+                raise self._conflict_error(seed, epoch)
             return
         self.make_room(seed, epoch)
         packed, checksum = encoded(rows, self.block)
@@ -184,7 +177,7 @@ class Store(Predictions):
                     else:  # it committed between this one's look and write: what neither wrote whole is not there
                         self.uncommit(seed, epoch, block)
         if not isinstance(there, Mapping) or there.get("sha256") != marker["sha256"]:
-            raise InputError(self._conflict(seed, epoch))
+            raise self._conflict_error(seed, epoch)
         with self._lock:
             self._markers.setdefault((seed, epoch), set()).add(block)
 
@@ -206,8 +199,8 @@ class Store(Predictions):
             self.storage.put(shard, packed, checksum)
         return replaced
 
-    def _conflict(self, seed: int, epoch: int) -> str:
-        return (
+    def _conflict_error(self, seed: int, epoch: int) -> InputError:
+        return InputError(
             f"{self.where}: seed {seed} epoch {epoch} is already recorded with other numbers; record under another "
             "seed (--seeds), or into another store"
         )
@@ -224,7 +217,8 @@ class Store(Predictions):
             self._markers.get((seed, epoch), set()).discard(block)
             self._checked_shards.discard((seed, epoch, block))
 
-    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+    def read_rows(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        """Rows start..stop of a complete epoch; shards are checked against their markers."""
         rows = self.read_block(seed, epoch, start, stop)
         self._check_shards(seed, epoch, range(start // self.block, -(-stop // self.block) if start < stop else 0))
         return rows
@@ -234,14 +228,11 @@ class Store(Predictions):
         try:
             rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
         except Exception as error:  # Zarr raises anything on invalid metadata
-            raise InputError(
-                f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason(error)}); "
-                f"run: hardpan predictions check {self.where}"
-            ) from error
+            raise self._damaged_error(seed, epoch, reason(error)) from error
         # Zarr reads zeros where a shard is missing, and no row of probabilities is all zeros.
         for first in range(start - start % self.block, stop, self.block):
             if len(rows) and not rows[max(first - start, 0)].any():
-                self._damaged(seed, epoch, f"block {first // self.block} is missing")
+                raise self._damaged_error(seed, epoch, f"block {first // self.block} is missing")
         return rows
 
     def _check_shards(self, seed: int, epoch: int, blocks: Iterable[int]) -> None:
@@ -253,25 +244,25 @@ class Store(Predictions):
         shards = [layout.shard_key(seed, epoch, block) for block in blocks]
         for block, marker, shard, tail in zip(blocks, markers, shards, self.storage.tails(shards, 4), strict=True):
             if not isinstance(marker, Mapping) or tail is None:
-                self._damaged(seed, epoch, f"the marker or the shard of block {block} cannot be read")
+                raise self._damaged_error(seed, epoch, f"the marker or the shard of block {block} cannot be read")
             if "crc32c" in marker:
                 same = marker["crc32c"] == tail.hex()
             else:  # a store of an earlier version
                 same = marker.get("sha256") == hashlib.sha256(self.storage.get(shard) or b"").hexdigest()
             if not same:
-                self._damaged(seed, epoch, f"block {block} is not the shard that was committed")
+                raise self._damaged_error(seed, epoch, f"block {block} is not the shard that was committed")
             self._checked_shards.add((seed, epoch, block))
 
-    def _damaged(self, seed: int, epoch: int, reason: str) -> NoReturn:
-        raise InputError(
+    def _damaged_error(self, seed: int, epoch: int, reason: str) -> InputError:
+        return InputError(
             f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason}); "
             f"run: hardpan predictions check {self.where}"
         )
 
-    def _whole(self) -> list[tuple[int, int]]:
+    def _complete_epochs(self) -> list[tuple[int, int]]:
         return [pair for pair, blocks in self._markers.items() if len(blocks) == self.header.blocks]
 
-    def _checked(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
+    def _checked_rows(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
         whole_number("seed", seed, most=LARGEST)
         whole_number("epoch", epoch, most=LARGEST)
         rows = np.asarray(probs)
@@ -344,7 +335,6 @@ def begin(
     dtype: str = "float16",
     block: int | None = None,
     resume: bool = True,
-    kind: str = "predictions",
 ) -> Store:
     """Create a store, or, with ``resume``, continue an existing one for the same examples and classes."""
     where = storage.where
@@ -361,7 +351,7 @@ def begin(
     columns = {"ids": known.ids, "labels": known.labels, "split": known.split}
     hashes = {name: layout.text_hash(values) for name, values in columns.items() if values is not None}
     settings = plain_config(config)
-    header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions(), kind)
+    header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions())
     there = read_header(storage)
     if there is not None and not resume:
         raise InputError(f"{where}: a store exists here; give a new path, or open it with hardpan.Predictions.open")
@@ -374,17 +364,10 @@ def begin(
 
 def same_store(where: str, there: layout.Header, new: layout.Header, given_block: bool) -> layout.Header:
     """The header of the existing store, if it is for the same examples, classes and type."""
-    pairs = [
-        ("kind", there.kind, new.kind),
-        ("examples", there.examples, new.examples),
-        ("classes", there.classes, new.classes),
-        ("dtype", there.dtype, new.dtype),
-        ("class names", there.class_names, new.class_names),
-    ]
-    if given_block:
-        pairs.append(("block", there.block, new.block))
-    for what, existing, requested in pairs:
+    for name in ("examples", "classes", "dtype", "class_names", *(("block",) if given_block else ())):
+        existing, requested = getattr(there, name), getattr(new, name)
         if existing != requested:
+            what = name.replace("_", " ")
             raise InputError(
                 f"{where}: is a store with other {what} ({existing}, not {requested}); give a new path"
             )
@@ -403,11 +386,6 @@ def open_store(path: PathLike) -> Store:
             f"{storage.where}: no predictions here{_inner_stores(storage.where)}; give a store, or an npz, npy, "
             "CSV, JSONL or Parquet file"
         )
-    if header.kind != "predictions":
-        raise InputError(
-            f"{storage.where}: contains scores only, no predictions; use hardpan confusion score, or "
-            "hardpan.predictions.open_scores"
-        )
     return Store(storage, header)
 
 
@@ -419,7 +397,7 @@ def _inner_stores(path: str) -> str:
 
 
 def is_store(path: PathLike) -> bool:
-    """Whether there is a store of predictions or of scores at a path."""
+    """Whether there is a store of predictions at a path."""
     return read_header(Storage(path)) is not None
 
 

@@ -2,17 +2,17 @@
 
 Columns, by name: ``id``, ``label``, ``split``, ``model``, ``seed``, ``epoch`` (all optional), and the numbers: one
 column ``probabilities`` (``probs``, ``logits``) of lists; or columns ``p0, p1, ...`` (``prob_0``, ``class_0``,
-``logit_0``); or one column per class under its name; or one column ``prediction`` of classes.
+``logit_0``); or one column per class under its name.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,30 +21,32 @@ from hardpan.data.arrays import is_identifier
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 from hardpan.files import scratch_array
-from hardpan.predictions.arrays import ArrayPredictions, array_predictions
-from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
-from hardpan.safe_files import existing_file, few
-from hardpan.tables import find_columns, is_number, open_parquet, read_table, role_names, stored_cell, suffix_of
+from hardpan.predictions.arrays import array_predictions
+from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_numbers
+from hardpan.predictions.predictions import Predictions
+from hardpan.safe_files import few
+from hardpan.tables import find_columns, is_number, read_table, role_names, stored_cell, suffix_of
 
-_ROWS_AT_ONCE = 16384
-_IN_MEMORY = 2**30  # bytes; larger tables are unpacked on the temporary disk
+if TYPE_CHECKING:
+    import pyarrow
+
+_IN_MEMORY = 2**30  # bytes; a larger array is on the temporary disk
 _ROLES = ("id", "label", "split", "model", "seed", "epoch")
 _KNOWN = {name for role in _ROLES for names in role_names(role) for name in names}
-_HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")
+_HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")  # left out where there are probabilities
 _LISTS = ("probabilities", "probs", "logits", "p")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
 _NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)?[_.-]?(\d+)", re.IGNORECASE)
 _PREFIX = re.compile(r"(p|probs?|proba|probability|probabilities|logits?)[_.-](.+)", re.IGNORECASE)
-_EXPECTED = "expected a column 'probabilities' of lists, columns p0, p1, ..., a column per class, or 'prediction'"
+_EXPECTED = "expected a column 'probabilities' of lists, columns p0, p1, ..., or a column per class"
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Which columns of a table mean what."""
+    """Which columns of a table mean what; a single one of ``values`` has lists."""
 
     meaning: dict[str, str]
     values: tuple[str, ...]
-    kind: str  # "lists", "columns" or "labels"
     class_names: tuple[str, ...] = ()
     outputs: str = "auto"
 
@@ -57,45 +59,52 @@ def open_table(
     class_names: Sequence[str] = (),
     roles: Mapping[str, str] | None = None,
     **columns: Any,
-) -> ArrayPredictions:
+) -> Predictions:
     """Read predictions from the file of a table or a data frame; ``columns`` replace those of the table."""
-    table = _Table(source)
-    form = _form_of(table.where, table.names, tuple(str(name) for name in class_names), roles)
+    where = str(source) if isinstance(source, Path) else "table"
+    # {"probs": {"cat": 0.9, "dog": 0.1}} becomes the columns probs.cat and probs.dog.
+    table = read_table(source, text=lambda name: name.lower() in (*_KNOWN, *_HARD)).flatten()
+    if isinstance(source, Path) and suffix_of(source) not in (".parquet", ".pq"):
+        _check_header(where, table.column_names)
+    form = _form_of(where, table.column_names, tuple(str(name) for name in class_names), roles)
     names = tuple(class_names) or form.class_names
-    kind = form.outputs if outputs == "auto" else outputs
-    examples = _Examples(table, form, names)
-    common: dict[str, Any] = {"ids": examples.ids, "labels": examples.labels, "split": examples.split}
-    if form.kind == "labels":
-        return _hard(table, form, examples, names, common | columns)
-    first = next(table.values(form))
-    if form.kind == "columns" and form.class_names and not class_names:
-        _check_classes(table.where, form.values, first)
-    runs, epochs = examples.runs, examples.epochs
-    shape = (len(runs), len(epochs), len(examples.ids), first.shape[1])
+    examples = _Examples(where, table, form.meaning, names)
+    numbers = _numbers(where, table, form.values)
+    if form.class_names and not class_names:
+        _check_classes(where, form.values, numbers)
+    shape = (len(examples.seeds), len(examples.epochs), len(examples.ids), numbers.shape[1])
     if 8 * math.prod(shape) <= _IN_MEMORY:
         array: NDArray[np.float64] = np.zeros(shape)
     else:
-        array = scratch_array(shape, np.float64, f"the numbers of {table.where}", "import the table in parts")
-    start = 0
-    for numbers in table.values(form):
-        rows = slice(start, start + len(numbers))
-        array[examples.run_of[rows], examples.epoch_of[rows], examples.row_of[rows]] = numbers
-        start += len(numbers)
-    seeds = checked_numbers("seeds", columns.pop("seeds", None) or examples.seeds, len(runs))
-    numbered = checked_numbers("epochs", columns.pop("epochs", None) or epochs, len(epochs))
-    pairs = frozenset((seeds[run], numbered[epoch]) for run, epoch in examples.pairs)
-    whole = len(pairs) == len(runs) * len(epochs)
+        array = scratch_array(shape, np.float64, f"the numbers of {where}", "import the table in parts")
+    array[examples.run_of, examples.epoch_of, examples.row_of] = numbers
+    seeds = checked_numbers("seeds", columns.pop("seeds", None) or examples.seeds, shape[0])
+    epochs = checked_numbers("epochs", columns.pop("epochs", None) or examples.epochs, shape[1])
+    pairs = frozenset((seeds[run], epochs[epoch]) for run, epoch in examples.pairs)
+    found = {"ids": examples.ids, "labels": examples.labels, "split": examples.split, "models": examples.models}
     return array_predictions(
         array,
-        where=table.where,
-        outputs=kind,
+        where=where,
+        outputs=form.outputs if outputs == "auto" else outputs,
         normalize=normalize,
         class_names=names,
         seeds=seeds,
-        epochs=numbered,
-        pairs=None if whole else pairs,
-        **({"models": examples.models} | common | columns),
+        epochs=epochs,
+        pairs=None if len(pairs) == len(seeds) * len(epochs) else pairs,
+        **(found | columns),
     )
+
+
+def _check_header(where: str, names: Sequence[str]) -> None:
+    """Refuse a first line of numbers."""
+    counted = [name for name in names if name not in _INDEX and name.lower() not in _KNOWN]
+    numbered = counted == [str(number) for number in range(len(counted))] and len(counted) + len(names) > 4
+    numbers = [name for name in names if is_number(name)]
+    if not numbered and len(names) > 1 and len(numbers) >= len(names) - 1 and is_number(names[-1]):
+        raise InputError(
+            f"{where}: the first line has numbers ({few(names, 3)}) and no column names; add a header such as "
+            "id,p0,p1,..."
+        )
 
 
 def _check_classes(where: str, names: Sequence[str], rows: NDArray[np.float64]) -> None:
@@ -111,30 +120,6 @@ def _check_classes(where: str, names: Sequence[str], rows: NDArray[np.float64]) 
             + ("a different whole number in each row" if numbered else "the other columns sum to 1")
             + "); drop it, or call it 'id' if it has the ids"
         )
-
-
-def _hard(
-    table: _Table, form: _Form, examples: _Examples, names: tuple[str, ...], columns: dict[str, Any]
-) -> ArrayPredictions:
-    if len(examples.epochs) > 1:
-        raise InputError(f"{table.where}: hard predictions of several epochs are not supported; keep one epoch")
-    answers = table.column(form.values[0], text=True)
-    labels = columns.get("labels")
-    if not names and not np.char.isdecimal(answers.astype(np.str_)).all():
-        if examples.label_names is None:
-            raise ClassNamesNeeded(
-                f"{table.where}: predictions are class names; give class_names (--set class_names=...) or a label "
-                "column"
-            )
-        names = tuple(np.unique(np.concatenate([answers, examples.label_names])).tolist())
-        labels = by_name(table.where, examples.label_names[examples.first], names)
-    numbers = by_name(f"{table.where}: {form.values[0]}", answers, names).astype(np.int64)
-    array = np.zeros((len(examples.runs), len(examples.ids)), dtype=np.int64)
-    array[examples.run_of, examples.row_of] = numbers
-    columns = columns | {"labels": labels, "class_names": names, "models": examples.models}
-    columns["seeds"] = columns.get("seeds") or examples.seeds
-    columns.pop("epochs", None)
-    return array_predictions(array, where=table.where, outputs="labels", **columns)
 
 
 def _form_of(
@@ -157,14 +142,14 @@ def _form_of(
             "column 'id' if it has the ids"
         )
     if classes and set(classes) <= set(rest):
-        return _Form(meaning, classes, "columns", classes)
+        return _Form(meaning, classes, classes)
     hard = next((name for name in rest if name.lower() in _HARD), None)
-    for name in _LISTS:
-        if name in rest and {*rest} <= {name, hard}:
-            return _Form(meaning, (name,), "lists", (), "logits" if name == "logits" else "auto")
+    rest = [name for name in rest if name != hard]
+    if len(rest) == 1 and rest[0] in _LISTS:
+        return _Form(meaning, (rest[0],), (), "logits" if rest[0] == "logits" else "auto")
     numbered = {int(match[2]): name for name in rest if (match := _NUMBERED.fullmatch(name))}
     if len(numbered) >= 2:
-        others = [name for name in rest if name not in numbered.values() and name != hard]
+        others = [name for name in rest if name not in numbered.values()]
         if others:
             raise InputError(
                 f"{where}: columns {few(others)} are neither classes nor known; known are {few(_ROLES)}: drop them"
@@ -174,172 +159,108 @@ def _form_of(
                 f"{where}: columns of classes must be numbered 0..{len(numbered) - 1}; got {few(sorted(numbered))}"
             )
         kind = "logits" if all(name.lower().startswith("logit") for name in numbered.values()) else "auto"
-        return _Form(meaning, tuple(numbered[number] for number in range(len(numbered))), "columns", (), kind)
-    if hard is not None and len(rest) == 1:
-        return _Form(meaning, (hard,), "labels")
-    rest = [name for name in rest if name != hard]
+        return _Form(meaning, tuple(numbered[number] for number in range(len(numbered))), (), kind)
     if len(rest) < 2:
-        raise InputError(f"{where}: has no probabilities; {_EXPECTED}; it has the columns {few(names)}")
+        advice = "hardpan.Outcomes.open reads predicted classes beside labels; " if hard is not None else ""
+        raise InputError(f"{where}: has no probabilities; {advice}{_EXPECTED}; it has the columns {few(names)}")
     prefixed = [_PREFIX.fullmatch(name) for name in rest]
     called = tuple(match[2] for match in prefixed if match) if all(prefixed) else tuple(rest)
-    return _Form(meaning, tuple(rest), "columns", called)
+    return _Form(meaning, tuple(rest), called)
 
 
-class _Table:
-    """A Parquet file, which is read in batches, or any other table."""
+def _numbers(where: str, table: pyarrow.Table, names: Sequence[str]) -> NDArray[np.float64]:
+    """The numbers (rows, C) of a column of lists, or of one column per class."""
+    from pyarrow import compute, types
 
-    def __init__(self, source: Any) -> None:
-        self.where = str(source) if isinstance(source, Path) else "table"
-        self._path: Path | None = None
-        if isinstance(source, Path) and suffix_of(source) in (".parquet", ".pq"):
-            self._path = existing_file(source)
-            with open_parquet(self._path) as file:
-                self.names = list(file.schema_arrow.names)
-            return
-        # {"probs": {"cat": 0.9, "dog": 0.1}} becomes the columns probs.cat and probs.dog.
-        self._table = read_table(source, text=lambda name: name.lower() in (*_KNOWN, *_HARD)).flatten()
-        self.names = list(self._table.column_names)
-        if isinstance(source, Path):
-            self._check_names(self.names)
-
-    def _check_names(self, names: Sequence[str]) -> None:
-        counted = [name for name in names if name not in _INDEX and name.lower() not in _KNOWN]
-        numbered = counted == [str(number) for number in range(len(counted))] and len(counted) + len(names) > 4
-        if (
-            len(names) > 1
-            and not numbered
-            and sum(map(is_number, names)) >= len(names) - 1
-            and is_number(names[-1])
-        ):
-            raise InputError(
-                f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header "
-                "such as p0,p1,... or id,p0,p1,..."
-            )
-
-    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        if self._path is None:
-            yield from self._table.select(list(columns)).combine_chunks().to_batches(_ROWS_AT_ONCE)
-            return
-        with open_parquet(self._path) as file:
-            yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
-
-    def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches(self.names[:1]))
-
-    def column(self, name: str, text: bool) -> NDArray[Any]:
-        """The whole of one column; as text, unless it has whole numbers and text is not needed."""
-        parts = []
-        for batch in self._batches([name]):
-            cells = batch.column(0)
-            if cells.null_count or "" in cells.to_pylist():
-                raise InputError(f"{self.where}: {name} has empty cells; fill them or drop the rows")
-            parts.append(np.array([self._decoded(name, cell) for cell in cells.to_pylist()]))
-        if not parts:
-            raise InputError(f"{self.where}: has no rows")
-        joined = np.concatenate(parts)
-        return joined.astype(np.str_) if text or joined.dtype.kind not in "iu" else joined
-
-    def _decoded(self, name: str, cell: Any) -> Any:
-        if not isinstance(cell, bytes):
-            return cell
-        try:
-            return cell.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{self.where}: {name} must be text; got bytes that are not UTF-8: {cell[:20]!r}"
-            ) from error
-
-    def values(self, form: _Form) -> Iterator[NDArray[np.float64]]:
-        """The numbers of some rows after another, each (n, C)."""
-        width = None
-        for batch in self._batches(form.values):
-            if form.kind == "lists":
-                numbers = self._from_lists(form.values[0], batch.column(0))
-            else:
-                numbers = np.column_stack([self._numbers(name, batch.column(name)) for name in form.values])
-            if width is not None and numbers.shape[1] != width:
-                raise InputError(
-                    f"{self.where}: {form.values[0]} must have one length; got {width}, {numbers.shape[1]}"
-                )
-            width = numbers.shape[1]
-            yield numbers
-        if width is None:
-            raise InputError(f"{self.where}: has no rows")
-
-    def _numbers(self, name: str, column: Any) -> NDArray[np.float64]:
-        try:
-            return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{self.where}: column {name!r} must have numbers, as every column of a class; got {column.type}: "
-                + _EXPECTED
-            ) from error
-
-    def _from_lists(self, name: str, column: Any) -> NDArray[np.float64]:
-        from pyarrow import types
-
-        kind = column.type
+    columns = [table.column(name) for name in names]
+    if len(columns) == 1:
+        kind = columns[0].type
         if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-            raise InputError(f"{self.where}: {name} must have lists of numbers; got {kind}")
-        lengths = np.asarray(column.value_lengths().to_numpy(zero_copy_only=False))
-        if column.null_count or (lengths != lengths[0]).any() or lengths[0] < 2:
-            raise InputError(f"{self.where}: {name} must have lists of one length of at least 2")
-        return self._numbers(name, column.flatten()).reshape(len(column), -1)
+            raise InputError(f"{where}: {names[0]} must have lists of numbers; got {kind}")
+        lengths = compute.list_value_length(columns[0]).unique().to_pylist()
+        if len(lengths) > 1 or lengths[0] is None or lengths[0] < 2:
+            raise InputError(f"{where}: {names[0]} must have lists of one length of at least 2")
+        columns = [compute.list_flatten(columns[0])]
+    kinds = [f"{name}: {column.type}" for name, column in zip(names, columns, strict=True)]
+    try:
+        numbers = [np.asarray(column.to_numpy(), dtype=np.float64) for column in columns]
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{where}: columns must have numbers, as every column of a class; {_EXPECTED}; got {few(kinds)}"
+        ) from error
+    return numbers[0].reshape(len(table), -1) if len(columns) == 1 else np.column_stack(numbers)
+
+
+def _cells(where: str, table: pyarrow.Table, name: str, text: bool) -> NDArray[Any]:
+    """The cells of one column; as text, unless they are whole numbers and text is not needed."""
+    import pyarrow
+
+    column = table.column(name)
+    if pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type):
+        try:
+            column = column.cast(pyarrow.string())
+        except pyarrow.ArrowInvalid as error:
+            raise InputError(f"{where}: {name} must be text; got bytes that are not UTF-8") from error
+    cells = column.to_pylist()
+    if None in cells or "" in cells:
+        raise InputError(f"{where}: {name} has empty cells; fill them or drop the rows")
+    array = np.array(cells)
+    return array.astype(np.str_) if text or array.dtype.kind not in "iu" else array
 
 
 class _Examples:
     """The examples of a table in order of appearance, and the run, epoch and example of each of its rows."""
 
-    def __init__(self, table: _Table, form: _Form, class_names: tuple[str, ...]) -> None:
-        self._where = table.where
-        columns = {
-            what: table.column(form.meaning[what], text=what in ("id", "split", "model"))
-            if what in form.meaning
-            else None
-            for what in _ROLES
+    def __init__(
+        self, where: str, table: pyarrow.Table, meaning: Mapping[str, str], class_names: tuple[str, ...]
+    ) -> None:
+        self._where, n = where, len(table)
+        columns: dict[str, Any] = {
+            role: _cells(where, table, name, text=role in ("id", "split", "model"))
+            for role, name in meaning.items()
         }
-        n = len(table)
-        if n == 0:
-            raise InputError(f"{table.where}: has no rows")
-        epoch_of = _whole_numbers(table.where, "epoch", columns["epoch"], n)
+        epoch_of = _whole_numbers(where, "epoch", columns.get("epoch"), n)
         numbers, self.epoch_of = np.unique(epoch_of, return_inverse=True)
-        self.epochs = [int(number) for number in numbers]
-        self._take_runs(columns["model"], columns["seed"], n)
+        self.epochs = numbers.tolist()
+        self._take_runs(columns.get("model"), columns.get("seed"), n)
         both = np.stack([self.run_of, self.epoch_of], axis=1)
-        pairs, self._pair_of = np.unique(both, axis=0, return_inverse=True)
-        self._pair_of = self._pair_of.reshape(-1)
-        self.pairs = [(int(run), int(epoch)) for run, epoch in pairs]
-        ids = columns["id"]
-        if ids is not None and np.char.startswith(ids, "'").any():  # as export escapes ids that look like formulas
-            ids = np.array([stored_cell(name) for name in ids.tolist()])
-        self.ids, self.row_of, self.first = self._position_rows(ids, n)
-        self._check_once()
-        labels = columns["label"]
-        self.label_names = None if labels is None or labels.dtype.kind in "iu" else labels
-        if form.kind == "labels" and self.label_names is not None and not class_names:
-            labels = None if not np.char.isdecimal(self.label_names).all() else labels
-        if labels is not None:
-            labels = by_name(f"{table.where}: {form.meaning['label']}", labels, class_names)
-            labels = self._per_example("label", _whole_numbers(table.where, "label", labels, n))
-        self.labels = labels
-        self.split = None if columns["split"] is None else self._per_example("split", columns["split"])
+        pairs, pair_of = np.unique(both, axis=0, return_inverse=True)
+        pair_of = pair_of.reshape(-1)
+        self.pairs: list[tuple[int, int]] = [(run, epoch) for run, epoch in pairs.tolist()]
+        ids = columns.get("id")
+        if ids is None:
+            # Without ids the rows of each seed and epoch are the examples in order.
+            order, counts = np.argsort(pair_of, kind="stable"), np.bincount(pair_of)
+            self.row_of = np.empty(n, dtype=np.int64)
+            self.row_of[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+            self.ids, self._example_rows = row_ids(int(counts.max())), order[: int(counts[0])]
+        else:
+            if np.char.startswith(ids, "'").any():  # as export escapes ids that look like formulas
+                ids = np.array([stored_cell(name) for name in ids.tolist()])
+            self.ids, self.row_of, self._example_rows = _distinct_in_order(ids)
+        self._check_once(pair_of)
+        self.labels = self.split = None
+        if "label" in columns:
+            labels = by_name(f"{where}: {meaning['label']}", columns["label"], class_names)
+            self.labels = self._per_example("label", _whole_numbers(where, "label", labels, n))
+        if "split" in columns:
+            self.split = self._per_example("split", columns["split"])
 
     def _take_runs(self, models: NDArray[Any] | None, seeds: NDArray[Any] | None, n: int) -> None:
         seed_of = _whole_numbers(self._where, "seed", seeds, n)
         if models is None:
             numbers, self.run_of = np.unique(seed_of, return_inverse=True)
-            self.runs = self.seeds = [int(number) for number in numbers]
-            self.models = None
+            self.seeds, self.models = numbers.tolist(), None
             return
         if seeds is not None and len(np.unique(seed_of)) > 1:
             models = np.array([f"{model} seed {seed}" for model, seed in zip(models, seed_of, strict=True)])
-        names, self.run_of, _ = _in_order(models)
+        names, self.run_of, _ = _distinct_in_order(models)
         self.models = tuple(names.tolist())
-        self.runs = self.seeds = list(range(len(names)))
+        self.seeds = list(range(len(names)))
 
-    def _check_once(self) -> None:
+    def _check_once(self, pair_of: NDArray[np.int64]) -> None:
         """Refuse a table in which an example appears twice for a seed and epoch, or not at all."""
-        code = self._pair_of * len(self.ids) + self.row_of
+        code = pair_of * len(self.ids) + self.row_of
         seen = np.zeros(len(self.pairs) * len(self.ids), dtype=bool)
         seen[code] = True
         if len(code) == len(seen) and seen.all():
@@ -349,35 +270,22 @@ class _Examples:
         wrong = int(codes[np.argmax(counts > 1)] if twice else np.argmin(seen))
         run, epoch = self.pairs[wrong // len(self.ids)]
         name, how = self.ids[wrong % len(self.ids)], "appears twice" if twice else "is missing"
-        who = f"seed {self.runs[run]}" if self.models is None else f"model {self.models[run]}"
+        who = f"seed {self.seeds[run]}" if self.models is None else f"model {self.models[run]}"
         raise InputError(
             f"{self._where}: {name} {how} for {who} epoch {self.epochs[epoch]}; give each id once per model or "
             "seed (columns model, seed) and epoch"
         )
 
-    def _position_rows(
-        self, ids: NDArray[Any] | None, n: int
-    ) -> tuple[NDArray[np.str_], NDArray[np.int64], NDArray[np.int64]]:
-        """The ids, the example of each row, and the first row of each example."""
-        if ids is None:
-            # Without ids the rows of each seed and epoch are the examples in order.
-            order = np.argsort(self._pair_of, kind="stable")
-            counts = np.bincount(self._pair_of)
-            row_of = np.empty(n, dtype=np.int64)
-            row_of[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-            return row_ids(int(counts.max())), row_of, order[: int(counts[0])]
-        return _in_order(ids)
-
     def _per_example(self, what: str, column: NDArray[Any]) -> NDArray[Any]:
         """A column that is the same in each row of an example."""
-        values = column[self.first]
+        values = column[self._example_rows]
         if (values[self.row_of] != column).any():
             row = int(np.argmax(values[self.row_of] != column))
             raise InputError(f"{self._where}: {what} differs between rows of one example; see row {row}")
         return values
 
 
-def _in_order(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+def _distinct_in_order(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
     """The different values in order of appearance, the number of each row's value, and the first row of each."""
     unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")

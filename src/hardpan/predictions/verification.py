@@ -12,15 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardpan.arguments import are_probabilities
-from hardpan.errors import InputError
+from hardpan.errors import InputError, counted
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.formatting import counted
 from hardpan.predictions import layout
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.store import Store
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 _WORKERS = 4
 _AT_ONCE = 64
@@ -49,7 +48,7 @@ class DamagedFile:
     block: int | None = None
 
 
-@record(kind="Verification")
+@record(kind="Verification", dropped=("block", "versions", "bytes_of_numbers"))
 class StoreCheck(Report):
     """What predictions contain, and whether every shard of a store is the one that was committed.
 
@@ -68,13 +67,10 @@ class StoreCheck(Report):
         epochs_of: epochs of each seed, where they differ (seed as text).
         partial: seeds and epochs of which only some blocks are committed.
         dtype: type of the numbers.
-        block: rows per shard.
         labelled: whether labels are known.
         split: number of examples by split, if known.
         class_names: the names; empty if unknown.
         made_with: the configuration that made the predictions.
-        versions: of the software that wrote them.
-        bytes_of_numbers: size of the numbers without compression.
         models: a name for each seed, if they are different models.
         held_out: whether it was stated that the models have not seen these examples.
     """
@@ -95,13 +91,10 @@ class StoreCheck(Report):
     epochs_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     partial: tuple[str, ...] = ()
     dtype: str = ""
-    block: int = 0
     labelled: bool = False
     split: Mapping[str, int] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
     made_with: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    bytes_of_numbers: int = 0
     models: tuple[str, ...] = ()
     held_out: bool = False
 
@@ -126,7 +119,7 @@ def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progres
     """
     # A column that was changed is a problem to report, and not one of opening: it is read last.
     predictions = open_any(path, name="path")
-    store = predictions if isinstance(predictions, Store) else None
+    store = predictions.reader if predictions.whole and isinstance(predictions.reader, Store) else None
     problems, leftovers, sizes = ([], [], []) if store is None else _verified(store, progress or no_progress)
     if store is not None and drop:
         _drop(store, problems)
@@ -134,7 +127,6 @@ def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progres
     split = None if "split" in damaged else predictions.split
     seeds, epochs = predictions.seeds, predictions.epochs
     names, counts = np.unique([] if split is None else split, return_counts=True)
-    rows = sum(len(predictions.epochs_of(seed)) for seed in seeds) * len(predictions)
     partial = {} if store is None else store.partial()
     return StoreCheck(
         store=predictions.where,
@@ -151,13 +143,10 @@ def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progres
         epochs_of={str(seed): own for seed in seeds if (own := predictions.epochs_of(seed)) != epochs},
         partial=tuple(f"seed {seed} epoch {epoch}: {n} shards" for (seed, epoch), n in partial.items()),
         dtype=str(predictions.dtype),
-        block=predictions.block,
         labelled="labels" not in damaged and predictions.labels is not None,
         split=dict(zip(names.tolist(), counts.tolist(), strict=True)),
         class_names=predictions.class_names,
         made_with=predictions.config,
-        versions=predictions.versions,
-        bytes_of_numbers=rows * predictions.n_classes * predictions.dtype.itemsize,
         models=predictions.models if predictions.named else (),
         held_out=predictions.held_out,
     )
@@ -194,7 +183,7 @@ def _damaged_columns(store: Store) -> list[DamagedFile]:
     problems = []
     for name in layout.COLUMNS:
         try:
-            getattr(store, name)
+            store.column(name)
         except InputError as error:
             problems.append(DamagedFile("altered", name, str(error)))
     return problems

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +16,18 @@ from hardpan import files, tables
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import file_hash, record
+from hardpan.files import clean_text, file_hash, record
 from hardpan.replicate import database
-from hardpan.replicate.documents import UNREVIEWED, croissant_document, datasheet_facts, datasheet_text
+from hardpan.replicate.documents import UNREVIEWED, DatasheetFacts, datasheet_text
 from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_project_rows, resized_picture
 from hardpan.replicate.pool import keyword_counts, keyword_quotas, pool_picture_id
 from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
 from hardpan.replicate.quality import rows_to_columns
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.tasks import control_originals, hash_planned_tasks, original_uses_in_tasks, plan_tasks
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import few
 
-FORMATS = ("npz", "folder", "idx")
 INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
 
 
@@ -85,93 +82,54 @@ class VerifiedProject(Report):
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _AssemblyOptions:
-    """What the log of steps records of :func:`assemble`."""
-
-    formats: Sequence[str]
-    author: str
-    license: str
-    unreviewed_ok: bool
-
-
 def assemble(
     project: ProjectFolder,
-    out: str | os.PathLike[str] | None = None,
     *,
-    formats: tuple[str, ...] = FORMATS,
     author: str = "",
     license_: str = "",
     unreviewed_ok: bool = False,
     progress: Progress = no_progress,
 ) -> AssembledSet:
-    """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
+    """Write the set to ``PROJECT/set`` and freeze it; the same call again changes nothing.
 
     Args:
         project: a project with a sample that has no empty place.
-        out: a new folder for a copy of the set; the set itself is ``PROJECT/set``.
-        formats: formats to write: npz, folder (CLASS/ID.png), idx.
         author: who publishes the set, for the datasheet.
         license_: licence of the set, for the datasheet, such as CC-BY-4.0.
         unreviewed_ok: accept possible near-duplicates that were not reviewed; the datasheet lists them.
         progress: called with the step and the fraction done.
     """
-    if set(formats) - set(FORMATS) or not formats:
-        raise InputError(
-            f"must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}", argument="formats"
-        )
     target = project.root / "set"
-    copy = None if out is None else files.as_path("out", out)
-    if copy is not None and (copy.resolve() == target.resolve() or _is_copy_of_assembly(copy, target)):
-        copy = None
-    if copy is not None and copy.exists():
-        raise InputError(f": {copy} exists already; give a new folder for the copy", argument="out")
-    options = _AssemblyOptions(list(formats), author, license_, unreviewed_ok)
+    settings = {"author": author, "license": license_, "unreviewed_ok": unreviewed_ok}
     if project.frozen:
         result = AssembledSet(str(target), files.load(target / "lineage.json"))
         if not project.steps("assemble"):  # stopped just after the files
-            _record_assembly(project, result.lineage, options)
-    else:
-        result = _assemble_in_folder(project, target, options, progress)
-    if copy is not None:
-        partial = copy.with_name(f".{copy.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(target, partial)
-        partial.replace(copy)
-    return result
-
-
-def _is_copy_of_assembly(folder: Path, target: Path) -> bool:
-    paths = [each / "lineage.json" for each in (folder, target)]
-    return all(path.is_file() for path in paths) and len({file_hash(path) for path in paths}) == 1
-
-
-def _assemble_in_folder(
-    project: ProjectFolder, target: Path, options: _AssemblyOptions, progress: Progress
-) -> AssembledSet:
+            _record_assembly(project, result.lineage, settings)
+        return result
     progress("checking the sample", 0.0)
     sample = current_project_sample(project)
-    waiting = database.duplicate_queue(project, most=10**9)
-    _check_sample(project, sample, waiting, options.unreviewed_ok)
-    unseen = len(database.final_review_queue(project, most=10**9))
+    waiting = database.duplicate_queue(project)
+    _check_sample(project, sample, waiting, unreviewed_ok)
+    unseen = len(database.final_review_queue(project))
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     progress("writing the files", 0.3)
-    x, y = sample_arrays(project, sample)
-    _write_assembled_data(fresh, project, sample, x, y, options.formats)
+    _write_assembled_images(fresh, project, sample)
     if waiting:
-        _write_unreviewed_pairs(fresh / UNREVIEWED, waiting)
-    facts = datasheet_facts(project, sample, options.author, options.license, unseen, waiting)
+        rows = [(p.image_id, p.other_id, p.other_split, round(p.l2, 3), round(p.ssim, 4)) for p in waiting]
+        columns = rows_to_columns(("id", "other", "other_split", "l2", "ssim"), rows)
+        files.write_text(fresh / UNREVIEWED, tables.csv_text(columns))
+    facts = DatasheetFacts(project, sample, clean_text(author), clean_text(license_), unseen, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet_text(facts))
     progress("describing and hashing them", 0.8)
     hashes = _assembled_file_hashes(fresh)
     sizes = {name: (fresh / name).stat().st_size for name in hashes}
-    files.write_text(fresh / "croissant.json", files.dumps(croissant_document(facts, hashes, sizes)) + "\n")
+    files.write_text(fresh / "croissant.json", files.dumps(facts.croissant(hashes, sizes)) + "\n")
     lineage = Lineage(
         project.config.name,
         len(sample.images),
-        dict(sorted(Counter(image.class_name for image in sample.images).items())),
+        facts.per_class,
         _assembled_file_hashes(fresh),
         hash_project_rows(sample.ids),
         project.last_step_hash(),
@@ -181,7 +139,7 @@ def _assemble_in_folder(
     shutil.rmtree(target, ignore_errors=True)
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
     files.sync_folder(project.root)
-    _record_assembly(project, lineage, options)
+    _record_assembly(project, lineage, settings)
     return AssembledSet(str(target), lineage, len(waiting), unseen, sample)
 
 
@@ -216,34 +174,29 @@ def _check_sample(
     if waiting and not unreviewed_ok:
         raise InputError(
             f"{len(waiting):,} pairs of possible near-duplicates wait for review (the most similar has an SSIM of "
-            f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or as a file with "
-            "duplicates --export and --decisions, or give --unreviewed-ok to freeze the set with them named"
+            f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or give "
+            "--unreviewed-ok to freeze the set with them listed"
         )
 
 
-def _write_assembled_data(
-    folder: Path,
-    project: ProjectFolder,
-    sample: Sample,
-    x: NDArray[np.uint8],
-    y: NDArray[np.int64],
-    formats: Sequence[str],
-) -> None:
-    names = np.array(project.class_names)
-    if "npz" in formats:
-        np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=names)
-    if "folder" in formats:
-        from PIL import Image
+def _write_assembled_images(folder: Path, project: ProjectFolder, sample: Sample) -> None:
+    """The images as data.npz and as files by class, and index.csv."""
+    from PIL import Image
 
-        for image, pixels, label in zip(sample.images, x, y, strict=True):
-            class_folder = folder / "images" / _class_folder_name(int(label), str(names[label]))
-            class_folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels).save(class_folder / f"{image.id}.png")
-    if "idx" in formats:
-        write_idx(folder / f"t10k-images-idx{x.ndim}-ubyte", x)
-        name, kind = ("ubyte", np.uint8) if len(names) <= 256 else ("int", np.int32)
-        write_idx(folder / f"t10k-labels-idx1-{name}", y.astype(kind))
-    _write_assembly_index(folder / "index.csv", project, sample, x)
+    names = project.class_names
+    x, y = sample_arrays(project, sample)
+    np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=np.array(names))
+    known = {row.id: row for row in database.stored_images(project, "candidate")}
+    rows = []
+    for image, pixels, label in zip(sample.images, x, y.tolist(), strict=True):
+        class_folder = folder / "images" / _class_folder_name(label, names[label])
+        class_folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(class_folder / f"{image.id}.png")
+        row: Any = known[image.id]
+        votes = "" if image.votes < 0 else image.votes
+        values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
+        rows.append((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
+    files.write_text(folder / "index.csv", tables.csv_text(rows_to_columns(INDEX_COLUMNS, rows)))
 
 
 def _class_folder_name(number: int, name: str) -> str:
@@ -252,39 +205,14 @@ def _class_folder_name(number: int, name: str) -> str:
     return f"{number:04d} {plain[:80]}"
 
 
-def write_idx(path: Path, array: NDArray[Any]) -> None:
-    """Write bytes or 32-bit numbers as an IDX file: two zeros, type, number of axes, their sizes, the data."""
-    kind = {"uint8": 0x08, "int32": 0x0C}[array.dtype.name]
-    header = bytes([0, 0, kind, array.ndim]) + np.array(array.shape, dtype=">i4").tobytes()
-    path.write_bytes(header + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder(">")).tobytes())
-
-
-def _write_assembly_index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
-    known = {row.id: row for row in database.stored_images(project, "candidate")}
-    rows = []
-    for image, pixels in zip(sample.images, x, strict=True):
-        row: Any = known[image.id]
-        votes = "" if image.votes < 0 else image.votes
-        values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
-        rows.append((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
-    files.write_text(path, tables.csv_text(rows_to_columns(INDEX_COLUMNS, rows)))
-
-
 def _assembled_file_hashes(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _write_unreviewed_pairs(path: Path, waiting: Sequence[database.DuplicatePair]) -> None:
-    rows = [
-        (item.image_id, item.other_id, item.other_split, round(item.l2, 3), round(item.ssim, 4)) for item in waiting
-    ]
-    files.write_text(path, tables.csv_text(rows_to_columns(("id", "other", "other_split", "l2", "ssim"), rows)))
-
-
-def _record_assembly(project: ProjectFolder, lineage: Lineage, options: _AssemblyOptions) -> None:
+def _record_assembly(project: ProjectFolder, lineage: Lineage, settings: Mapping[str, Any]) -> None:
     project.record_step(
         "assemble",
-        parameters=asdict(options),
+        parameters=settings,
         outputs={"lineage": file_hash(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
     database.add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)

@@ -11,88 +11,100 @@ from pathlib import Path
 from typing import Any
 
 import hardpan
-from hardpan import formatting
 from hardpan.estimates import Estimate
-from hardpan.files import clean_text
 from hardpan.replicate import database
-from hardpan.replicate.folder import ProjectConfig, ProjectFolder
-from hardpan.replicate.quality import AnnotationQuality, annotation_quality
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.quality import annotation_quality
 from hardpan.replicate.sampling import BINS, MIN_ORIGINALS, Sample
 
 UNREVIEWED = "unreviewed_pairs.csv"
-UNREVIEWED_SHOWN = 20
+_MEDIA_TYPES = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DatasheetFacts:
-    """Everything the datasheet says."""
+    """What the documents of a set say; ``unseen`` images had no final review, ``waiting`` pairs no decision."""
 
-    config: ProjectConfig
+    project: ProjectFolder
+    sample: Sample
     author: str
     license: str
-    date: str
-    sample: Sample
-    per_class: Mapping[str, int]
-    sources: Mapping[str, int]
-    quality: AnnotationQuality
-    removed: int
-    pairs: int
-    pairs_decided: int
     unseen: int
     waiting: Sequence[database.DuplicatePair]
 
+    @property
+    def per_class(self) -> dict[str, int]:
+        """Images by class name."""
+        return dict(sorted(Counter(image.class_name for image in self.sample.images).items()))
 
-def datasheet_facts(
-    project: ProjectFolder,
-    sample: Sample,
-    author: str,
-    license_: str,
-    unseen: int,
-    waiting: Sequence[database.DuplicatePair],
-) -> DatasheetFacts:
-    """Gather the facts of a project; ``unseen`` images had no final review, ``waiting`` pairs no decision."""
-    sources = {row.id: row.source for row in database.stored_images(project, "candidate")}
-    return DatasheetFacts(
-        project.config,
-        clean_text(author),
-        clean_text(license_),
-        datetime.fromtimestamp(project.clock(), UTC).date().isoformat(),
-        sample,
-        dict(sorted(Counter(image.class_name for image in sample.images).items())),
-        dict(Counter(sources[name] for name in sample.ids).most_common()),
-        annotation_quality(project),
-        sum(row.removed_round is not None for row in database.sample_rows(project)),
-        len(database.all_duplicate_pairs(project)),
-        len(database.decision_verdicts(project, "duplicate")),
-        unseen,
-        waiting,
-    )
+    @property
+    def date(self) -> str:
+        """Today, in UTC."""
+        return datetime.fromtimestamp(self.project.clock(), UTC).date().isoformat()
+
+    def croissant(self, files: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
+        """The set as Croissant 1.0: what is the same in every set comes from ``croissant.json`` beside this module.
+
+        Args:
+            files: path inside the set to sha256.
+            sizes: path inside the set to bytes.
+        """
+        result: dict[str, Any] = json.loads(Path(__file__).with_name("croissant.json").read_text(encoding="utf-8"))
+        config, sample, author = self.project.config, self.sample, self.author or "not stated"
+        objects = [
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "contentSize": f"{sizes[name]} B",
+                "encodingFormat": _MEDIA_TYPES[name.rpartition(".")[2]],
+                "sha256": digest,
+            }
+            for name, digest in files.items()
+            if not name.startswith("images/")
+        ]
+        address = self.license.startswith(("https://", "http://"))
+        return result | {
+            "name": config.name,
+            "description": (
+                f"A new test set, collected in the same way as {config.original}: {len(sample.images)} images, "
+                f"strategy {sample.strategy}, average selection frequency {sample.average_frequency.value:.3f}."
+            ),
+            "datePublished": self.date,
+            "dateCreated": self.date,
+            "license": self.license
+            if address
+            else {"@type": "sc:CreativeWork", "name": self.license or "not stated"},
+            "creator": {"@type": "sc:Organization", "name": author},
+            "citeAs": f"{author}: {config.name}, {self.date[:4]}",
+            "keywords": [*result["keywords"], *self.per_class][:50],
+            "distribution": [*objects, *result["distribution"]],
+        }
 
 
 def datasheet_text(facts: DatasheetFacts) -> str:
-    """The datasheet as Markdown."""
-    sample, quality, waiting, text = facts.sample, facts.quality, facts.waiting, _datasheet_markdown
+    """The datasheet of a set as Markdown."""
+    sample, waiting, config, text = facts.sample, facts.waiting, facts.project.config, _datasheet_markdown
+    quality = annotation_quality(facts.project)
+    source_of = {row.id: row.source for row in database.stored_images(facts.project, "candidate")}
+    per_source = Counter(source_of[name] for name in sample.ids).most_common()
+    removed = sum(row.removed_round is not None for row in database.sample_rows(facts.project))
+    pairs, decided = database.count_duplicate_pairs(facts.project)
     controls = [(role, _datasheet_estimate(e), e.n) for role, e in quality.average.items() if role != "candidate"]
     fills = [f"- {i.id} ({text(i.class_name)}): {text(i.fill)}" for i in sample.fills]
     limits = [f"- {text(item)}" for item in datasheet_limits(sample, len(waiting), facts.unseen)]
-    sources = [f"- {text(source) or 'not named'}: {count} images" for source, count in facts.sources.items()]
+    sources = [f"- {text(source) or 'not named'}: {count} images" for source, count in per_source]
     bins = unreviewed = ""
     if sample.quotas:
         rows = [(text(name), *counts) for name, counts in sample.quotas.items()]
         bins = f"## Images needed by bin of selection frequency\n\n{_datasheet_table(('class', *BINS), rows)}\n\n"
     if waiting:
-        pairs = [
-            (i.image_id, text(i.other_id), i.other_split, f"{i.ssim:.3f}", f"{i.l2:.1f}")
-            for i in waiting[:UNREVIEWED_SHOWN]
-        ]
-        unreviewed = (
-            f"{len(waiting):,} of these pairs were not reviewed (`{UNREVIEWED}`); the most similar are:\n\n"
-            f"{_datasheet_table(('image', 'other', 'where', 'SSIM', 'l2'), pairs)}\n\n"
-        )
-    return f"""# {text(facts.config.name)}
+        unreviewed = f"{len(waiting):,} of these pairs were not reviewed; `{UNREVIEWED}` lists them.\n\n"
+    return f"""# {text(config.name)}
 
-A new test set of {len(sample.images):,} images ({"×".join(map(str, facts.config.shape))}, 8 bits) \
-in {len(facts.per_class)} classes, collected in the same way as the test set of {text(facts.config.original)}, \
+A new test set of {len(sample.images):,} images ({"×".join(map(str, config.shape))}, 8 bits) \
+in {len(facts.per_class)} classes, collected in the same way as the test set of {text(config.original)}, \
 on {facts.date}{f", by {text(facts.author)}" if facts.author else ""}\
 {f". Licence: {text(facts.license)}" if facts.license else ""}.
 
@@ -121,8 +133,8 @@ Originals of the target class (positive) and of a nearby class (negative) were h
 
 ## Near-duplicates
 
-{facts.pairs:,} pairs with originals or among the new images were queued for review, \
-{facts.pairs_decided:,} were decided; {facts.removed} images were removed and replaced.
+{pairs:,} pairs with originals or among the new images were queued for review, \
+{decided:,} were decided; {removed} images were removed and replaced.
 
 {unreviewed}## Images from another bin or sub-class
 
@@ -134,7 +146,7 @@ Originals of the target class (positive) and of a nearby class (negative) were h
 
 ## Hashes
 
-- original data: {facts.config.original_hash}
+- original data: {config.original_hash}
 - files of this set: see `lineage.json`; check with `hardpan replicate verify`
 
 Made with hardpan {hardpan.__version__}.
@@ -182,75 +194,10 @@ def datasheet_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_re
 def _datasheet_estimate(item: Estimate | None) -> str:
     if item is None or item.value != item.value:
         return "not known"
-    text = formatting.plain(item)
-    return f"{text}, {100 * item.confidence:g} % interval" if item.low < item.high else text
+    interval = f" ({item.low:.3g} to {item.high:.3g}, {100 * item.confidence:g} % interval)"
+    return f"{item.value:.3g}" + (interval if item.low < item.high else "")
 
 
 def _datasheet_markdown(text: str) -> str:
     """Text of others inside Markdown: no markup, no new lines, no table cells."""
     return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
-
-
-# Licences that are known by these names; anything else is given as a name and no address.
-_SPDX = (
-    *("CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "CC-BY-NC-SA-4.0"),
-    *("CC-BY-NC-ND-4.0", "CC-BY-3.0", "MIT", "Apache-2.0", "BSD-3-Clause", "ODbL-1.0", "ODC-By-1.0"),
-    *("PDDL-1.0",),
-)
-_TYPES = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown", "json": "application/json"}
-
-
-def croissant_document(facts: DatasheetFacts, files: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The set as Croissant 1.0: what is the same in every set comes from ``croissant.json`` beside this module.
-
-    Args:
-        facts: what the datasheet says.
-        files: path inside the set to sha256.
-        sizes: path inside the set to bytes.
-    """
-    result: dict[str, Any] = json.loads(Path(__file__).with_name("croissant.json").read_text(encoding="utf-8"))
-    if not any(name.startswith("images/") for name in files):
-        result["distribution"], result["recordSet"] = [], result["recordSet"][:1]
-    objects = [
-        {
-            "@type": "cr:FileObject",
-            "@id": name,
-            "name": name,
-            "contentUrl": name,
-            "contentSize": f"{sizes[name]} B",
-            "encodingFormat": _TYPES.get(name.rpartition(".")[2], "application/octet-stream"),
-            "sha256": digest,
-        }
-        for name, digest in files.items()
-        if not name.startswith("images/")
-    ]
-    author = facts.author or "not stated"
-    return result | {
-        "name": facts.config.name,
-        "description": (
-            f"A new test set, collected in the same way as {facts.config.original}: {len(facts.sample.images)} "
-            f"images, strategy {facts.sample.strategy}, average selection frequency "
-            f"{facts.sample.average_frequency.value:.3f}."
-        ),
-        "datePublished": facts.date,
-        "dateCreated": facts.date,
-        "license": _croissant_license(facts.license),
-        "creator": {"@type": "sc:Organization", "name": author},
-        "citeAs": f"{author}: {facts.config.name}, {facts.date[:4]}",
-        "keywords": [*result["keywords"], *facts.per_class][:50],
-        "distribution": [*objects, *result["distribution"]],
-    }
-
-
-def _croissant_license(name: str) -> Any:
-    """The licence's address where it is one or is known by its SPDX name, else a work with a name only.
-
-    Example:
-        >>> _croissant_license("CC-BY-4.0"), _croissant_license("ours")["name"]
-        ('https://spdx.org/licenses/CC-BY-4.0.html', 'ours')
-    """
-    if name.startswith(("https://", "http://")):
-        return name
-    if name in _SPDX:
-        return f"https://spdx.org/licenses/{name}.html"
-    return {"@type": "sc:CreativeWork", "name": name or "not stated"}

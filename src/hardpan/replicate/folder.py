@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import io
@@ -144,7 +145,7 @@ class ProjectFolder:
             path.touch(mode=0o600)  # SQLite gives its journal the same mode
             address = f"sqlite:///{path}"
         database = Database(address)
-        database.migrate()
+        database.create_tables()
         return database
 
     @property
@@ -165,7 +166,7 @@ class ProjectFolder:
     def sign(self, purpose: str, text: str) -> str:
         """A signature of ``text`` for one purpose, 43 characters; one for another purpose does not fit."""
         digest = hmac.new(self.secret, f"{purpose}\0{text}".encode(), hashlib.sha256).digest()
-        return _secret_as_base64(digest)
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
     def is_signed(self, purpose: str, text: str, signature: str) -> bool:
         """Whether ``signature`` is ours, compared in constant time."""
@@ -346,14 +347,10 @@ def read_project_secrets(root: Path) -> dict[str, str]:
         write_project_secrets(root, local)
     except (OSError, ValueError) as error:
         raise InputError(f"{root / 'local.json'} cannot be read ({error}); restore it") from error
-    if not _are_project_secrets(local):
+    names = ("secret", "owner_hash")
+    if not isinstance(local, dict) or not all(_HEXADECIMAL.fullmatch(str(local.get(name, ""))) for name in names):
         raise InputError(f"{root / 'local.json'} does not hold the project's secrets; restore it")
     return dict(local)
-
-
-def _are_project_secrets(local: Any) -> bool:
-    names = ("secret", "owner_hash")
-    return isinstance(local, dict) and all(_HEXADECIMAL.fullmatch(str(local.get(name, ""))) for name in names)
 
 
 def new_project_secrets(database_url: str = "") -> dict[str, str]:
@@ -373,12 +370,6 @@ def renew_owner_token(project: ProjectFolder) -> str:
 def write_project_secrets(root: Path, local: dict[str, str]) -> None:
     """Write ``local.json`` so that its owner alone can read it, from its first byte on."""
     files.write_bytes(root / "local.json", (json.dumps(local, indent=1) + "\n").encode(), private=True)
-
-
-def _secret_as_base64(data: bytes) -> str:
-    import base64
-
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def hash_project_rows(rows: Iterable[Any]) -> str:

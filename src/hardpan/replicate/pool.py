@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.sampling import largest_remainder_counts
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 TOP = 25
 _PROGRESS_EVERY = 500
@@ -77,48 +76,40 @@ class SourcePicture:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-@record
-class KeywordShare:
-    """A keyword of a class: how many originals have it, how many new images it should give, and from what supply.
+@record(kind="KeywordShare", dropped=("share", "used"))
+class KeywordQuota:
+    """A keyword (sub-class) of a class: how many originals have it, and how many new images it should give.
 
     Attributes:
         class_name: the class.
         keyword: the sub-class.
         originals: originals with this keyword.
-        share: their share among the kept keywords of the class.
         quota: new images it should give, by largest remainder.
-        supply: candidates it has (within the date window).
-        used: quota as a proportion of the supply; above 1 where the supply is too small.
+        supply: candidates it has.
     """
 
     class_name: str
     keyword: str
     originals: int
-    share: float
     quota: int
     supply: int
-    used: float
 
 
-@record(kind="Subclasses")
+@record(kind="Subclasses", dropped=("coverage", "outside"))
 class PoolSubclasses(Report):
     """What :func:`find_subclasses` did.
 
     Attributes:
         matched: originals whose keyword an exact match gave.
         unmatched: originals without a keyword.
-        coverage: per class, the proportion of its originals with a keyword that the kept keywords cover.
         keywords: the kept keywords.
-        outside: candidates outside the date window, which are set aside.
     """
 
     HEADLINE = "{matched} originals have a keyword, {unmatched} have none."
 
     matched: int
     unmatched: int
-    coverage: Mapping[str, float]
-    keywords: tuple[KeywordShare, ...]
-    outside: int
+    keywords: tuple[KeywordQuota, ...]
 
 
 @record
@@ -150,60 +141,36 @@ def add_candidates(
     project: ProjectFolder,
     source: str | os.PathLike[str],
     *,
-    class_name: str = "",
-    keyword: str = "",
     per_class: int | None = None,
     keywords: str | os.PathLike[str] | None = None,
-    top: int = TOP,
-    first_date: str = "",
-    last_date: str = "",
     progress: Progress = no_progress,
 ) -> AddedCandidates:
     """Put candidates into the pool; the same source again adds nothing.
 
     Args:
         project: an open project.
-        source: a folder (CLASS/picture, CLASS/KEYWORD/picture, or pictures alone with ``class_name``), or a CSV or
-            Parquet file with columns path (inside the file's own folder) or bytes, and optionally class, keyword,
-            source and date; other columns are kept with the image.
-        class_name: class of images for which the source has none.
-        keyword: keyword of images for which the source has none.
+        source: a folder (CLASS/picture or CLASS/KEYWORD/picture), or a CSV or Parquet file with columns path
+            (inside the folder of the file) or bytes, and optionally class, keyword, source and date; other columns
+            are kept with the image.
         per_class: number of new images per class: also find the keywords (sub-classes) of the originals and how
             many new images each should give (see :func:`find_subclasses`).
         keywords: folder or table of images with keywords: originals get the keyword of the same image there.
-        top: number of keywords to keep per class.
-        first_date: exclude candidates from before this date, such as 2012-01-31, or without a date.
-        last_date: exclude candidates from after this date, or without a date.
         progress: called with the step and the fraction done.
     """
     path = files.as_path("source", source)
-    if per_class is None and (keywords is not None or first_date or last_date):
+    if per_class is None and keywords is not None:
         raise InputError("is needed to make quotas of keywords", argument="per_class")
-    report = _add_pool_pictures(project, path, class_name, keyword, progress)
+    report = _add_pool_pictures(project, path, progress)
     if per_class is None:
         return report
-    subclasses = find_subclasses(
-        project,
-        keywords,
-        per_class=per_class,
-        top=top,
-        first_date=first_date,
-        last_date=last_date,
-        progress=progress,
-    )
+    subclasses = find_subclasses(project, keywords, per_class=per_class, progress=progress)
     return replace(report, subclasses=subclasses)
 
 
-def _add_pool_pictures(
-    project: ProjectFolder, path: Path, class_name: str, keyword: str, progress: Progress
-) -> AddedCandidates:
-    if class_name:
-        project.config.class_index(class_name)  # refuses a class that is not one of the project's
+def _add_pool_pictures(project: ProjectFolder, path: Path, progress: Progress) -> AddedCandidates:
     pictures = list(read_pool_source(path))
-    known, originals = (
-        set(database.image_contents(project, "candidate")),
-        set(database.image_contents(project, "original")),
-    )
+    known = set(database.image_contents(project, "candidate"))
+    originals = set(database.image_contents(project, "original"))
     counts: Counter[str] = Counter()
     broken: list[str] = []
     seen: list[tuple[str, str]] = []
@@ -224,7 +191,7 @@ def _add_pool_pictures(
             elif name in known:
                 counts["repeated"] += 1
             else:
-                row = _pool_image_record(project, item, class_name, keyword, name, pixels.shape)
+                row = _pool_image_record(project, item, name, pixels.shape)
                 if isinstance(row, str):
                     broken.append(row)
                     continue
@@ -241,7 +208,7 @@ def _add_pool_pictures(
         project.record_step(
             "add",
             inputs={"table": file_hash(path)} | pictures_hash if path.is_file() else pictures_hash,
-            parameters={"source": path.name, "class": class_name, "keyword": keyword},
+            parameters={"source": path.name},
             outputs={
                 "added": report.added,
                 "repeated": report.repeated,
@@ -340,14 +307,13 @@ def decoded_pool_picture(project: ProjectFolder, item: SourcePicture) -> NDArray
 
 
 def _pool_image_record(
-    project: ProjectFolder, item: SourcePicture, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
+    project: ProjectFolder, item: SourcePicture, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
-    label, key = item.class_name or class_name, item.keyword or keyword
-    names = project.class_names
+    label, names = item.class_name, project.class_names
     if label and label not in names:
         return f"{item.name}: class {label!r} is not one of the project's"
     try:
-        database.check_image_row({"keyword": key, "source": item.source, "date": item.date[:40]})
+        database.check_image_row({"keyword": item.keyword, "source": item.source, "date": item.date[:40]})
     except InputError as error:
         return f"{item.name}: {error}"
     return {
@@ -355,7 +321,7 @@ def _pool_image_record(
         "kind": "candidate",
         "content": name,
         "class_index": names.index(label) if label else None,
-        "keyword": key or None,
+        "keyword": item.keyword or None,
         "source": item.source,
         "date": item.date[:40] or None,
         "height": shape[0],
@@ -386,9 +352,6 @@ def find_subclasses(
     source: str | os.PathLike[str] | None = None,
     *,
     per_class: int,
-    top: int = TOP,
-    first_date: str = "",
-    last_date: str = "",
     progress: Progress = no_progress,
 ) -> PoolSubclasses:
     """Find originals' keywords, make quotas, and give candidates with a kept keyword their class.
@@ -397,43 +360,34 @@ def find_subclasses(
     """
     project.check_open()  # the sample of a frozen set is replayed with the quotas that it was drawn by
     whole_number("per_class", per_class, 1)
-    whole_number("top", top, 1)
-    window = _upload_date_window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
         words, inputs = _keywords_by_match(
             project, Path(source), database.image_contents(project, "original"), progress
         )
-        database.set_image_columns(
-            project, [{"id": name, "keyword": word} for name, word in sorted(words.items())], "keywords"
-        )
+        rows = [{"id": name, "keyword": word} for name, word in sorted(words.items())]
+        database.set_image_columns(project, rows, "keywords")
     originals = database.stored_images(project, "original")
-    outside = [
-        row.id for row in database.stored_images(project, "candidate") if not _is_within_dates(row.date, window)
-    ]
-    database.set_images_aside(project, outside)
     counts = keyword_counts(project)
-    quotas = [keyword_quotas(count, per_class, top) for count in counts]
+    quotas = [keyword_quotas(count, per_class) for count in counts]
     _classify_by_keyword(project, quotas)
-    database.set_keyword_quotas(
-        project,
-        [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
-    )
+    listed = [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()]
+    database.set_keyword_quotas(project, listed)
     supply = Counter(
         (row.class_index, row.keyword)
         for row in database.stored_images(project, "candidate")
         if row.split != "aside"
     )
     matched = sum(row.keyword is not None for row in originals)
-    coverage, shares = _keyword_shares(project, counts, quotas, supply)
-    report = PoolSubclasses(matched, len(originals) - matched, coverage, shares, len(outside))
+    names = project.class_names
+    keywords = tuple(KeywordQuota(names[c], word, have, quota, supply[c, word]) for c, word, have, quota in listed)
     project.record_step(
         "subclasses",
         inputs=inputs,
-        parameters={"per_class": per_class, "top": top, "first_date": first_date, "last_date": last_date},
-        outputs={"quotas": hash_project_rows(sorted([k.class_name, k.keyword, k.quota] for k in report.keywords))},
+        parameters={"per_class": per_class, "top": TOP},
+        outputs={"quotas": hash_project_rows(sorted([k.class_name, k.keyword, k.quota] for k in keywords))},
     )
-    return report
+    return PoolSubclasses(matched, len(originals) - matched, keywords)
 
 
 def keyword_counts(project: ProjectFolder) -> list[Counter[str]]:
@@ -481,46 +435,3 @@ def _classify_by_keyword(project: ProjectFolder, quotas: Sequence[Mapping[str, i
         if row.class_index is None and len(owners.get(row.keyword or "", ())) == 1
     ]
     database.set_image_columns(project, rows, "classes")
-
-
-def _keyword_shares(
-    project: ProjectFolder,
-    counts: Sequence[Counter[str]],
-    quotas: Sequence[Mapping[str, int]],
-    supply: Mapping[tuple[int | None, str | None], int],
-) -> tuple[dict[str, float], tuple[KeywordShare, ...]]:
-    """The proportion of each class's originals that the kept keywords cover, and every kept keyword."""
-    coverage, shares = {}, []
-    for c, (target, words) in enumerate(zip(project.classes, quotas, strict=True)):
-        covered = sum(counts[c][word] for word in words)
-        if counts[c]:
-            coverage[target.name] = covered / counts[c].total()
-        for word, quota in words.items():
-            have, originals = supply.get((c, word), 0), counts[c][word]
-            used = quota / have if have else (float("inf") if quota else 0.0)
-            shares.append(KeywordShare(target.name, word, originals, originals / covered, quota, have, used))
-    return coverage, tuple(shares)
-
-
-def _upload_date_window(first: str, last: str) -> tuple[date, date] | None:
-    """The dates between which candidates are used; None: all, also those without a date."""
-    ends = [_upload_date(first) if first else date.min, _upload_date(last) if last else date.max]
-    for name, text, end in zip(("first_date", "last_date"), (first, last), ends, strict=True):
-        if end is None:
-            raise InputError(f"must be a date, written as YYYY-MM-DD; got {text!r}", argument=name)
-    low, high = cast(tuple[date, date], tuple(ends))
-    if low > high:
-        raise InputError(f"must not be after last_date {last}; got {first}", argument="first_date")
-    return (low, high) if first or last else None
-
-
-def _is_within_dates(text: str | None, window: tuple[date, date] | None) -> bool:
-    when = _upload_date(text or "")
-    return window is None or (when is not None and window[0] <= when <= window[1])
-
-
-def _upload_date(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text.strip()[:10])
-    except ValueError:
-        return None

@@ -15,10 +15,11 @@ from hardpan import files, tables
 from hardpan.arguments import real_number, whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
+from hardpan.files import clean_text
 from hardpan.replicate import assembly, database, experiment, folder, pool, project_sample, quality, tasks
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_project_rows
 from hardpan.replicate.quality import AnnotationQuality
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
 KEYWORD_COLUMNS = ("keyword", "sub_class", "subclass")
@@ -117,7 +118,7 @@ class Project(ProjectFolder):
             raise InputError(f"{dataset.name} has no labels; the original set needs them")
         split = [] if dataset.split is None else dataset.split.tolist()
         config = ProjectConfig(
-            name=files.clean_text(name) or f"{dataset.name}-new",
+            name=clean_text(name) or f"{dataset.name}-new",
             original=dataset.source or dataset.name,
             original_hash=hash_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
             classes=_target_classes(classes, dataset),
@@ -187,14 +188,11 @@ class Project(ProjectFolder):
 
     # Votes
     import_votes = quality.import_votes
-    export_votes = quality.export_votes
-    export_frequencies = quality.export_frequencies
     quality = quality.annotation_quality
 
     # The sample
     sample = project_sample.draw_project_sample
     current_sample = project_sample.current_project_sample
-    threshold_sweep = project_sample.project_sweep
     find_duplicates = project_sample.find_duplicates
 
     # The set
@@ -207,7 +205,6 @@ class Project(ProjectFolder):
         self,
         *,
         import_votes: str | os.PathLike[str] | None = None,
-        platform: str = "",
         export_votes: str | os.PathLike[str] | None = None,
         frequencies: str | os.PathLike[str] | None = None,
     ) -> ProjectStatus:
@@ -215,15 +212,14 @@ class Project(ProjectFolder):
 
         Args:
             import_votes: add the votes of this CSV or Parquet file, with columns image_id, class, worker, selected.
-            platform: name of the platform that imported votes come from.
             export_votes: write every vote to this .csv or .parquet file.
             frequencies: write the selection frequency of every image to this .csv or .parquet file.
         """
-        new, known = (0, 0) if import_votes is None else self.import_votes(import_votes, platform=platform)
+        new, known = (0, 0) if import_votes is None else self.import_votes(import_votes)
         if export_votes is not None:
-            self.export_votes(export_votes)
+            tables.write_table(export_votes, quality.vote_columns(self))
         if frequencies is not None:
-            self.export_frequencies(frequencies)
+            tables.write_table(frequencies, quality.frequency_columns(self, self.quality()))
         return replace(_project_status(self), votes_imported=new, votes_known=known)
 
     def serve(
@@ -285,12 +281,12 @@ def _project_status(project: Project) -> ProjectStatus:
         workers,
         images,
         missing,
-        len(database.duplicate_queue(project, most=10**9)),
-        len(database.final_review_queue(project, most=10**9)),
+        len(database.duplicate_queue(project)),
+        len(database.final_review_queue(project)),
         project.frozen,
         len(steps),
         "",
-        quality.annotation_quality(project, probabilities=False) if votes else None,
+        quality.annotation_quality(project) if votes else None,
     )
     return replace(status, next=_next_project_command(project, status, compared))
 
@@ -316,17 +312,13 @@ def _next_project_command(project: ProjectFolder, status: ProjectStatus, compare
 
 def read_target_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
     """Read classes from a CSV file with columns class, definition, link and nearby (names with ; between them)."""
-    rows = tables.read_rows(path)
-    if not rows or not (rows[0].get("class") or "").strip():
-        raise InputError(
-            f"{path}: needs a column 'class' and one row per class; definition, link, nearby are optional"
-        )
+    rows = tables.read_rows(path, required=("class",))
     return tuple(
         TargetClass(
-            (row.get("class") or "").strip(),
-            (row.get("definition") or "").strip(),
-            (row.get("link") or "").strip(),
-            tuple(name.strip() for name in (row.get("nearby") or "").split(";") if name.strip()),
+            row["class"].strip(),
+            row.get("definition", "").strip(),
+            row.get("link", "").strip(),
+            tuple(name.strip() for name in row.get("nearby", "").split(";") if name.strip()),
         )
         for row in rows
     )
@@ -382,7 +374,15 @@ def _target_classes(
     if classes is None:
         return tuple(TargetClass(name) for name in dataset.class_names)
     listed = read_target_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
-    targets = [files.from_json(files.clean_values(files.to_json(item))) for item in listed]
+    targets = [
+        TargetClass(
+            clean_text(item.name),
+            clean_text(item.definition),
+            clean_text(item.link),
+            tuple(map(clean_text, item.nearby)),
+        )
+        for item in listed
+    ]
     names = [item.name for item in targets]
     if sorted(names) != sorted(dataset.class_names):
         unmatched = sorted(set(names) ^ set(dataset.class_names)) or names

@@ -5,49 +5,38 @@ It is kept as ``sample.json`` and frozen by assembly.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, tables
+from hardpan import files
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import file_hash, record
+from hardpan.files import record
 from hardpan.neighbors.near_duplicates import near_duplicates
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, ProjectStep, hash_project_rows, resized_picture
-from hardpan.replicate.quality import (
-    selection_frequencies,
-    selection_frequency_table,
-    worker_quality,
-    write_vote_columns,
-)
+from hardpan.replicate.quality import selection_frequencies, selection_frequency_table, worker_quality
 from hardpan.replicate.sampling import (
     MIN_VOTES,
     UNKNOWN_VOTES,
     AnnotatedImages,
     Sample,
-    ThresholdSweep,
     sample,
     sample_again,
-    threshold_sweep,
 )
-from hardpan.report.base import Report
-from hardpan.report.sections import columns_of
+from hardpan.report import Report
 
 SOURCES = ("votes", "selection")
 NEAREST = 10
 _TOP_UP = "flagged workers are left out, so request replacements with: hardpan replicate tasks {} --top-up"
 _PAIRS_AT_ONCE = 2048
-_EVERY = 10**9
 
 
 def draw_project_sample(
@@ -140,7 +129,7 @@ def project_sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annota
     excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
     votes = [v for v in database.all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
-    frequencies = selection_frequencies(votes, flagged, probabilities=False)  # a draw uses counts alone
+    frequencies = selection_frequencies(votes, flagged)
     without = bool(settings["without_flagged"])
     candidates = selection_frequency_table(frequencies, "candidate", names, words, without_flagged=without)
     # An image may have votes for a class that is not (or no longer) its own.
@@ -164,8 +153,8 @@ def current_project_sample(project: ProjectFolder) -> Sample:
     return result
 
 
-def draw_project_sample_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
-    """Replace removed images (id to reason) by others of the same sub-class and bin; one round, one step."""
+def draw_project_sample_again(project: ProjectFolder, removed: Collection[str]) -> Sample:
+    """Replace removed images by others of the same sub-class and bin; one round, one step."""
     project.check_open()
     before = current_project_sample(project)
     round_number = 1 + len(project_sample_steps(project)[1])
@@ -224,24 +213,17 @@ def project_sample_steps(project: ProjectFolder) -> tuple[ProjectStep, list[Proj
 
 def removed_from_sample(project: ProjectFolder) -> set[str]:
     """Images that a person removed, at any step; they are never drawn."""
-    results = {
-        name
-        for step in ("second-review", "final-review")
-        for name, v in database.decision_verdicts(project, step).items()
-        if v == "remove"
-    }
-    return results | {
-        pair.partition("|")[0]
-        for pair, v in database.decision_verdicts(project, "duplicate").items()
-        if v == "remove"
+    return {
+        subject.partition("|")[0]  # of a pair, the candidate
+        for step in ("second-review", "final-review", "duplicate")
+        for subject, verdict in database.decision_verdicts(project, step).items()
+        if verdict == "remove"
     }
 
 
 def _selected_project_images(project: ProjectFolder) -> set[str]:
-    first, second = (
-        database.decision_verdicts(project, "first-selection"),
-        database.decision_verdicts(project, "second-review"),
-    )
+    first = database.decision_verdicts(project, "first-selection")
+    second = database.decision_verdicts(project, "second-review")
     return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
 
 
@@ -262,57 +244,7 @@ def _sample_outputs(result: Sample) -> dict[str, Any]:
     }
 
 
-def project_sweep(
-    project: ProjectFolder, per_class: int = 10, *, predictions: str | os.PathLike[str] | None = None
-) -> ThresholdSweep:
-    """Size and average selection frequency of the set at every threshold, from the votes so far.
-
-    Args:
-        project: an open project.
-        per_class: number of images per class.
-        predictions: table with id and one column of predicted classes per model, for every candidate; only for an
-            assembled set. Opening it is logged.
-    """
-    from hardpan.replicate.experiment import experiment_right_by_model
-
-    names = project.class_names
-    frequencies = selection_frequencies(database.counted_votes(project), probabilities=False)
-    table = selection_frequency_table(frequencies, "candidate", names)
-    if not len(table):
-        raise InputError("no candidate has votes yet")
-    if predictions is None:
-        return threshold_sweep(table, per_class)
-    if not project.frozen:
-        raise InputError(
-            ": no classifier may touch the collection; accuracies can be opened after assemble has frozen the set",
-            argument="predictions",
-        )
-    database.add_event(project, "owner", "opened-accuracies", file=Path(predictions).name)
-    truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))
-    right = experiment_right_by_model([predictions], truth, names)
-    for model, answers in right.items():
-        missing = [name for name in truth if name not in answers]
-        if missing:
-            raise InputError(
-                f": {model} has none for {len(missing):,} of the {len(truth):,} candidates with votes, such as "
-                f"{missing[0]!r}; any of them may be drawn, so predict all",
-                argument="predictions",
-            )
-    return threshold_sweep(table, per_class, right=right)
-
-
-@record
-class SimilarPair:
-    """A sampled image and an image near to it; ``other_split`` is "new", "train", "test" or "original"."""
-
-    image: str
-    other: str
-    other_split: str
-    l2: float
-    ssim: float
-
-
-@record
+@record(dropped=("close_recall",))
 class DuplicateSearch(Report):
     """What :func:`find_duplicates` did.
 
@@ -321,12 +253,9 @@ class DuplicateSearch(Report):
         references: originals that they were compared with.
         new_pairs: pairs that were put into the queue.
         recall: proportion of the nearest by SSIM that the filter finds; None where nothing had to be compared.
-        close_recall: the same of those with an SSIM of at least 0.6.
-        closest: the most similar pairs that wait for review.
         removed: images that people decided to remove.
         added: images drawn in their place.
         undecided: pairs that wait for review.
-        decisions: decisions imported.
     """
 
     HEADLINE = (
@@ -337,12 +266,9 @@ class DuplicateSearch(Report):
     references: int
     new_pairs: int
     recall: Estimate | None
-    close_recall: Estimate | None = None
-    closest: tuple[SimilarPair, ...] = ()
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     undecided: int = 0
-    decisions: int = 0
 
     @property
     def stable(self) -> bool:
@@ -351,12 +277,7 @@ class DuplicateSearch(Report):
 
 
 def find_duplicates(
-    project: ProjectFolder,
-    *,
-    k: int | None = None,
-    decisions: str | os.PathLike[str] | None = None,
-    export: str | os.PathLike[str] | None = None,
-    progress: Progress = no_progress,
+    project: ProjectFolder, *, k: int | None = None, progress: Progress = no_progress
 ) -> DuplicateSearch:
     """Remove what people decided to remove, draw other images, and queue the sample's nearest images for review.
 
@@ -367,16 +288,12 @@ def find_duplicates(
     Args:
         project: an open project with a sample.
         k: number of nearest images to review, by each measure of distance; default: as in the last search, or 10.
-        decisions: CSV with columns step (duplicate, final-review, ...), subject and verdict (keep or remove) to
-            import first.
-        export: write the pairs without a decision to this CSV file.
         progress: called with the step and the fraction done.
     """
     project.check_open()
-    imported = import_duplicate_decisions(project, decisions) if decisions is not None else 0
     before = current_project_sample(project)
     removed = removed_from_sample(project) & set(before.ids)
-    after = draw_project_sample_again(project, dict.fromkeys(removed, "removed by a person")) if removed else before
+    after = draw_project_sample_again(project, removed) if removed else before
     ids = list(after.ids)
     if not ids:
         raise InputError("the sample is empty; draw one first")
@@ -386,17 +303,11 @@ def find_duplicates(
     search = DuplicateSearch(len(ids), len(project.original_pixels), 0, None)
     if last is None or (last.outputs["images"], last.parameters["k"]) != (hash_project_rows(ids), count):
         search = _search_duplicates(project, ids, count, progress)
-    queue = database.duplicate_queue(project, most=_EVERY)
-    if export is not None:
-        empty = {"step": ["duplicate"] * len(queue), "verdict": [""] * len(queue)}
-        write_vote_columns(export, empty | columns_of(queue, "subject", "other_split", "l2", "ssim", "features"))
     return replace(
         search,
-        closest=tuple(SimilarPair(p.image_id, p.other_id, p.other_split, p.l2, p.ssim) for p in queue[:10]),
         removed=tuple(sorted(removed)),
         added=tuple(sorted(set(ids) - set(before.ids))),
-        undecided=len(queue),
-        decisions=imported,
+        undecided=len(database.duplicate_queue(project)),
     )
 
 
@@ -409,12 +320,12 @@ def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progr
     names = [row.id for row in originals] + list(ids)
     splits = [row.split or "original" for row in originals] + ["new"] * len(ids)
     pairs: set[tuple[int, int]] = set()
-    recall = close_recall = None
+    recall = None
     metrics = ("l2", "features", "ssim") if min(shape[:2]) >= 7 else ("l2", "features")
     for number, metric in enumerate(metrics):
         progress(f"nearest by {metric}", number / len(metrics))
         result = near_duplicates(x, y, min(k + 1, len(y)), metric, seed=0)
-        recall, close_recall = result.recall or recall, result.close_recall or close_recall
+        recall = result.recall or recall
         for row in range(len(ids)):
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
@@ -430,7 +341,7 @@ def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progr
             "pairs": hash_project_rows([(ids[a], names[b]) for a, b in sorted(pairs)]),
         },
     )
-    return DuplicateSearch(len(ids), len(originals), new, recall, close_recall)
+    return DuplicateSearch(len(ids), len(originals), new, recall)
 
 
 def _measured_duplicate_pairs(
@@ -464,29 +375,3 @@ def _measured_duplicate_pairs(
             {"image_id": first, "other_id": second, "other_split": split, "round": round_number, **values}
         )
     return results
-
-
-def import_duplicate_decisions(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
-    """Import decisions of a CSV file (step, subject, verdict, note); the same file again changes nothing.
-
-    Rows without a verdict are skipped. Gives how many were new.
-    """
-    source = Path(path)
-    rows = tables.read_rows(source, required=("step", "subject"))
-    if "verdict" not in rows[0]:
-        raise InputError(f": {source} needs columns step, subject and verdict", argument="decisions")
-    digest = file_hash(source)[:32]
-    new = 0
-    for number, row in enumerate(rows, start=2):
-        verdict = row["verdict"]
-        if not verdict:
-            continue
-        try:
-            key = f"file-{digest}-{number}"
-            note = row.get("note", "")
-            new += database.record_decision(
-                project, row["step"], row["subject"], verdict, by="owner", submission_key=key, note=note
-            )
-        except InputError as error:
-            raise InputError(f"{source}, row {number}: {error}") from error
-    return new

@@ -1,11 +1,9 @@
-"""Tables of annotated images, the three sampling strategies, drawing again after removals, the threshold sweep."""
+"""Tables of annotated images, the three sampling strategies, and drawing again after removals."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import few
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
@@ -103,19 +101,20 @@ def annotated_images(table: Any, what: str = "candidates", *, need_ids: bool = T
     """
     if isinstance(table, AnnotatedImages):
         return table
-    from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
-    columns = tables.read_columns(table, text=from_csv, name=what)
-    names = annotated_image_columns(columns, ("id", "label", "frequency", "votes", "subclass"), what)
+    columns = tables.read_table(
+        table, text=lambda name: not annotated_image_columns([name], ("frequency", "votes"), what), name=what
+    )
+    names = annotated_image_columns(columns.column_names, ("id", "label", "frequency", "votes", "subclass"), what)
     for role in ("id", "label", "frequency") if need_ids else ("label", "frequency"):
         if role not in names:
-            raise InputError(f": a column of {role} is missing; it has {few(columns)}", argument=what)
-    cells = {role: columns[name] for role, name in names.items()}
-    n = len(cells["frequency"])
-    frequencies = _frequency_column_numbers(what, "frequency", cells["frequency"])
+            raise InputError(f": a column of {role} is missing; it has {few(columns.column_names)}", argument=what)
+    cells = {role: columns[name].to_pylist() for role, name in names.items()}
+    n = columns.num_rows
+    frequencies = arguments.real_numbers(f"{what}: frequency", cells["frequency"])
     if not ((frequencies >= 0) & (frequencies <= 1)).all():
         raise InputError(": frequencies must lie between 0 and 1", argument=what)
     votes = (
-        arguments.whole_numbers(f"{what}: votes", _frequency_column_numbers(what, "votes", cells["votes"]))
+        arguments.whole_numbers(f"{what}: votes", cells["votes"])
         if "votes" in cells
         else np.full(n, UNKNOWN_VOTES, dtype=np.int64)
     )
@@ -136,13 +135,6 @@ def annotated_image_columns(columns: Collection[str], roles: Collection[str], wh
     """The columns of a table of images by role; ids may also be called ``image_id``."""
     renamed = {"id": "image_id"} if "image_id" in columns and "id" not in columns else {}
     return tables.find_columns(list(columns), roles, renamed, where=where)
-
-
-def _frequency_column_numbers(what: str, name: str, values: Sequence[Any]) -> NDArray[np.float64]:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f": {name} must be numbers ({error})", argument=what) from error
 
 
 STRATEGIES = ("matched", "threshold", "top")
@@ -365,7 +357,8 @@ def sample_again(
                 new_images, _ = _draw_sampled_images(
                     table, rows, current.strategy, {slot: count}, current.threshold, rng
                 )
-                images += [_as_replacement_image(item, other) for item in new_images]
+                instead = f"in place of sub-class {other}" if other else ""
+                images += [replace(item, fill="; ".join(filter(None, (item.fill, instead)))) for item in new_images]
                 free &= ~np.isin(table.ids, np.array([item.id for item in new_images], dtype=np.str_))
                 count -= len(new_images)
             if count:
@@ -456,75 +449,3 @@ def _sampled_image(table: AnnotatedImages, row: int, slot: int, fill: str) -> Sa
         slot,
         fill,
     )
-
-
-def _as_replacement_image(item: SampledImage, subclass: str) -> SampledImage:
-    if not subclass:
-        return item
-    reason = "; ".join(text for text in (item.fill, f"in place of sub-class {subclass}") if text)
-    return replace(item, fill=reason)
-
-
-@record(eq=False)
-class ThresholdSweep(Report):
-    """What every threshold would give.
-
-    Attributes:
-        thresholds: (T,) smallest selection frequency of an image.
-        candidates: (T,) candidates at or above it.
-        size: (T,) images of the set: at most ``per_class`` of each class.
-        full_classes: (T,) classes that reach ``per_class``.
-        average: (T,) average selection frequency of the set, in expectation over the random draws.
-        per_class: images wanted of each class.
-        accuracies: model name to (T,) accuracies, in expectation; empty until the set is frozen.
-    """
-
-    thresholds: NDArray[np.float64]
-    candidates: NDArray[np.int64]
-    size: NDArray[np.int64]
-    full_classes: NDArray[np.int64]
-    average: NDArray[np.float64]
-    per_class: int
-    accuracies: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-
-
-def threshold_sweep(
-    candidates: Any, per_class: int = 10, *, steps: int = 51, right: Mapping[str, Mapping[str, bool]] | None = None
-) -> ThresholdSweep:
-    """Size and average frequency of the strategy "threshold" at every threshold from 0 to 1.
-
-    Args:
-        candidates: table of id, class, frequency (see :func:`hardpan.replicate.sample`).
-        per_class: images wanted of each class.
-        steps: how many thresholds.
-        right: model name to (id to whether the model is right), for accuracies.
-
-    Example:
-        >>> table = {"id": [1, 2, 3], "class": ["a", "a", "b"], "frequency": [0.2, 0.9, 0.6]}
-        >>> sweep = threshold_sweep(table, per_class=1, steps=3)
-        >>> sweep.size.tolist(), sweep.average.round(3).tolist()
-        ([2, 2, 0], [0.575, 0.75, nan])
-    """
-    table = annotated_images(candidates)
-    whole_number("per_class", per_class, 1)
-    whole_number("steps", steps, 2)
-    thresholds = np.round(np.linspace(0.0, 1.0, steps), 6)
-    values = {"": table.frequencies} | {
-        model: np.array([float(answers.get(str(i), np.nan)) for i in table.ids])
-        for model, answers in (right or {}).items()
-    }
-    counts = np.zeros((steps, 3), dtype=np.int64)
-    sums = {name: np.zeros(steps) for name in values}
-    for name in np.unique(table.classes):
-        mine = table.classes == name
-        for t, threshold in enumerate(thresholds):
-            above = mine & (table.frequencies >= threshold - ROUNDING)
-            have = int(above.sum())
-            count = min(have, per_class)
-            counts[t] += (have, count, have >= per_class)
-            for key, column in values.items():
-                sums[key][t] += count * column[above].mean() if have else 0.0
-    size = np.maximum(counts[:, 1], 1)
-    means = {key: np.where(counts[:, 1] > 0, total / size, np.nan) for key, total in sums.items()}
-    average = means.pop("")
-    return ThresholdSweep(thresholds, counts[:, 0], counts[:, 1], counts[:, 2], average, per_class, means)

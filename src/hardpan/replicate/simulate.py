@@ -73,16 +73,15 @@ class SimulatedAnnotator:
     """A simulated worker.
 
     Attributes:
-        skill: probability of answering by the image's own selection probability; otherwise the worker guesses.
-        guess: probability of selecting when guessing.
+        skill: probability of answering by the image's own selection probability; otherwise the worker selects it
+            with probability ½.
     """
 
     skill: float = 1.0
-    guess: float = 0.5
 
     def answers(self, probabilities: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Select each image with probability skill·p + (1 − skill)·guess."""
-        chance = self.skill * probabilities + (1.0 - self.skill) * self.guess
+        """Select each image with probability skill·p + (1 − skill)/2."""
+        chance = self.skill * probabilities + (1.0 - self.skill) * 0.5
         return np.asarray(rng.random(len(probabilities)) < chance)
 
 
@@ -92,7 +91,6 @@ def simulate_annotation(
     probability: Callable[[str, int], float],
     *,
     seed: int = 0,
-    most_tasks: int | None = None,
 ) -> Mapping[str, SimulatedAnnotator]:
     """Let simulated annotators do every task through the same functions as people; give worker id to annotator.
 
@@ -101,7 +99,6 @@ def simulate_annotation(
         annotators: one per worker.
         probability: (image id, target class) to the probability that a perfect worker selects it.
         seed: of their answers.
-        most_tasks: largest number of tasks for each.
     """
     link = database.invite_people(project, uses=max(1, len(annotators)), label="simulated").link
     people = {
@@ -109,11 +106,10 @@ def simulate_annotation(
         for k, who in enumerate(annotators)
     }
     rngs = {worker_id: np.random.default_rng([seed, k]) for k, worker_id in enumerate(people)}
-    done = dict.fromkeys(people, 0)
     working = list(people)
     while working:  # in turn, as people at work together would
         for worker_id in list(working):
-            lease = None if done[worker_id] == most_tasks else database.lease_next_task(project, worker_id)
+            lease = database.lease_next_task(project, worker_id)
             if lease is None:
                 working.remove(worker_id)
                 continue
@@ -122,7 +118,6 @@ def simulate_annotation(
             chances = np.array([probability(names[position], lease.class_index) for position in order])
             selected = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()
             database.submit_lease(project, worker_id, lease.token, selected, f"simulated-{lease.token}")
-            done[worker_id] += 1
     return people
 
 

@@ -14,7 +14,7 @@ from hardpan.arguments import whole_number
 from hardpan.files import record
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, hash_project_rows
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,7 @@ def plan_tasks(
     return [PlannedTask(c, tuple(sorted(grid.items()))) for c, grid in grids]
 
 
-def make_tasks(
-    project: ProjectFolder,
-    *,
-    votes: int | None = None,
-    replace_failing: bool = False,
-) -> TasksMade:
+def make_tasks(project: ProjectFolder, *, votes: int | None = None, replace_failing: bool = False) -> TasksMade:
     """Make tasks for every candidate with a class that is in none yet; a second call makes none.
 
     Args:
@@ -161,18 +156,18 @@ def top_up_tasks(project: ProjectFolder) -> int:
     from hardpan.replicate.quality import worker_quality
 
     votes = database.all_votes(project)
-    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged} | database.excluded_workers(
+    failing = {item.worker_id for item in worker_quality(votes) if item.flagged} | database.excluded_workers(
         project
     )
-    flagged_votes = Counter(
-        task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged
+    answered = Counter(
+        task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in failing
     )
     default = project.config.workers_per_image
     planned = {step.parameters["batch"]: step.parameters.get("votes", default) for step in project.steps("tasks")}
     extra = {
-        task: planned.get(batch, default) + flagged_votes[task] - requested
+        task: more
         for task, (batch, requested) in database.task_workers_needed(project).items()
-        if planned.get(batch, default) + flagged_votes[task] > requested
+        if (more := planned.get(batch, default) + answered[task] - requested) > 0
     }
     if extra:
         database.want_more_task_workers(project, extra)

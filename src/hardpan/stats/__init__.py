@@ -1,9 +1,19 @@
 """Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
 from hardpan.lazy import exports
-from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
+from hardpan.stats.agreement import holm, mcnemar, mcnemar_power, paired_bootstrap, smallest_difference
 from hardpan.stats.correlation import kendall_tau, pearson
-from hardpan.stats.intervals import clopper_pearson, mean, normal, normal_quantile, share
+from hardpan.stats.intervals import (
+    GroupedSample,
+    bounded_mean_limits,
+    clopper_pearson,
+    grouped_sample,
+    grouped_share,
+    mean,
+    normal,
+    normal_quantile,
+    share,
+)
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import bootstrap

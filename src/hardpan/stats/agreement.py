@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
+from scipy.optimize import brentq
 
 from hardpan import arguments
+from hardpan.arguments import right_or_wrong
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.stats.intervals import check_confidence, normal
+from hardpan.stats.intervals import check_confidence
 from hardpan.stats.resampling import Floats, percentile_interval, standard_error
+
+_MOST_COUNTS = 1000  # of discordant examples, for which the power is computed
 
 
 def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Floats:
@@ -35,6 +39,64 @@ def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Floats:
         arguments.whole_numbers("only_first", only_first), arguments.whole_numbers("only_second", only_second)
     )
     return np.asarray(np.minimum(1.0, 2.0 * special.bdtr(np.minimum(b, c), b + c, 0.5)), dtype=np.float64)
+
+
+def mcnemar_power(difference: float, discordant: float, n: int, alpha: float = 0.05) -> float:
+    """Probability that McNemar's exact test of n examples finds a true difference of two proportions, exactly.
+
+    K ~ Binomial(n, d) examples differ, and B ~ Binomial(K, (d + x)/(2d)) of them favour the better classifier; the
+    sum is over all K within 7 standard deviations, of more than 1,000 over evenly spaced ones.
+
+    Args:
+        difference: x, the true difference, 0 to ``discordant``.
+        discordant: d, the probability that exactly one of the two is right.
+        n: number of examples.
+        alpha: two-sided level of the test.
+
+    Example:
+        >>> [round(mcnemar_power(x, 0.2, 500), 3) for x in (0.0, 0.06)]
+        [0.039, 0.835]
+    """
+    d = float(discordant)
+    spread = 7.0 * np.sqrt(n * d * (1.0 - d)) + 10.0
+    low, high = max(0, int(n * d - spread)), min(n, int(n * d + spread) + 1)
+    k = np.arange(low, high + 1, max(1, (high - low) // _MOST_COUNTS))
+    log_ways = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    weight = np.exp(log_ways + special.xlogy(k, d) + special.xlog1py(n - k, -d))
+    # The most that the smaller of the two counts may be: P(Binomial(k, 1/2) ≤ c) ≤ α/2, or −1.
+    with np.errstate(invalid="ignore"):
+        c = np.floor(np.nan_to_num(special.bdtrik(alpha / 2.0, k, 0.5), nan=-1.0))
+    c = np.clip(c + 1.0, -1.0, k)
+    for _ in range(3):
+        c = np.where((c >= 0) & (special.bdtr(np.maximum(c, 0.0), k, 0.5) > alpha / 2.0), c - 1.0, c)
+    p = min((d + difference) / (2.0 * d), 1.0) if d > 0 else 0.5
+    few = np.maximum(c, 0.0)
+    found = special.bdtr(few, k, p) + special.bdtr(few, k, 1.0 - p)  # by symmetry: B ≤ c, and k − B ≤ c
+    return float(min((weight * np.where(c >= 0, found, 0.0)).sum() / weight.sum(), 1.0))
+
+
+def smallest_difference(
+    discordant: float | Callable[[float], float], n: int, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """The difference of two proportions that McNemar's exact test finds with this power; NaN where it finds none.
+
+    Args:
+        discordant: probability that exactly one of the two is right, or a function of the difference; taken as the
+            difference where that is larger, so that 0 stands for nested errors.
+        n: number of examples.
+        alpha: two-sided level of the test.
+        power: probability to find it.
+
+    Example:
+        >>> round(smallest_difference(0.2, 500), 4), round(smallest_difference(0.0, 500), 4)
+        (0.0574, 0.0158)
+    """
+
+    def lacking(x: float) -> float:
+        differ = discordant(x) if callable(discordant) else discordant
+        return mcnemar_power(x, min(max(differ, x), 1.0), n, alpha) - power
+
+    return float(brentq(lacking, 1e-9, 1.0, xtol=1e-7, rtol=1e-4)) if lacking(1.0) > 0 else float("nan")
 
 
 def paired_bootstrap(
@@ -98,43 +160,3 @@ def holm(p_values: ArrayLike) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
     return adjusted
-
-
-def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
-    """Give an array of right (1) and wrong (0) as booleans, or refuse other values."""
-    array: NDArray[Any] = np.asarray(values)
-    if array.dtype == np.bool_:
-        return cast(NDArray[np.bool_], array)
-    if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
-        raise InputError("must hold only right (1) and wrong (0)", argument=name)
-    return array.astype(np.bool_)
-
-
-def kappa_from_table(table: Floats, n: int, confidence: float) -> Estimate:
-    """Agreement of two raters beyond chance, κ = (p_o − p_e)/(1 − p_e), with its asymptotic interval.
-
-    Args:
-        table: (K, K) shares of the n items, by the category of the first rater and of the second.
-        n: how many items.
-        confidence: level of the normal interval, cut off at −1 and 1.
-
-    Returns:
-        κ; NaN where both raters use one and the same category only.
-
-    Source: Fleiss, Cohen and Everitt, "Large sample standard errors of kappa and weighted kappa" (1969).
-
-    Example:
-        >>> kappa_from_table(np.array([[0.5, 0.0], [0.25, 0.25]]), 4, 0.95).value
-        0.5
-    """
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    observed, expected = float(np.trace(table)), float(rows @ columns)
-    kappa = error = float("nan")
-    if expected < 1.0 - 1e-12:
-        kappa = (observed - expected) / (1.0 - expected)
-        margins = rows[None, :] + columns[:, None]
-        on_diagonal = np.diag(table) @ (1.0 - np.diag(margins) * (1.0 - kappa)) ** 2
-        off_diagonal = (1.0 - kappa) ** 2 * (np.sum(table * margins**2) - np.diag(table) @ np.diag(margins) ** 2)
-        variance = on_diagonal + off_diagonal - (kappa - expected * (1.0 - kappa)) ** 2
-        error = float(np.sqrt(max(variance, 0.0) / n) / (1.0 - expected))
-    return normal(kappa, error, n, confidence, least=-1.0, most=1.0, method="Cohen κ, asymptotic")

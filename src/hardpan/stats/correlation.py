@@ -48,20 +48,22 @@ def kendall_tau(
         >>> round(kendall_tau([1, 2, 3, 4], [1, 2, 4, 3]).value, 4)
         0.6667
     """
-    x, y = _two_rows(a, b)
+    x, y = _two_equal_rows(a, b)
     level, n = check_confidence(confidence), len(x)
     if n < 2 and not resample:
         raise InputError(f"must have one length of at least 2; got {n}", argument=("a", "b"))
     sums = pair_sums(x, y)
     means = sums.mean(axis=0)
     if resample and (n < 2 or means[1] == 0 or means[2] == 0):  # no pair is untied: there is no order to agree on
-        return _undefined(level, "Kendall τ-b: no order", n)
+        return _undefined_estimate(level, "Kendall τ-b: no order", n)
     if not resample:
         total = sums.sum(axis=0) / 2.0
-        left_out = _tau(total - sums)
+        left_out = _tau_of_pair_sums(total - sums)
         usable = np.isfinite(left_out).all() and n > 2
         error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2))) if usable else float("nan")
-        return normal(float(_tau(total)), error, n, level, least=-1.0, most=1.0, method="Kendall τ-b, jackknife")
+        return normal(
+            float(_tau_of_pair_sums(total)), error, n, level, least=-1.0, most=1.0, method="Kendall τ-b, jackknife"
+        )
 
     def tau(resample_means: Floats) -> Floats:
         moved = means + 2.0 * (resample_means - means)
@@ -69,15 +71,15 @@ def kendall_tau(
             ratio = moved[:, 0] / np.sqrt(np.maximum(moved[:, 1], 0) * np.maximum(moved[:, 2], 0))
         return np.asarray(np.clip(np.where(np.isfinite(ratio), ratio, np.nan), -1.0, 1.0))
 
-    return resampled("Kendall τ-b", sums, tau, level, seed)
+    return bootstrap_or_jackknife("Kendall τ-b", sums, tau, level, seed)
 
 
-def _tau(sums: Floats) -> Floats:
+def _tau_of_pair_sums(sums: Floats) -> Floats:
     untied = np.sqrt(sums[..., 1] * sums[..., 2])
     return np.where(untied > 0, sums[..., 0] / np.where(untied > 0, untied, 1.0), np.nan)
 
 
-def resampled(
+def bootstrap_or_jackknife(
     name: str, columns: Floats, statistic: Callable[[Floats], Floats], confidence: float, seed: int
 ) -> Estimate:
     """A function of column means with its bootstrap interval over rows.
@@ -105,15 +107,15 @@ def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
         [[2.0, 2.0, 2.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]
     """
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    first, second = _dense(x), _dense(y)
+    first, second = _dense_ranks(x), _dense_ranks(y)
     above_first, above_second = first.max() - first, second.max() - second
-    agree = dominated(first, second) + dominated(above_first, above_second)
-    oppose = dominated(first, above_second) + dominated(above_first, second)
+    agree = count_smaller_in_both(first, second) + count_smaller_in_both(above_first, above_second)
+    oppose = count_smaller_in_both(first, above_second) + count_smaller_in_both(above_first, second)
     untied = [len(x) - np.bincount(ranks)[ranks] for ranks in (first, second)]
     return np.stack([agree - oppose, *untied], axis=1).astype(np.float64)
 
 
-def dominated(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_smaller_in_both(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each example, the number of others that are smaller in both of two rows of whole numbers ≥ 0.
 
     Sorted by a (equal ones by falling b, so that they do not count), this is the number of smaller b's to the left:
@@ -122,7 +124,7 @@ def dominated(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
 
     Example:
         >>> import numpy as np
-        >>> dominated(np.array([0, 1, 2, 2]), np.array([5, 6, 0, 9])).tolist()
+        >>> count_smaller_in_both(np.array([0, 1, 2, 2]), np.array([5, 6, 0, 9])).tolist()
         [0, 1, 0, 2]
     """
     order = np.lexsort((-b, a))
@@ -156,13 +158,13 @@ def pearson(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int =
         >>> round(pearson([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0]).value, 6)
         1.0
     """
-    x, y = _two_rows(a, b)
+    x, y = _two_equal_rows(a, b)
     x, y = x - x.mean(), y - y.mean()
     if len(x) < 2 or not x.any() or not y.any():
-        return _undefined(confidence, "Pearson: no variation", len(x))
+        return _undefined_estimate(confidence, "Pearson: no variation", len(x))
     x, y = x / np.abs(x).max(), y / np.abs(y).max()
     columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
-    return resampled("Pearson", columns, correlation_of_means, confidence, seed)
+    return bootstrap_or_jackknife("Pearson", columns, correlation_of_means, confidence, seed)
 
 
 def correlation_of_means(means: Floats) -> Floats:
@@ -194,7 +196,7 @@ def fisher_interval(value: float, draws: Floats, n: int, confidence: float, meth
     """
     finite = draws[np.isfinite(draws)]
     if not np.isfinite(value) or len(finite) < 2:
-        return _undefined(confidence, method, n)
+        return _undefined_estimate(confidence, method, n)
     inside = 1.0 - 1e-9
     spread = float(np.std(np.arctanh(np.clip(finite, -inside, inside)), ddof=1))
     moved = normal(float(np.arctanh(np.clip(value, -inside, inside))), spread, n, confidence)
@@ -202,16 +204,16 @@ def fisher_interval(value: float, draws: Floats, n: int, confidence: float, meth
     return Estimate(value, float(np.std(finite, ddof=1)), low, high, confidence, method, n, seed)
 
 
-def _undefined(confidence: float, method: str, n: int) -> Estimate:
+def _undefined_estimate(confidence: float, method: str, n: int) -> Estimate:
     nan = float("nan")
     return Estimate(nan, nan, nan, nan, confidence, method, n)
 
 
-def _dense(values: Floats) -> NDArray[np.int64]:
+def _dense_ranks(values: Floats) -> NDArray[np.int64]:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _two_rows(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+def _two_equal_rows(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     x, y = arguments.real_numbers("a", a), arguments.real_numbers("b", b)
     if x.ndim != 1 or x.shape != y.shape or x.size == 0:
         raise InputError(f"must be rows of one length; got {x.shape} and {y.shape}", argument=("a", "b"))

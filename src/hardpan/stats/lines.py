@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan.arguments import one_of
-from hardpan.stats.resampling import Floats, bootstrap_draws, jackknife_values
+from hardpan.stats.resampling import Floats, bootstrap_draws
 
 Scale = Literal["linear", "probit", "logit"]
 SCALES: tuple[Scale, ...] = ("linear", "probit", "logit")
@@ -79,7 +79,7 @@ def fit_lines(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> t
     a, b = a - centre_x, b - centre_y
     total = w.sum(axis=-1)
     means = [np.sum(w * term, axis=-1) / total for term in (a, b, a * a, a * b, b * b)]
-    slope, offset, r2 = _from_means(*means)
+    slope, offset, r2 = _lines_from_means(*means)
     return slope, offset + centre_y[..., 0] - slope * centre_x[..., 0], r2
 
 
@@ -110,14 +110,8 @@ def bootstrap_lines(x: ArrayLike, y: ArrayLike, resamples: int = 100_000, seed: 
         return np.concatenate([_line_of_means(block) for block in np.split(means, len(sets), axis=1)], axis=1)
 
     draws = np.split(bootstrap_draws(columns, lines, resamples, seed), len(sets), axis=1)
-    result = [_uncentred(block, *item[1:]) for block, item in zip(draws, sets, strict=True)]
+    result = [_uncentred_lines(block, *item[1:]) for block, item in zip(draws, sets, strict=True)]
     return np.stack(result) if np.ndim(x) == 2 else result[0]
-
-
-def jackknife_lines(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """Lines with each point left out in turn, as (n, 2): slope and offset."""
-    columns, centre_x, centre_y = _line_columns(x, y)
-    return _uncentred(jackknife_values(columns, _line_of_means), centre_x, centre_y)
 
 
 def _line_columns(x: ArrayLike, y: ArrayLike) -> tuple[Floats, float, float]:
@@ -128,15 +122,15 @@ def _line_columns(x: ArrayLike, y: ArrayLike) -> tuple[Floats, float, float]:
 
 
 def _line_of_means(means: Floats) -> Floats:
-    slope, offset, _ = _from_means(*means.T)
+    slope, offset, _ = _lines_from_means(*means.T)
     return np.stack([slope, offset], axis=1)
 
 
-def _uncentred(lines: Floats, centre_x: float, centre_y: float) -> Floats:
+def _uncentred_lines(lines: Floats, centre_x: float, centre_y: float) -> Floats:
     return np.stack([lines[:, 0], lines[:, 1] + centre_y - lines[:, 0] * centre_x], axis=1)
 
 
-def _from_means(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> tuple[Floats, Floats, Floats]:
+def _lines_from_means(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> tuple[Floats, Floats, Floats]:
     spread_x, spread_y, joint = xx - x * x, yy - y * y, xy - x * y
     # Rounding leaves a spread of about 1e-16 of the square where the x are all equal.
     flat_x, flat_y = spread_x <= 1e-14 * xx, spread_y <= 1e-14 * yy

@@ -64,7 +64,7 @@ def rank_intervals(
     """
     estimates = _finite_row(values)
     level = check_confidence(confidence)
-    spread = _covariance(covariance, len(estimates))
+    spread = _checked_covariance(covariance, len(estimates))
     n = len(estimates)
     variances = spread if spread.ndim == 1 else np.diag(spread)
     low, high = np.ones(n, dtype=np.int64), np.full(n, n, dtype=np.int64)
@@ -78,14 +78,16 @@ def rank_intervals(
         difference_variance[j] = 0.0
         error = np.sqrt(difference_variance)
         difference = estimates - estimates[j]
-        apart = _separated(j, difference, error, noise, level)
+        apart = _significant_differences(j, difference, error, noise, level)
         low[j] = 1 + np.count_nonzero(apart & (difference > 0))
         high[j] = n - np.count_nonzero(apart & (difference < 0))
     method = f"max-t bootstrap over pairs, {resamples:,} draws" if by_bootstrap else "Bonferroni–Holm over pairs"
     return low, high, method
 
 
-def _separated(j: int, difference: Floats, error: Floats, noise: Floats | None, level: float) -> NDArray[np.bool_]:
+def _significant_differences(
+    j: int, difference: Floats, error: Floats, noise: Floats | None, level: float
+) -> NDArray[np.bool_]:
     """Which differences from unit j are real, all tests together at ``level``, by stepping down.
 
     Once a difference is significant it no longer counts among those that chance could have made large. The closed
@@ -112,7 +114,7 @@ def _separated(j: int, difference: Floats, error: Floats, noise: Floats | None, 
     return apart
 
 
-def _covariance(covariance: ArrayLike, n: int) -> Floats:
+def _checked_covariance(covariance: ArrayLike, n: int) -> Floats:
     spread = np.asarray(covariance, dtype=np.float64)
     if spread.shape not in ((n,), (n, n)):
         raise InputError(f"must have shape ({n},) or ({n}, {n}); got {spread.shape}", argument="covariance")

@@ -10,11 +10,9 @@ gives the same draws on any machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from threadpoolctl import threadpool_limits
 
 from hardpan import arguments
@@ -27,8 +25,6 @@ BLOCK_CELLS = 2**17
 
 _LONG_ROW = 1000  # from here on a call a resample costs less than numbering all cells of a block
 
-IntervalKind = Literal["percentile", "bca"]
-INTERVALS: tuple[IntervalKind, ...] = ("percentile", "bca")
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
@@ -72,7 +68,7 @@ def bootstrap_draws(columns: ArrayLike, statistic: Statistic, resamples: int = 1
     Returns:
         (resamples,) or (resamples, k).
     """
-    table = _columns(columns)
+    table = _checked_columns(columns)
     arguments.whole_number("resamples", resamples, 2)
     n = len(table)
     # Many small products: threads of the linear algebra would spend their time waiting for one another.
@@ -83,50 +79,13 @@ def bootstrap_draws(columns: ArrayLike, statistic: Statistic, resamples: int = 1
 def percentile_interval(draws: ArrayLike, confidence: float = 0.95) -> tuple[Floats, Floats]:
     """The (1 ∓ confidence)/2 quantiles of bootstrap draws along the first axis; NaN draws are left out."""
     tail = (1.0 - check_confidence(confidence)) / 2.0
-    low, high = _quantiles(np.asarray(draws, dtype=np.float64), np.array([tail, 1.0 - tail]))
+    low, high = _quantiles_without_nan(np.asarray(draws, dtype=np.float64), np.array([tail, 1.0 - tail]))
     return low, high
-
-
-def bca_interval(
-    draws: ArrayLike, value: float, jackknife: ArrayLike, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Bias-corrected and accelerated limits from draws and leave-one-out values.
-
-    The quantile levels are Φ(z₀ + (z₀ ± z)/(1 − a(z₀ ± z))): z₀ from the share of draws below the estimate (half
-    of those equal to it), a = Σ d³ / (6 (Σ d²)^{3/2}) with d the jackknife mean minus the leave-one-out values.
-
-    Source: Efron, "Better bootstrap confidence intervals" (1987).
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> low, high = bca_interval(rng.normal(size=10_000), 0.0, np.array([-1.0, 0.0, 1.0]))
-        >>> abs(low + 1.96) < 0.05 and abs(high - 1.96) < 0.05
-        True
-    """
-    tail = (1.0 - check_confidence(confidence)) / 2.0
-    sample = np.asarray(draws, dtype=np.float64)
-    sample = sample[np.isfinite(sample)]
-    if sample.size == 0:
-        return float("nan"), float("nan")
-    below = (np.count_nonzero(sample < value) + 0.5 * np.count_nonzero(sample == value)) / sample.size
-    if not 0.0 < below < 1.0:
-        # Every draw lies on one side of the estimate: no correction is defined, so the plain quantiles stand.
-        low, high = np.quantile(sample, [tail, 1.0 - tail])
-        return float(low), float(high)
-    bias = special.ndtri(below)
-    left_out = np.asarray(jackknife, dtype=np.float64)
-    deviations = np.mean(left_out) - left_out
-    spread = np.sum(deviations**2) ** 1.5
-    acceleration = np.sum(deviations**3) / (6.0 * spread) if spread > 0 else 0.0
-    shifted = bias + special.ndtri([tail, 1.0 - tail])
-    levels = special.ndtr(bias + shifted / (1.0 - acceleration * shifted))
-    low, high = np.quantile(sample, levels)
-    return float(low), float(high)
 
 
 def jackknife_values(columns: ArrayLike, statistic: Statistic) -> Floats:
     """The statistic with each row left out in turn, from means in closed form: (n,) or (n, k)."""
-    table = _columns(columns)
+    table = _checked_columns(columns)
     n = len(table)
     return statistic((table.sum(axis=0) - table) / (n - 1))
 
@@ -137,7 +96,6 @@ def bootstrap(
     *,
     resamples: int = 10_000,
     confidence: float = 0.95,
-    interval: IntervalKind = "percentile",
     seed: int = 0,
 ) -> Estimate:
     """A scalar function of column means with its bootstrap standard error and interval.
@@ -147,7 +105,6 @@ def bootstrap(
         statistic: maps column means (b, d) to values (b,).
         resamples: how many resamples of the rows.
         confidence: the level.
-        interval: "percentile" or "bca".
         seed: of the draws.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993).
@@ -156,22 +113,17 @@ def bootstrap(
         >>> bootstrap([0.0, 1.0, 2.0, 3.0], lambda means: means[:, 0]).value
         1.5
     """
-    table = _columns(columns)
-    arguments.one_of("interval", interval, INTERVALS)
+    table = _checked_columns(columns)
     value = float(statistic(table.mean(axis=0, keepdims=True))[0])
     draws = bootstrap_draws(table, statistic, resamples, seed)
-    if interval == "bca":
-        low, high = bca_interval(draws, value, jackknife_values(table, statistic), confidence)
-    else:
-        limits = percentile_interval(draws, confidence)
-        low, high = float(limits[0]), float(limits[1])
+    low, high = (float(limit) for limit in percentile_interval(draws, confidence))
     return Estimate(
         value,
         standard_error(draws),
         low,
         high,
         confidence=confidence,
-        method=f"{interval} bootstrap, {resamples:,} resamples",
+        method=f"percentile bootstrap, {resamples:,} resamples",
         n=len(table),
         seed=seed,
     )
@@ -192,17 +144,17 @@ def standard_error(draws: Floats) -> float:
     return float(np.std(finite, ddof=1)) if finite.size > 1 else float("nan")
 
 
-def _quantiles(sample: Floats, levels: Floats) -> Floats:
+def _quantiles_without_nan(sample: Floats, levels: Floats) -> Floats:
     if np.isnan(sample).any():
         if sample.ndim > 1:
-            return np.stack([_quantiles(column, levels) for column in sample.T], axis=1)
+            return np.stack([_quantiles_without_nan(column, levels) for column in sample.T], axis=1)
         sample = sample[~np.isnan(sample)]
         if sample.size == 0:
             return np.full(len(levels), np.nan)
     return np.asarray(np.quantile(sample, levels, axis=0), dtype=np.float64)
 
 
-def _columns(columns: ArrayLike) -> Floats:
+def _checked_columns(columns: ArrayLike) -> Floats:
     table = arguments.real_numbers("columns", columns)
     if table.ndim == 1:
         table = table[:, None]

@@ -15,16 +15,15 @@ import numpy as np
 from hardpan import files
 from hardpan.arguments import one_of
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate, unit
+from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.base import Report
-from hardpan.safe_files import few
+from hardpan.report import Report
 from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
 from hardpan.stats.correlation import kendall_tau
 from hardpan.stats.intervals import check_confidence, clopper_pearson, normal
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
-from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
+from hardpan.stats.resampling import Floats, bootstrap
 from hardpan.testbed.line import Difficulty, LineFit, NoLine, difficulty, fit_scales, no_line
 from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
 
@@ -33,7 +32,7 @@ GROUP_RESAMPLES = 10_000
 MOST_PAIRS = 20_000
 
 
-@record
+@record(dropped=("interval",))
 class CompareConfig:
     """The choices of a comparison, saved with its result.
 
@@ -43,7 +42,6 @@ class CompareConfig:
         groups: groups of models in the line; default: all.
         metric: the metric; None for top1 or the only one.
         bootstrap: number of bootstrap resamples for the intervals of the line.
-        interval: bootstrap interval: "percentile", or "bca" if models are resampled.
         resample: what is resampled for the interval of the line: "examples", "models" (as in the paper) or "both".
         confidence: level of every interval.
         pairs: pairs of models to test, if scores are known by example: "neighbours" in the ranking, "all" or none.
@@ -57,7 +55,6 @@ class CompareConfig:
     groups: tuple[str, ...] = ()
     metric: str | None = None
     bootstrap: int = 100_000
-    interval: IntervalKind = "percentile"
     resample: str = "examples"
     confidence: float = 0.95
     seed: int = 0
@@ -66,13 +63,12 @@ class CompareConfig:
     sigma: float | None = None
 
 
-@record
+@record(dropped=("group", "parameters"))
 class ModelRow:
     """One model on both sets.
 
     Attributes:
         model: its name.
-        group: its family, if known.
         original: accuracy on the original set with its Clopper–Pearson interval.
         new: likewise on the new set.
         gap: original − new accuracy, with an interval for two independent samples.
@@ -86,11 +82,9 @@ class ModelRow:
         residual: effective robustness, new accuracy minus what the line predicts.
         in_fit: whether the model entered the line.
         date: publication date as a decimal year, if known.
-        parameters: number of parameters, if known.
     """
 
     model: str
-    group: str
     original: Estimate
     new: Estimate
     gap: Estimate
@@ -104,7 +98,6 @@ class ModelRow:
     residual: Estimate
     in_fit: bool
     date: float | None = None
-    parameters: float | None = None
 
 
 @record
@@ -114,18 +107,6 @@ class GroupFit:
     left_out: str
     models: int
     fit: LineFit
-
-
-@record
-class FitReport(Report):
-    """A line alone, as earlier versions saved it; :class:`Comparison` has the same fields."""
-
-    fit: LineFit
-    models: tuple[str, ...]
-    excluded: tuple[str, ...]
-    without_group: tuple[GroupFit, ...]
-    difficulty: Difficulty | None = None
-    notes: tuple[str, ...] = ()
 
 
 @record
@@ -222,42 +203,42 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
     out = excluded_rows(sets.models, sets.group, settings.exclude, settings.groups)
     scales = (settings.scale, "linear" if settings.scale == "probit" else "probit")
     notes = list(sets.notes)
-    fit, other = _fits(sets, ~out, settings, scales, notes)
+    fit, other = _lines_on_scales(sets, ~out, settings, scales, notes)
     probit = fit if fit.scale == "probit" else other
     rows, rank_method = _model_rows(sets, ~out, fit, settings.confidence, settings.seed)
+    tested = None
+    if settings.pairs:
+        neighbours = settings.pairs == "neighbours"
+        tested = pairs(
+            sets,
+            test_set=settings.test_set,
+            neighbours=neighbours,
+            confidence=settings.confidence,
+            seed=settings.seed,
+        )
     return Comparison(
         rows=rows,
         fit=fit,
         other_fit=other,
         kendall=kendall_tau(sets.original.accuracy, sets.new.accuracy, settings.confidence),
         mean_gap=mean_gap(sets, settings.confidence),
-        gap_over_models=over_models(sets.gaps, settings.confidence, settings.seed),
+        gap_over_models=over_models(sets.gaps, settings.confidence),
         evidence=sets.evidence,
         metric=sets.metric,
         excluded=tuple(name for name, left in zip(sets.models, out, strict=True) if left),
-        without_group=_without_groups(sets, ~out, settings),
+        without_group=_lines_without_groups(sets, ~out, settings),
         by_date=gap_by_date(sets, confidence=settings.confidence, seed=settings.seed) if _has_dates(sets) else None,
         rank_method=rank_method,
         config=settings,
         notes=tuple(notes),
         hashes=sets.hashes,
-        pairs=_config_pairs(sets, settings) if settings.pairs else None,
+        pairs=tested,
         difficulty=None if settings.sigma is None else difficulty(probit, settings.sigma),
-    )
-
-
-def _config_pairs(sets: TwoSets, config: CompareConfig) -> Pairs:
-    neighbours = config.pairs == "neighbours"
-    return pairs(
-        sets, test_set=config.test_set, neighbours=neighbours, confidence=config.confidence, seed=config.seed
     )
 
 
 def settings_of(config: CompareConfig | None, choices: dict[str, Any]) -> CompareConfig:
     """A config with some of its fields replaced."""
-    for name in ("exclude", "groups"):
-        if isinstance(choices.get(name), str):
-            choices[name] = (choices[name],)
     try:
         return replace(config or CompareConfig(), **choices)
     except TypeError as error:
@@ -279,15 +260,23 @@ def mean_gap(sets: TwoSets, confidence: float = 0.95) -> Estimate:
     return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=df)
 
 
-def over_models(values: Floats, confidence: float = 0.95, seed: int = 0) -> Estimate:
-    """The mean over models (or people) with a percentile bootstrap interval over them."""
-    if len(values) < 2:
-        return Estimate(float(values[0]), float("nan"), float("nan"), float("nan"), confidence, "one model", 1)
-    estimate = bootstrap(values, lambda means: means[:, 0], confidence=confidence, seed=seed)
-    return replace(estimate, method=f"{estimate.method}, over models")
+def over_models(values: Floats, confidence: float = 0.95, units: str = "models") -> Estimate:
+    """The mean gap over M models (or people), mean ± t_{M−1} s/√M: for other models, the test sets as they are.
+
+    Example:
+        >>> over_models(np.array([0.1, 0.2, 0.3]))
+        Estimate(0.2 ± 0.058, 95 % [-0.0484138, 0.448414], t with 2 degrees of freedom, over models, n=3)
+    """
+    m = len(values)
+    if m < 2:
+        nothing = float("nan")
+        return Estimate(float(values[0]), nothing, nothing, nothing, confidence, f"one of the {units}", 1)
+    method = f"t with {m - 1} degrees of freedom, over {units}"
+    error = float(values.std(ddof=1) / np.sqrt(m))
+    return normal(float(values.mean()), error, m, confidence, least=-1.0, most=1.0, method=method, df=m - 1)
 
 
-def _fits(
+def _lines_on_scales(
     sets: TwoSets, inside: Booleans, config: CompareConfig, scales: tuple[str, ...], notes: list[str]
 ) -> tuple[LineFit, ...]:
     if np.count_nonzero(inside) < 3:
@@ -305,7 +294,6 @@ def _fits(
                 bootstrap=config.bootstrap,
                 seed=config.seed,
                 confidence=config.confidence,
-                interval=config.interval,
             )
         except NoLine as error:
             notes.append(f"{scale} scale: {error}.")
@@ -313,7 +301,7 @@ def _fits(
     return tuple(fits)
 
 
-def _without_groups(sets: TwoSets, inside: Booleans, config: CompareConfig) -> tuple[GroupFit, ...]:
+def _lines_without_groups(sets: TwoSets, inside: Booleans, config: CompareConfig) -> tuple[GroupFit, ...]:
     if not sets.group:
         return ()
     fits = []
@@ -323,11 +311,13 @@ def _without_groups(sets: TwoSets, inside: Booleans, config: CompareConfig) -> t
         rest = inside & (family != name)
         if np.count_nonzero(rest) >= 3 and np.ptp(sets.original.accuracy[rest]) > 0:
             removed = int(np.count_nonzero(inside) - np.count_nonzero(rest))
-            fits.append(GroupFit(str(name), removed, _fits(sets, rest, fewer, (config.scale,), [])[0].compact()))
+            fits.append(
+                GroupFit(str(name), removed, _lines_on_scales(sets, rest, fewer, (config.scale,), [])[0].compact())
+            )
     return tuple(fits)
 
 
-def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Estimate:
+def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
     """Change of the gap per year of publication date, accuracy in 0..1; least squares, interval over models."""
     dates = np.array(sets.date, dtype=np.float64)
     if not _has_dates(sets):
@@ -342,7 +332,7 @@ def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, resamples: int = 10_
         return np.where(flat, np.nan, joint / np.where(flat, 1.0, spread))
 
     columns = np.stack([x, y, x * x, x * y], axis=1)
-    estimate = bootstrap(columns, slope, resamples=resamples, confidence=confidence, seed=seed)
+    estimate = bootstrap(columns, slope, confidence=confidence, seed=seed)
     value = float(fit_lines(x, y)[0])
     return replace(estimate, value=value, method=f"least squares of gap on date, {estimate.method}, over models")
 
@@ -357,17 +347,16 @@ def _model_rows(
     sets: TwoSets, in_fit: Booleans, fit: LineFit, level: float, seed: int
 ) -> tuple[tuple[ModelRow, ...], str]:
     """One row per model in the order of the original ranks, and how the rank intervals were computed."""
-    original, new = _accuracies(sets.original, level), _accuracies(sets.new, level)
-    ranks_original, low, high, method = _ranks(sets.original, level, seed)
-    ranks_new, new_low, new_high, _ = _ranks(sets.new, level, seed)
-    residuals = _residuals(sets, fit, original, new, level)
+    original, new = _accuracy_estimates(sets.original, level), _accuracy_estimates(sets.new, level)
+    ranks_original, low, high, method = _ranks_and_limits(sets.original, level, seed)
+    ranks_new, new_low, new_high, _ = _ranks_and_limits(sets.new, level, seed)
+    residuals = _residual_estimates(sets, fit, original, new, level)
     rows = tuple(
         ModelRow(
             model=sets.models[i],
-            group=sets.group[i] if sets.group else "",
             original=original[i],
             new=new[i],
-            gap=_gap(original[i], new[i]),
+            gap=gap_estimate(original[i], new[i]),
             original_rank=int(ranks_original[i]),
             new_rank=int(ranks_new[i]),
             delta_rank=int(ranks_original[i] - ranks_new[i]),
@@ -377,8 +366,7 @@ def _model_rows(
             new_rank_high=int(new_high[i]),
             residual=residuals[i],
             in_fit=bool(in_fit[i]),
-            date=_known(sets.date, i),
-            parameters=_known(sets.parameters, i),
+            date=float(sets.date[i]) if sets.date and np.isfinite(sets.date[i]) else None,
         )
         for i in np.lexsort((np.arange(len(sets)), ranks_new, ranks_original))
     )
@@ -386,18 +374,14 @@ def _model_rows(
     return rows, f"{method}; {shared}"
 
 
-def _known(column: tuple[float, ...], i: int) -> float | None:
-    return float(column[i]) if column and np.isfinite(column[i]) else None
-
-
-def _ranks(side: Side, level: float, seed: int) -> tuple[Any, Any, Any, str]:
+def _ranks_and_limits(side: Side, level: float, seed: int) -> tuple[Any, Any, Any, str]:
     """Ranks (M,), their lower and upper limits, and how the limits were computed."""
     shared = side.covariance()
     variance = side.variances() if shared is None else shared
     return ranks(side.accuracy), *rank_intervals(side.accuracy, variance, confidence=level, seed=seed)
 
 
-def _accuracies(side: Side, level: float) -> list[Estimate]:
+def _accuracy_estimates(side: Side, level: float) -> list[Estimate]:
     if not side.binary:
         error, how = np.sqrt(side.variances()), "mean of scores, Student's t"
         return [
@@ -412,7 +396,7 @@ def _accuracies(side: Side, level: float) -> list[Estimate]:
     ]
 
 
-def _gap(original: Estimate, new: Estimate) -> Estimate:
+def gap_estimate(original: Estimate, new: Estimate) -> Estimate:
     """Difference of two independent accuracies.
 
     Each end combines the distances to the limits of the two accuracies (Newcombe's construction), so that the
@@ -432,7 +416,7 @@ def _gap(original: Estimate, new: Estimate) -> Estimate:
     )
 
 
-def _residuals(
+def _residual_estimates(
     sets: TwoSets, fit: LineFit, original: Sequence[Estimate], new: Sequence[Estimate], level: float
 ) -> list[Estimate]:
     x = sets.original.accuracy if fit.scale == "linear" else sets.original.inside()
@@ -462,7 +446,7 @@ class Pair:
 
     first: str
     second: str
-    difference: Estimate = field(metadata=unit("points"))
+    difference: Estimate = field(metadata={"unit": "points"})
     only_first: int
     only_second: int
     p: float
@@ -500,7 +484,6 @@ def pairs(
     new: Any = None,
     *,
     test_set: str = "new",
-    models: Sequence[str] = (),
     neighbours: bool = False,
     confidence: float = 0.95,
     resamples: int = 10_000,
@@ -512,7 +495,6 @@ def pairs(
         original: as for :func:`compare`; scores item by item are needed.
         new: likewise.
         test_set: test set on which models are compared, "original" or "new".
-        models: only these models; default: all.
         neighbours: only pairs that are adjacent in the ranking.
         confidence: level of the intervals.
         resamples: of the examples.
@@ -531,19 +513,16 @@ def pairs(
         raise InputError(
             "must be right or wrong example by example for pairs; got counts or fractions", argument="scores"
         )
-    for name in models:
-        if name not in sets.models:
-            raise InputError(f"must be among {few(sets.models)}; got {name!r}", argument="models")
-    names = tuple(dict.fromkeys(models)) or sets.models
+    names, right = sets.models, side.scores == 1.0
     if len(names) < 2:
-        raise InputError("must name at least two models for a pair; got one", argument="models")
-    right = side.scores[[sets.models.index(name) for name in names]] == 1.0
+        raise InputError("must have at least two models for a pair; got one", argument="scores")
     order = np.argsort(-right.mean(axis=1), kind="stable")
     count = len(order)
     couples = [(i, j) for i in range(count) for j in ((i + 1,) if neighbours else range(i + 1, count)) if j < count]
     if len(couples) > MOST_PAIRS:
         raise InputError(
-            f"must be fewer for {MOST_PAIRS:,} pairs at most, or neighbours=True; got {count:,}", argument="models"
+            f"must have fewer models for {MOST_PAIRS:,} pairs at most, or neighbours=True; got {count:,}",
+            argument="scores",
         )
     only = [
         (int((right[order[i]] & ~right[order[j]]).sum()), int((right[order[j]] & ~right[order[i]]).sum()))

@@ -7,40 +7,32 @@ needs, and its view in :mod:`hardpan.pages.testbed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardpan import tables
 from hardpan.arguments import one_of
-from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.safe_files import few
 from hardpan.testbed import followups, gaps
-from hardpan.testbed.discrimination import discriminate
-from hardpan.testbed.sets import Side, TwoSets, two_sets
-from hardpan.testbed.skill_scale import one_scale
+from hardpan.testbed.sets import TwoSets, two_sets
 
 
-@record
+@record(dropped=("frequencies",))
 class ExplainConfig:
     """The choices of :func:`explain`, saved with its result.
 
     Attributes:
         only: explanations to compute; default: all that the inputs allow.
-        by: column of the examples to break accuracy down by; or brightness, contrast, grey or size of images.
-        test_set: test set that is balanced, broken down and searched for shared errors: "original" or "new".
+        by: column of the examples to break accuracy down by.
+        test_set: test set that is balanced and broken down: "original" or "new".
         bins: number of quantile bins for columns of numbers.
         fraction: fraction of each set that counts as hardest.
         hardest_only: count only the answers of people on the hardest examples.
-        frequencies: mean selection frequency by the name of a new set.
-        classifier: classifier that tries to distinguish the sets: "logistic" or "lda".
-        test: its significance test: "split" or "permutation".
-        permutations: number of permutations, for "permutation".
         bootstrap: number of bootstrap resamples for the intervals of lines.
         confidence: level of every interval.
         seed: of everything random.
@@ -52,10 +44,6 @@ class ExplainConfig:
     bins: int = 5
     fraction: float = 0.05
     hardest_only: bool = False
-    frequencies: Mapping[str, float] = field(default_factory=dict)
-    classifier: str = "logistic"
-    test: str = "split"
-    permutations: int = 200
     bootstrap: int = 100_000
     confidence: float = 0.95
     seed: int = 0
@@ -83,24 +71,15 @@ class Inputs:
     config: ExplainConfig
     sets: TwoSets | None = None
     examples: Mapping[str, list[Any]] | None = None
-    original_data: Dataset | None = None
-    new_data: Dataset | None = None
-    new_sets: Any = None
     responses: Any = None
-    splits: Any = None
 
     @property
-    def level_and_seed(self) -> dict[str, Any]:
-        """The settings that most explanations share."""
-        return {"confidence": self.config.confidence, "seed": self.config.seed}
-
-    @cached_property
     def scores(self) -> Any:
         """The two sets where they are known to be right or wrong example by example."""
         sets = self.sets
         return sets if sets and sets.evidence == "examples" and sets.original.binary and sets.new.binary else None
 
-    @cached_property
+    @property
     def outcomes(self) -> Any:
         """Right or wrong on the test set of the config."""
         return None if self.scores is None else self.scores.outcomes(self.config.test_set)
@@ -108,30 +87,19 @@ class Inputs:
     @property
     def duplicate(self) -> Any:
         """1 for near-duplicates among the examples of the original set."""
-        values = self._column("duplicate", "original")
-        return None if values is None else np.array([float(value) for value in values])
+        return self._column("duplicate", "original", float)
 
     @property
     def label(self) -> Any:
         """The classes of the examples of the test set."""
-        values = self._column("label", self.config.test_set)
-        return None if values is None else np.array([str(value) for value in values])
+        return self._column("label", self.config.test_set, str)
 
     @property
     def groups(self) -> Any:
         """What the config breaks accuracies down by, one value per example of the test set."""
-        by, dataset = self.config.by, getattr(self, f"{self.config.test_set}_data")
-        if by in followups.IMAGE_ATTRIBUTES and dataset is not None:
-            return followups.image_attributes(dataset.x)[by]
-        values = self._column(by, self.config.test_set) if by else None
-        return None if values is None else np.asarray(values)
+        return self._column(self.config.by, self.config.test_set) if self.config.by else None
 
-    @property
-    def datasets(self) -> Any:
-        """The examples of both sets."""
-        return None if self.original_data is None or self.new_data is None else (self.original_data, self.new_data)
-
-    def _column(self, name: str, test_set: str) -> list[Any] | None:
+    def _column(self, name: str, test_set: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
         """A column of the examples in the order of a set: by id where both have ids, else by position."""
         if self.examples is None or self.scores is None:
             return None
@@ -139,26 +107,17 @@ class Inputs:
             if name == self.config.by:
                 raise InputError(f"must be among {few(list(self.examples))}; got {name!r}", argument="by")
             return None
-        side: Side = getattr(self.scores, test_set)
-        names, values = [] if side.items is None else side.items.tolist(), self.examples[name]
+        names, values = getattr(self.scores, test_set).items.tolist(), self.examples[name]
         row = {str(item): number for number, item in enumerate(self.examples.get("id", ()))}
-        if names and all(item in row for item in names):
-            return [values[row[item]] for item in names]
-        if any(item in row for item in names) or len(values) != len(names):
+        if all(item in row for item in names):
+            values = [values[row[item]] for item in names]
+        elif any(item in row for item in names) or len(values) != len(names):
             raise InputError(
                 f"must have a row per example of the {test_set} set, {len(names):,}, or their ids; got "
                 f"{len(values):,} rows",
                 argument="examples",
             )
-        return values
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """How an explanation is computed, and the attributes of :class:`Inputs` that it needs."""
-
-    needs: tuple[str, ...]
-    compute: Callable[[Inputs], Report]
+        return np.array(list(map(kind, values)))
 
 
 NEEDS = {
@@ -166,72 +125,44 @@ NEEDS = {
     "scores": "right or wrong by example on two test sets",
     "duplicate": "examples with a column duplicate",
     "label": "examples with a column label",
-    "groups": "by, a column of examples, or a property of the images",
-    "datasets": "original_data and new_data",
-    "new_sets": "new_sets",
+    "groups": "by, a column of examples",
     "responses": "responses of people",
-    "splits": "splits",
 }
 
 
-def _discriminate(inputs: Inputs) -> Report:
-    config = inputs.config
-    original, new = inputs.datasets
-    labelled = original.labels is not None and new.labels is not None
-    return discriminate(
-        original.x,
-        new.x,
-        original_labels=original.labels if labelled else None,
-        new_labels=new.labels if labelled else None,
-        classifier=config.classifier,  # type: ignore[arg-type]  # checked there
-        test=config.test,  # type: ignore[arg-type]
-        permutations=config.permutations,
-        **inputs.level_and_seed,
-    )
+def _humans(it: Inputs) -> Report:
+    config = it.config
+    only = followups.hardest_of(it.scores, fraction=config.fraction) if config.hardest_only else None
+    return followups.human_table(it.responses, only=only, confidence=config.confidence)
 
 
-def _humans(inputs: Inputs) -> Report:
-    fraction = inputs.config.fraction
-    only = followups.hardest_of(inputs.scores, fraction=fraction) if inputs.config.hardest_only else None
-    return followups.human_table(inputs.responses, only=only, **inputs.level_and_seed)
+class Explanation(NamedTuple):
+    """The attributes of :class:`Inputs` that an explanation needs, and how it is computed."""
+
+    needs: tuple[str, ...]
+    compute: Callable[[Inputs, ExplainConfig], Report]
 
 
-EXPLANATIONS: dict[str, Explanation] = {
+EXPLANATIONS = {
     "decompose": Explanation(
-        ("sets",), lambda it: gaps.decompose(it.sets, bootstrap=it.config.bootstrap, **it.level_and_seed)
+        ("sets",),
+        lambda it, c: gaps.decompose(it.sets, bootstrap=c.bootstrap, confidence=c.confidence, seed=c.seed),
     ),
-    "scale": Explanation(
-        ("scores",),
-        lambda it: one_scale(
-            it.scores.original.scores, it.scores.new.scores, models=it.scores.models, seed=it.config.seed
-        ),
-    ),
-    "discriminate": Explanation(("datasets",), _discriminate),
     "duplicates": Explanation(
         ("scores", "duplicate"),
-        lambda it: followups.without_duplicates(
-            it.scores.outcomes("original"), it.duplicate, it.scores.new.accuracy, it.config.confidence
+        lambda it, c: followups.without_duplicates(
+            it.scores.outcomes("original"), it.duplicate, it.scores.new.accuracy, c.confidence
         ),
     ),
     "balanced": Explanation(
-        ("scores", "label"), lambda it: followups.class_balanced(it.outcomes, it.label, it.config.confidence)
+        ("scores", "label"), lambda it, c: followups.class_balanced(it.outcomes, it.label, c.confidence)
     ),
     "breakdown": Explanation(
         ("scores", "groups"),
-        lambda it: followups.breakdown(
-            it.outcomes, it.groups, it.config.by, bins=it.config.bins, confidence=it.config.confidence
-        ),
+        lambda it, c: followups.breakdown(it.outcomes, it.groups, c.by, bins=c.bins, confidence=c.confidence),
     ),
-    "shared-errors": Explanation(
-        ("scores",), lambda it: followups.shared_errors(it.outcomes, it.config.confidence)
-    ),
-    "hardest": Explanation(("scores",), lambda it: followups.hardest_of(it.scores, fraction=it.config.fraction)),
-    "humans": Explanation(("responses",), _humans),
-    "strategies": Explanation(
-        ("new_sets",),
-        lambda it: gaps.strategies(it.new_sets, frequencies=it.config.frequencies, **it.level_and_seed),
-    ),
-    "crossval": Explanation(("splits",), lambda it: gaps.cross_validation(it.splits, it.config.confidence)),
+    "hardest": Explanation(("scores",), lambda it, c: followups.hardest_of(it.scores, fraction=c.fraction)),
+    "humans": Explanation(("responses",), lambda it, _: _humans(it)),
 }
 
 
@@ -240,11 +171,7 @@ def explain(
     new: Any = None,
     *,
     examples: Any = None,
-    original_data: Any = None,
-    new_data: Any = None,
-    new_sets: Mapping[str, Any] | None = None,
     responses: Any = None,
-    splits: Any = None,
     config: ExplainConfig | None = None,
     **changes: Any,
 ) -> Explanations:
@@ -254,11 +181,7 @@ def explain(
         original: scores on the original set, as for :func:`compare`; without ``new``, a file with both sets.
         new: the same on the new set.
         examples: table with a row per example, in order or with ``id``: columns ``duplicate``, ``label``, others.
-        original_data: the examples of the original set: a dataset, or what :meth:`hardpan.Dataset.open` opens.
-        new_data: the same of the new set.
-        new_sets: several new test sets by name, each a source as for :func:`compare`.
         responses: answers of people, as for :func:`human_table`.
-        splits: accuracies on cross-validation splits, as for :func:`cross_validation`.
         config: the settings; further keyword arguments replace its fields (``only=("decompose",)``).
 
     Example:
@@ -266,7 +189,7 @@ def explain(
         >>> pair = simulate([0.0, 1.0, 2.0, 3.0], examples=(300, 200))
         >>> result = explain(*pair, only=("decompose", "hardest"), bootstrap=200)
         >>> list(result.results), result.results["decompose"].beyond_chance
-        (['decompose', 'hardest'], 3)
+        (['decompose', 'hardest'], 2)
     """
     settings = replace(config or ExplainConfig(), **changes)
     one_of("test_set", settings.test_set, ("original", "new"))
@@ -276,11 +199,7 @@ def explain(
         settings,
         None if original is None else two_sets(original, new),
         None if examples is None else tables.read_columns(examples, name="examples"),
-        _test_examples(original_data),
-        _test_examples(new_data),
-        new_sets,
         responses,
-        splits,
     )
     results, skipped = {}, {}
     for name in settings.only or EXPLANATIONS:
@@ -289,7 +208,7 @@ def explain(
             raise InputError(f"{name} needs {' and '.join(missing)}", argument="only")
         if not missing:
             try:
-                results[name] = EXPLANATIONS[name].compute(inputs)
+                results[name] = EXPLANATIONS[name].compute(inputs, settings)
             except InputError as error:
                 if settings.only:
                     raise
@@ -300,11 +219,3 @@ def explain(
             + "".join(f"; {name}: {reason}" for name, reason in skipped.items())
         )
     return Explanations(results, skipped, settings)
-
-
-def _test_examples(source: Any) -> Dataset | None:
-    """A dataset, of which the official test split where it has one."""
-    if source is None:
-        return None
-    dataset = Dataset.open(source)
-    return dataset if dataset.split is None else dataset.select(split="test")

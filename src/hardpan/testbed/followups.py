@@ -1,11 +1,9 @@
-"""What could explain a drop? Near-duplicates, class balance, groups of examples, errors that models share, and
-whether people find the new examples harder, too.
-"""
+"""What could explain a drop? Near-duplicates, class balance, groups of examples, and hard examples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import tables
-from hardpan.arguments import one_of, real_number, real_numbers, whole_number, whole_numbers
+from hardpan.arguments import one_of, real_number, real_numbers, right_or_wrong, whole_number, whole_numbers
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate, unit
+from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
-from hardpan.report.base import Report
+from hardpan.report import Report
 from hardpan.stats import normal, share
-from hardpan.stats.agreement import kappa_from_table, right_or_wrong
 from hardpan.testbed.comparison import over_models
 from hardpan.testbed.sets import two_sets
 
 Booleans = NDArray[np.bool_]
-_GREY = np.array([0.299, 0.587, 0.114])
-IMAGE_ATTRIBUTES = ("brightness", "contrast", "grey", "size")
 FREQUENCY_COLUMNS = ("frequency", "selection_frequency")
 FREQUENCY_EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # the bins of Figure 15
 FEW_VALUES = 20  # numbers with at most so many values are groups, not bins
@@ -49,9 +44,9 @@ class DuplicateCorrection:
     accuracy: Estimate
     without: Estimate
     on_duplicates: Estimate
-    explained: float = field(metadata=unit("points"))
-    drop: float = field(metadata=unit("points"))
-    left: float = field(metadata=unit("points"))
+    explained: float = field(metadata={"unit": "points"})
+    drop: float = field(metadata={"unit": "points"})
+    left: float = field(metadata={"unit": "points"})
 
 
 @record
@@ -82,8 +77,8 @@ def without_duplicates(
         >>> round(row.explained, 3), round(row.drop, 3), round(row.left, 3)
         (0.083, 0.25, 0.167)
     """
-    models, right = _answers(outcomes)
-    marked = right_or_wrong("duplicate", _per_example("duplicate", duplicate, right.shape[1]))
+    models, right = _models_and_right_answers(outcomes)
+    marked = right_or_wrong("duplicate", _one_value_per_example("duplicate", duplicate, right.shape[1]))
     if marked.all():
         raise InputError("must not mark every example; nothing is left to correct by", argument="duplicate")
     new = np.full(len(models), np.nan)
@@ -91,10 +86,12 @@ def without_duplicates(
         new = real_numbers("new_accuracy", new_accuracy, len(models))
     rows = []
     for name, row, on_new in zip(models, right, new.tolist(), strict=True):
-        whole, rest = _accuracy(row, confidence), _accuracy(row[~marked], confidence)
+        whole, rest = _accuracy_estimate(row, confidence), _accuracy_estimate(row[~marked], confidence)
         explained, drop, left = whole.value - rest.value, whole.value - on_new, rest.value - on_new
         rows.append(
-            DuplicateCorrection(name, whole, rest, _accuracy(row[marked], confidence), explained, drop, left)
+            DuplicateCorrection(
+                name, whole, rest, _accuracy_estimate(row[marked], confidence), explained, drop, left
+            )
         )
     return Duplicates(tuple(rows), int(marked.sum()), len(marked))
 
@@ -125,8 +122,8 @@ def class_balanced(outcomes: Any, labels: ArrayLike, confidence: float = 0.95) -
         >>> class_balanced(Outcomes.from_arrays([[1, 1, 1, 0]]), [0, 0, 0, 1]).rows[0].balanced.value
         0.5
     """
-    models, right = _answers(outcomes)
-    classes, codes = np.unique(_per_example("labels", labels, right.shape[1]), return_inverse=True)
+    models, right = _models_and_right_answers(outcomes)
+    classes, codes = np.unique(_one_value_per_example("labels", labels, right.shape[1]), return_inverse=True)
     sizes = np.bincount(codes)
     rows = []
     for name, row in zip(models, right, strict=True):
@@ -136,7 +133,7 @@ def class_balanced(outcomes: Any, labels: ArrayLike, confidence: float = 0.95) -
         error = float(np.sqrt((smooth * (1 - smooth) / sizes).sum()) / len(classes))
         method = f"mean over {len(classes)} classes, normal interval"
         balanced = normal(value, error, len(row), confidence, least=0.0, most=1.0, method=method)
-        rows.append(Balanced(name, _accuracy(row, confidence), balanced))
+        rows.append(Balanced(name, _accuracy_estimate(row, confidence), balanced))
     return ClassBalance(tuple(rows))
 
 
@@ -168,7 +165,7 @@ def breakdown(
 
     Args:
         outcomes: right or wrong: outcomes, or what :meth:`hardpan.Outcomes.open` opens.
-        values: (N,) a property of the examples: sub-class, source, brightness (:func:`image_attributes`).
+        values: (N,) a property of the examples: sub-class, source, selection frequency.
         by: its name; "frequency" for selection frequencies.
         bins: number of quantile bins.
         confidence: level of the intervals.
@@ -180,9 +177,9 @@ def breakdown(
         >>> [item.group for item in breakdown(right, [0.1, 0.2, 1.0], "frequency").rows]
         ['[0, 0.2)', '[0.2, 0.4)', '[0.8, 1]']
     """
-    models, right = _answers(outcomes)
+    models, right = _models_and_right_answers(outcomes)
     whole_number("bins", bins, 1)
-    given = _per_example(by, values, right.shape[1])
+    given = _one_value_per_example(by, values, right.shape[1])
     try:
         numbers = real_numbers(by, given.astype(np.float64))
     except ValueError:
@@ -190,9 +187,11 @@ def breakdown(
     if numbers is not None and by in FREQUENCY_COLUMNS:
         if numbers.min() < 0 or numbers.max() > 1:
             raise InputError(f"must lie in 0..1; got {numbers.min():g} to {numbers.max():g}", argument=by)
-        codes, names = _bins(numbers, FREQUENCY_EDGES)
+        codes, names = _bins_of_values(numbers, FREQUENCY_EDGES)
     elif numbers is not None and len(np.unique(numbers)) > max(bins, FEW_VALUES):
-        codes, names = _bins(numbers, np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1))).tolist())
+        codes, names = _bins_of_values(
+            numbers, np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1))).tolist()
+        )
     else:
         texts, codes = np.unique((given if numbers is None else numbers).astype(np.str_), return_inverse=True)
         names = texts.tolist()
@@ -200,7 +199,7 @@ def breakdown(
     return Breakdown(
         by,
         tuple(
-            Slice(model, name, _accuracy(row[members], confidence))
+            Slice(model, name, _accuracy_estimate(row[members], confidence))
             for model, row in zip(models, right, strict=True)
             for name, members in groups
             if members.any()
@@ -208,54 +207,18 @@ def breakdown(
     )
 
 
-def _bins(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[NDArray[np.int64], list[str]]:
+def _bins_of_values(values: NDArray[np.float64], edges: Sequence[float]) -> tuple[NDArray[np.int64], list[str]]:
     """The bin of each value, closed below and open above but for the last, and the names of the bins."""
     last = len(edges) - 2
     names = [f"[{edges[i]:g}, {edges[i + 1]:g}{']' if i == last else ')'}" for i in range(last + 1)]
     return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, last), names
 
 
-def image_attributes(images: ArrayLike | Sequence[ArrayLike]) -> dict[str, NDArray[np.float64]]:
-    """Brightness, contrast, greyness and size of images, in 0..1 but for the size.
-
-    Brightness is the mean of the grey value, contrast its standard deviation, grey 1 − the mean distance between
-    the largest and smallest colour channel, size the number of pixels.
-
-    Args:
-        images: (N, H, W) or (N, H, W, 3), or a list of images of different sizes; uint8, or floats in 0..1.
-
-    Example:
-        >>> {k: v.tolist() for k, v in image_attributes(np.full((1, 2, 2, 3), 255, np.uint8)).items()}
-        {'brightness': [1.0], 'contrast': [0.0], 'grey': [1.0], 'size': [4.0]}
-    """
-    rows = []
-    for number, image in enumerate(images):  # type: ignore[arg-type]
-        pixels: NDArray[Any] = np.asarray(image)
-        if pixels.ndim == 2:
-            pixels = pixels[:, :, None]
-        if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4) or pixels.size == 0:
-            raise InputError(
-                f"must be (H, W), (H, W, 1) or (H, W, 3); image {number} has shape {np.shape(image)}",
-                argument="images",
-            )
-        values = pixels[:, :, :3].astype(np.float64) / (255.0 if pixels.dtype == np.uint8 else 1.0)
-        if values.min() < 0 or values.max() > 1:
-            raise InputError(
-                f"must be uint8 or floats in 0..1; image {number} goes to {values.max():g}", argument="images"
-            )
-        light = values @ _GREY if values.shape[2] == 3 else values[:, :, 0]
-        colour = float((values.max(axis=2) - values.min(axis=2)).mean())
-        rows.append((float(light.mean()), float(light.std()), 1.0 - colour, float(light.size)))
-    if not rows:
-        raise InputError("must be at least one; got none", argument="images")
-    return dict(zip(IMAGE_ATTRIBUTES, np.array(rows).round(12).T, strict=True))
-
-
-def _accuracy(right: Booleans, confidence: float) -> Estimate:
+def _accuracy_estimate(right: Booleans, confidence: float) -> Estimate:
     return share(int(right.sum()), len(right), confidence)
 
 
-def _answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
+def _models_and_right_answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     """Names of the models, and right or wrong, (M, N)."""
     opened = Outcomes.open(outcomes)
     scores = opened.item_scores()
@@ -267,86 +230,11 @@ def _answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     return opened.models, scores == 1.0
 
 
-def _per_example(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
+def _one_value_per_example(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
     array: NDArray[Any] = np.asarray(values)
     if array.shape != (n,):
         raise InputError(f"must be ({n},), one for each example; got shape {array.shape}", argument=name)
     return array
-
-
-@record
-class SharedErrors:
-    """How often two models err on the same examples.
-
-    Attributes:
-        both: examples that both get wrong.
-        expected: how many that would be if their errors were independent.
-        kappa: Cohen's κ between right and wrong of the two: 0 as if independent, 1 the same examples.
-        same_answer: proportion of the common errors with the same wrong answer; NaN without answers.
-    """
-
-    first: str
-    second: str
-    both: int
-    expected: float
-    kappa: Estimate = field(metadata=unit(""))
-    same_answer: float
-
-
-@record
-class CommonErrors(Report):
-    """What :func:`shared_errors` returns.
-
-    Attributes:
-        rows: one per pair of models, highest κ first.
-        never_right: ids of the examples that no model gets right.
-        never_right_rows: their row numbers.
-        examples: size of the test set.
-    """
-
-    rows: tuple[SharedErrors, ...]
-    never_right: tuple[str, ...]
-    never_right_rows: tuple[int, ...]
-    examples: int
-
-
-def shared_errors(outcomes: Any, confidence: float = 0.95) -> CommonErrors:
-    """Common errors of every pair of models, with Cohen's κ and its large-sample interval.
-
-    κ = (p_o − p_e)/(1 − p_e) with p_o the proportion of examples on which both are right or both wrong and p_e what
-    it would be for independent models of the same accuracies; its variance is Fleiss, Cohen and Everitt's (1969).
-
-    Args:
-        outcomes: right or wrong: outcomes (with answers: also how often common errors agree), or what opens as
-            such.
-        confidence: level of the intervals.
-
-    Example:
-        >>> pair = shared_errors(Outcomes.from_arrays([[1, 1, 0, 0], [1, 1, 0, 0]])).rows[0]
-        >>> pair.both, pair.expected, pair.kappa.value
-        (2, 1.0, 1.0)
-    """
-    opened = Outcomes.open(outcomes)
-    models, right = _answers(opened)
-    n = right.shape[1]
-    wrong = (~right).astype(np.float32)
-    both = np.rint(wrong @ wrong.T).astype(np.int64)
-    errors = np.diag(both)
-    same = np.full(both.shape, np.nan)
-    if opened.answers is not None and opened.answers.ndim == 2:
-        for i in range(len(models)):
-            agree = ((opened.answers == opened.answers[i]) & ~right & ~right[i]).sum(axis=1)
-            same[i] = np.where(both[i] > 0, agree / np.maximum(both[i], 1), np.nan)
-    rows = []
-    for i in range(len(models)):
-        for j in range(i + 1, len(models)):
-            shared, first, second = int(both[i, j]), int(errors[i]), int(errors[j])
-            table = np.array([[n - first - second + shared, second - shared], [first - shared, shared]]) / n
-            kappa = kappa_from_table(table, n, confidence)
-            rows.append(SharedErrors(models[i], models[j], shared, first * second / n, kappa, float(same[i, j])))
-    rows.sort(key=lambda pair: -float(np.nan_to_num(pair.kappa.value, nan=-2.0)))
-    never = np.flatnonzero(~right.any(axis=0))
-    return CommonErrors(tuple(rows), tuple(opened.items[never].tolist()), tuple(never.tolist()), n)
 
 
 @record
@@ -356,7 +244,7 @@ class Participant:
     name: str
     original: Estimate
     new: Estimate
-    gap: float = field(metadata=unit("points"))
+    gap: float = field(metadata={"unit": "points"})
 
 
 @record
@@ -364,7 +252,7 @@ class Humans(Report):
     """What :func:`human_table` returns: people in the order of their original accuracy, and their mean gap."""
 
     rows: tuple[Participant, ...]
-    mean_gap: Estimate = field(metadata=unit("points"))
+    mean_gap: Estimate = field(metadata={"unit": "points"})
     better_on_original: int
     better_on_new: int
     notes: tuple[str, ...] = ()
@@ -437,7 +325,7 @@ def hardest_of(original: Any, new: Any = None, fraction: float = 0.05) -> Hardes
     return Hardest(fraction, len(sets), *parts)
 
 
-def human_table(responses: Any, *, only: Hardest | None = None, confidence: float = 0.95, seed: int = 0) -> Humans:
+def human_table(responses: Any, *, only: Hardest | None = None, confidence: float = 0.95) -> Humans:
     """Accuracies of people on the two sets, from their responses.
 
     Args:
@@ -446,7 +334,6 @@ def human_table(responses: Any, *, only: Hardest | None = None, confidence: floa
             set.
         only: count only answers on these examples, by the column ``example`` (row number in its set).
         confidence: level of the intervals.
-        seed: of the bootstrap over people.
 
     Source: Recht et al., Table 3.
 
@@ -457,10 +344,10 @@ def human_table(responses: Any, *, only: Hardest | None = None, confidence: floa
         0.02
     """
     counts: dict[tuple[str, str], NDArray[np.int64]] = {}
-    for source in _several(responses):
+    for source in _response_sources(responses):
         columns = tables.read_columns(source, required=("participant", "set"), name="responses")
         sides = zip(map(str, columns["participant"]), map(str, columns["set"]), strict=True)
-        for key, added in zip(sides, _counted(columns, only), strict=True):
+        for key, added in zip(sides, _right_and_total_answers(columns, only), strict=True):
             one_of("responses", key[1], ("original", "new"))
             counts[key] = counts.get(key, 0) + added
     rows = []
@@ -472,20 +359,18 @@ def human_table(responses: Any, *, only: Hardest | None = None, confidence: floa
         rows.append(Participant(person, original, new, original.value - new.value))
     rows.sort(key=lambda row: (-row.original.value, row.name))
     gaps = np.array([row.gap for row in rows])
-    mean = over_models(gaps, confidence, seed)
-    mean = replace(
-        mean, method="one person" if len(gaps) < 2 else mean.method.replace("over models", "over people")
+    return Humans(
+        tuple(rows), over_models(gaps, confidence, "people"), int(np.sum(gaps > 0)), int(np.sum(gaps < 0))
     )
-    return Humans(tuple(rows), mean, int(np.sum(gaps > 0)), int(np.sum(gaps < 0)))
 
 
-def _several(responses: Any) -> Sequence[Any]:
+def _response_sources(responses: Any) -> Sequence[Any]:
     """The sources of responses: a list of files, or one of anything else."""
     files = isinstance(responses, (list, tuple)) and all(isinstance(item, (str, Path)) for item in responses)
     return responses if files and responses else [responses]
 
 
-def _counted(columns: Mapping[str, list[Any]], only: Hardest | None) -> NDArray[np.int64]:
+def _right_and_total_answers(columns: Mapping[str, list[Any]], only: Hardest | None) -> NDArray[np.int64]:
     """(rows, 2) right answers and all answers of each row; 0 where a row is not on one of the hardest examples."""
     if "correct" in columns:
         right = whole_numbers("responses: correct", columns["correct"])

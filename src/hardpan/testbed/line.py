@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from hardpan.arguments import one_of, real_number, real_numbers, whole_number
 from hardpan.errors import InputError
@@ -32,15 +31,11 @@ from hardpan.stats.lines import (
     check_scale,
     fit_lines,
     from_scale,
-    jackknife_lines,
     scale_derivative,
     to_scale,
 )
 from hardpan.stats.resampling import (
-    INTERVALS,
     Floats,
-    IntervalKind,
-    bca_interval,
     normal_draws,
     percentile_interval,
     standard_error,
@@ -55,7 +50,7 @@ _WORDS = {"models": "models", "examples": "examples", "both": "models and exampl
 BOUND = "bound from counts: the models' errors may be shared in any way"
 
 
-@record(eq=False)
+@record(eq=False, dropped=("reliability",))
 class LineFit:
     """A line from original to new accuracies on a scale: new = offset + slope · original, both on that scale.
 
@@ -66,7 +61,6 @@ class LineFit:
         scale: "linear", "probit" or "logit".
         n: how many models.
         resample: what the intervals generalise over: "models", "examples" or "both".
-        reliability: proportion of the spread of x that is not sampling noise; 1 where x is taken as it is.
         draws: (B, 2) slopes and offsets of resamples; empty once dropped by :meth:`compact`.
     """
 
@@ -76,7 +70,6 @@ class LineFit:
     scale: Scale
     n: int
     resample: Resample = "models"
-    reliability: float = 1.0
     draws: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
@@ -125,7 +118,7 @@ class LineFit:
         )
 
     def _scaled(self, x: ArrayLike) -> Floats:
-        return to_scale(_fractions("x", x), self.scale)
+        return to_scale(_accuracy_fractions("x", x), self.scale)
 
 
 def fit_line(
@@ -136,7 +129,6 @@ def fit_line(
     seed: int = 0,
     *,
     confidence: float = 0.95,
-    interval: IntervalKind = "percentile",
     resample: str | None = None,
 ) -> LineFit:
     """Fit a line from original to new accuracies, with intervals.
@@ -150,7 +142,6 @@ def fit_line(
         bootstrap: how many resamples.
         seed: of the draws.
         confidence: the level.
-        interval: "percentile" (as the paper) or "bca" (only for ``resample="models"``).
         resample: what the interval generalises over. "examples", the default with outcomes: fresh test sets of the
             same kind, the same models; the slope is corrected for the sampling noise in x. "models", the default
             with accuracies alone: other models, the same test sets, as the paper. "both" adds the two and is wide:
@@ -164,7 +155,7 @@ def fit_line(
         >>> round(fit.slope.value, 3), round(fit.offset.value, 3)
         (1.68, -0.66)
     """
-    options: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "confidence": confidence, "interval": interval}
+    options: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "confidence": confidence}
     if isinstance(original, (Outcomes, TwoSets)) or isinstance(new, Outcomes):
         return fit_scales(two_sets(original, new), (scale,), resample=resample or "examples", **options)[0]
     if resample not in (None, "models"):
@@ -173,10 +164,10 @@ def fit_line(
             argument="resample",
         )
     kind = check_scale(scale)
-    x, y = (_accuracies(name, values, kind) for name, values in (("original", original), ("new", new)))
+    x, y = (_accuracies_inside_scale(name, values, kind) for name, values in (("original", original), ("new", new)))
     if x.shape != y.shape:
         raise InputError(f"must have the same models; got {len(x)} and {len(y)}", argument=("original", "new"))
-    return _fit([to_scale(x, kind)], [to_scale(y, kind)], (scale,), None, "models", **options)[0]
+    return _lines_of_accuracies([to_scale(x, kind)], [to_scale(y, kind)], (scale,), None, "models", **options)[0]
 
 
 class NoLine(InputError):
@@ -189,10 +180,10 @@ def fit_scales(sets: TwoSets, scales: Sequence[str], *, resample: str, **options
     first, second = sets.original, sets.new
     x = [to_scale(first.accuracy if kind == "linear" else first.inside(), kind) for kind in kinds]
     y = [to_scale(second.accuracy if kind == "linear" else second.inside(), kind) for kind in kinds]
-    return _fit(x, y, scales, sets, resample, **options)
+    return _lines_of_accuracies(x, y, scales, sets, resample, **options)
 
 
-def _fit(
+def _lines_of_accuracies(
     x: Sequence[Floats],
     y: Sequence[Floats],
     scales: Sequence[str],
@@ -202,14 +193,10 @@ def _fit(
     bootstrap: int,
     seed: int,
     confidence: float,
-    interval: IntervalKind,
 ) -> tuple[LineFit, ...]:
     kinds, level = [check_scale(scale) for scale in scales], check_confidence(confidence)
     whole_number("bootstrap", bootstrap, 2)
-    one_of("interval", interval, INTERVALS)
     one_of("resample", resample, RESAMPLES)
-    if resample != "models" and interval == "bca":
-        raise InputError("'bca' is defined for resample='models' only; use 'percentile'", argument="interval")
     if x[0].shape[0] < 3:
         raise InputError(
             f"must have at least 3 models for a line; got {x[0].shape[0]}", argument=("original", "new")
@@ -222,33 +209,27 @@ def _fit(
         models = None if over_models is None else over_models[position]
         if resample == "models":
             assert models is not None
-            fits.append(_over_models(x[position], y[position], kind, models, interval, level, seed))
+            fits.append(_line_over_models(x[position], y[position], kind, models, level, seed))
         else:
             assert sets is not None
-            fits.append(_over_examples(x[position], y[position], kind, sets, models, bootstrap, level, seed))
+            fits.append(_line_over_examples(x[position], y[position], kind, sets, models, bootstrap, level, seed))
     return tuple(fits)
 
 
-def _over_models(
-    x: Floats, y: Floats, scale: Scale, draws: Floats, interval: IntervalKind, level: float, seed: int
-) -> LineFit:
+def _line_over_models(x: Floats, y: Floats, scale: Scale, draws: Floats, level: float, seed: int) -> LineFit:
     slope, offset, r2 = fit_lines(x, y)
-    left_out = jackknife_lines(x, y) if interval == "bca" else None
-    method = f"least squares, {interval} bootstrap over models, {len(draws):,} resamples"
+    method = f"least squares, percentile bootstrap over models, {len(draws):,} resamples"
     dropped = int(np.isnan(draws[:, 0]).sum())
     notes = (f"{dropped:,} resamples with one original accuracy only were left out",) if dropped else ()
     estimates = []
     for column, value in enumerate((float(slope), float(offset))):
-        if left_out is not None:
-            low, high = bca_interval(draws[:, column], value, left_out[:, column], level)
-        else:
-            low, high = (float(limit) for limit in percentile_interval(draws[:, column], level))
+        low, high = (float(limit) for limit in percentile_interval(draws[:, column], level))
         error = standard_error(draws[:, column])
         estimates.append(Estimate(value, error, low, high, level, method, len(x), seed, notes))
-    return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), "models", 1.0, draws)
+    return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), "models", draws)
 
 
-def _over_examples(
+def _line_over_examples(
     x: Floats,
     y: Floats,
     scale: Scale,
@@ -314,7 +295,7 @@ def _over_examples(
         for k, value in enumerate((slope, offset))
     ]
     r2 = float(fit_lines(x, y)[2])
-    return LineFit(estimates[0], estimates[1], r2, scale, m, "examples" if models is None else "both", left, draws)
+    return LineFit(estimates[0], estimates[1], r2, scale, m, "examples" if models is None else "both", draws)
 
 
 def _normal(value: float, variance: float, level: float) -> tuple[float, float]:
@@ -326,11 +307,11 @@ def no_line(sets: TwoSets, scale: str, resample: str, level: float, reason: str)
     """A fit without a line, for comparisons that are worth making without one."""
     nan, how = float("nan"), "examples" if resample not in RESAMPLES else resample
     unknown = Estimate(nan, nan, nan, nan, level, "no line", len(sets), notes=(reason,))
-    return LineFit(unknown, unknown, nan, check_scale(scale), len(sets), how, 0.0)
+    return LineFit(unknown, unknown, nan, check_scale(scale), len(sets), how)
 
 
-def _accuracies(name: str, values: Any, scale: Scale) -> Floats:
-    p = _fractions(name, values)
+def _accuracies_inside_scale(name: str, values: Any, scale: Scale) -> Floats:
+    p = _accuracy_fractions(name, values)
     if p.ndim != 1:
         raise InputError(f"must be one row of accuracies; got shape {p.shape}", argument=name)
     outside = (p <= 0) | (p >= 1)
@@ -343,7 +324,7 @@ def _accuracies(name: str, values: Any, scale: Scale) -> Floats:
     return p
 
 
-def _fractions(name: str, values: Any) -> Floats:
+def _accuracy_fractions(name: str, values: Any) -> Floats:
     p = real_numbers(name, values)
     outside = (p < 0) | (p > 1)
     if outside.any():
@@ -352,22 +333,18 @@ def _fractions(name: str, values: Any) -> Floats:
     return p
 
 
-@record
+@record(dropped=("mu_original", "sigma_original"))
 class Difficulty:
-    """Mean and spread of difficulty on the new set, for stated ones of the original set.
+    """Mean and spread of difficulty on the new set, if those of the original set are 0 and what was stated.
 
     Attributes:
         mu: mean difficulty of the new set.
         sigma: its standard deviation.
-        mu_original: the stated mean of the original set; it only fixes the zero of the scale.
-        sigma_original: the stated standard deviation of the original set.
         notes: what limits the reading.
     """
 
     mu: Estimate
     sigma: Estimate
-    mu_original: float
-    sigma_original: float
     notes: tuple[str, ...] = ()
 
 
@@ -402,13 +379,12 @@ def line_from_difficulty(mu: float, sigma: float, new_mu: float, new_sigma: floa
     return float(np.sqrt(sigma**2 + 1.0)) / width, (mu - new_mu) / width
 
 
-def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
+def difficulty(fit: LineFit, sigma: float = 1.0) -> Difficulty:
     """What a probit line says about the new set's difficulty, with intervals from the draws of the line.
 
     Args:
         fit: a line on the probit scale that still holds its draws.
-        sigma: spread of difficulty of the original set; the line does not identify it.
-        mu: mean difficulty of the original set; 0 fixes the scale.
+        sigma: spread of difficulty of the original set, whose mean is 0; the line does not identify it.
 
     Source: Recht et al., section 5.3.
     """
@@ -416,7 +392,7 @@ def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
         raise InputError(f"must be a line on the probit scale; got {fit.scale!r}", argument="fit")
     if len(fit.draws) == 0:
         raise InputError("must hold its draws; this one was made compact: fit again", argument="fit")
-    value_mu, value_sigma = difficulty_from_line(fit.slope.value, fit.offset.value, sigma, mu)
+    value_mu, value_sigma = difficulty_from_line(fit.slope.value, fit.offset.value, sigma)
     if np.isnan(value_sigma):
         raise InputError(
             f"must be above {np.sqrt(max(fit.slope.value**2 - 1.0, 0.0)):.3g} for a probit slope of "
@@ -424,9 +400,9 @@ def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
             argument="sigma",
         )
     usable = fit.draws[fit.draws[:, 0] > 0]
-    redrawn = difficulty_from_line(usable[:, 0], usable[:, 1], sigma, mu)
+    redrawn = difficulty_from_line(usable[:, 0], usable[:, 1], sigma)
     lost = int(np.isnan(redrawn[1]).sum()) + len(fit.draws) - len(usable)
-    notes = [f"given σ₁ = {sigma:g} and μ₁ = {mu:g}: only u and v are identified"]
+    notes = [f"given σ₁ = {sigma:g} and μ₁ = 0: only u and v are identified"]
     if lost:
         notes.append(f"{lost:,} of {len(fit.draws):,} resamples have no σ₂ and were left out")
     level = fit.slope.confidence
@@ -438,7 +414,7 @@ def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
         estimates.append(
             Estimate(float(value), error, float(low), float(high), level, method, fit.n, fit.slope.seed)
         )
-    return Difficulty(estimates[0], estimates[1], mu, sigma, tuple(notes))
+    return Difficulty(estimates[0], estimates[1], tuple(notes))
 
 
 def simulate(
@@ -464,7 +440,10 @@ def simulate(
         >>> simulate([0.0, 1.0, 2.0], examples=(50, 20))
         (Outcomes(3 models × 50 items), Outcomes(3 models × 20 items))
     """
-    skill = _one_row("skills", skills)
+    skill = np.atleast_1d(real_numbers("skills", skills))
+    if skill.size == 0:
+        raise InputError("must have at least one skill; got none", argument="skills")
+    names = [f"model-{index:0{len(str(len(skill) - 1))}d}" for index in range(len(skill))]
     sets = []
     for side in range(2):
         rng = np.random.default_rng([seed, side])
@@ -473,50 +452,5 @@ def simulate(
         for row, value in enumerate(skill):
             # Φ(s − τ) is the chance that standard normal noise stays below s − τ.
             right[row] = rng.standard_normal(len(tau)) < value - tau
-        sets.append(Outcomes.from_arrays(right, models=_model_names(len(skill))))
+        sets.append(Outcomes.from_arrays(right, models=names))
     return sets[0], sets[1]
-
-
-def simulate_counts(
-    skills: ArrayLike,
-    *,
-    examples: tuple[int, int] = (10_000, 2_000),
-    mu: tuple[float, float] = (0.0, 0.5),
-    sigma: tuple[float, float] = (1.0, 1.2),
-    seed: int = 0,
-) -> Outcomes:
-    """Counts from the same model where every model sees its own examples: independent binomials.
-
-    Returns:
-        Outcomes with the items "original" and "new", whole test sets with their ``totals``.
-    """
-    rng = np.random.default_rng([seed, 2])
-    expected = expected_accuracies(skills, mu=mu, sigma=sigma)
-    correct = [rng.binomial(examples[side], expected[side]) for side in range(2)]
-    totals = np.broadcast_to(np.array(examples), (len(expected[0]), 2))
-    return Outcomes(
-        np.stack(correct, axis=1) / totals,
-        _model_names(len(expected[0])),
-        np.array(["original", "new"]),
-        totals=totals.astype(np.int64),
-    )
-
-
-def expected_accuracies(
-    skills: ArrayLike, *, mu: tuple[float, float] = (0.0, 0.5), sigma: tuple[float, float] = (1.0, 1.2)
-) -> tuple[Floats, Floats]:
-    """Accuracies on the two populations, Φ((s − μ)/√(σ² + 1)), for skills (M,)."""
-    skill = _one_row("skills", skills)
-    first, second = (special.ndtr((skill - mu[k]) / np.sqrt(sigma[k] ** 2 + 1.0)) for k in range(2))
-    return first, second
-
-
-def _one_row(name: str, values: ArrayLike) -> Floats:
-    row = real_numbers(name, values)
-    if row.ndim != 1 or row.size == 0:
-        raise InputError(f"must be one row of numbers; got shape {row.shape}", argument=name)
-    return row
-
-
-def _model_names(count: int) -> tuple[str, ...]:
-    return tuple(f"model-{index:0{len(str(count - 1))}d}" for index in range(count))

@@ -37,7 +37,7 @@ _MOST_HASHED, _MOST_HASHED_BYTES = 100, 1 << 30
 _DEFAULT_ID = re.compile(r"(?:.*/)?item-(\d+)")
 _DATE = re.compile(r"(\d{4})-(\d{1,2})(?:-(\d{1,2}))?")
 _DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-SET_COLUMNS = ("set", "split")
+SET_COLUMNS, ROLES = ("set", "split"), ("original", "new")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,22 +84,6 @@ class Side:
             total=self.total[models],
             scores=None if self.scores is None else self.scores[models],
             answers=None if self.answers is None else self.answers[models],
-        )
-
-    def select(self, rows: NDArray[np.int64]) -> Side:
-        """The same on some of the items."""
-        assert self.scores is not None
-        scores = self.scores[:, rows]
-        accuracy, total = _item_means(scores)
-        return replace(
-            self,
-            accuracy=accuracy,
-            total=total,
-            scores=scores,
-            items=None if self.items is None else self.items[rows],
-            rows=rows if self.rows is None else self.rows[rows],
-            key=None if self.key is None else self.key[rows],
-            answers=None if self.answers is None else self.answers[:, rows],
         )
 
     def inside(self) -> Floats:
@@ -188,7 +172,6 @@ class TwoSets:
         new: the new set.
         group: (M,) families of models, or empty.
         date: (M,) decimal years, NaN where unknown, or empty.
-        parameters: (M,) numbers of parameters, NaN where unknown, or empty.
         metric: what counts as right.
         notes: what a reader has to know.
         hashes: sha256 of the files that were read, by name.
@@ -199,7 +182,6 @@ class TwoSets:
     new: Side
     group: tuple[str, ...] = ()
     date: tuple[float, ...] = ()
-    parameters: tuple[float, ...] = ()
     metric: str = "top1"
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
@@ -219,7 +201,7 @@ class TwoSets:
 
     def take(self, rows: NDArray[np.int64]) -> TwoSets:
         """The same for some of the models, by row number."""
-        columns = {name: getattr(self, name) for name in ("models", "group", "date", "parameters")}
+        columns = {name: getattr(self, name) for name in ("models", "group", "date")}
         cut: dict[str, Any] = {
             name: tuple(column[row] for row in rows) if column else () for name, column in columns.items()
         }
@@ -243,22 +225,20 @@ def two_sets(
     original_total: int | None = None,
     new_total: int | None = None,
     check_classes: bool = True,
-    n_classes: int | None = None,
     by_order: bool = False,
 ) -> TwoSets:
     """The models that both test sets have.
 
     Args:
         original: outcomes on the original set, or what :meth:`hardpan.Outcomes.open` opens; without ``new``,
-            outcomes or a file with both sets, or a pair. ``FILE@hard.json`` takes the examples of a subset.
+            outcomes or a file with both sets. ``FILE@hard.json`` takes the examples of a subset.
         new: the same on the new set.
-        metric: metric of counts, or top1, top5, ... of predicted classes.
+        metric: metric of counts.
         original_set: name of the original set, if a file has several sets.
         new_set: name of the new set, if a file has several sets.
         original_total: size of the original set, for tables of accuracies.
         new_total: size of the new set, for tables of accuracies.
-        check_classes: refuse predictions whose class columns look permuted or shifted.
-        n_classes: number of classes, if some have no example.
+        check_classes: refuse two sets of other classes, and models that are right on one of them only by chance.
         by_order: join examples by position if there are no ids.
     """
     if isinstance(original, TwoSets):
@@ -267,219 +247,168 @@ def two_sets(
                 f": the sets were read as {original.metric}; got {metric!r}: leave it out", argument="metric"
             )
         return original
-    if new is None and isinstance(original, (list, tuple)) and len(original) == 2:
-        original, new = original if not isinstance(original[0], dict) else (original, None)
-    options: dict[str, Any] = {
-        "metric": metric,
-        "check_classes": check_classes,
-        "n_classes": n_classes,
-        "by_order": by_order,
-    }
-    totals: Any = (original_total, new_total)
+    options = {"metric": metric, "by_order": by_order}
+    totals, wanted = (original_total, new_total), (original_set, new_set)
     if new is None:
-        sizes = None if totals == (None, None) else list(totals)
-        opened = [_open_source(original, options, sizes)] * 2
-        sides = _sets_of_file(opened[0], original_set, new_set)
+        one = _open_source(original, options, None if totals == (None, None) else list(totals))
+        sources, names = [one, one], _two_names(one, *wanted)
     else:
-        opened = [_open_source(source, options, size) for source, size in zip((original, new), totals, strict=True)]
-        if all(item.outcomes.totals is not None for item in opened) and _is_path(original) and _is_path(new):
-            together = Outcomes.open([original, new], **options, totals=totals)
-            opened = [replace(item, outcomes=together) for item in opened]
-            sides = [_counted(together, 0), _counted(together, 1)]
-        else:
-            names = zip(opened, (original_set, new_set), ("original", "new"), strict=True)
-            sides = [_set_of_file(item, name, side) for item, name, side in names]
-    notes = [note for item in opened for note in item.outcomes.notes]
-    for position, item in enumerate(opened):
-        if item.manifest:
-            whole, sides[position] = sides[position], _subset(sides[position], item)
-            notes.append(_subset_note(("original", "new")[position], whole, sides[position], item.manifest))
-    tables = [item.outcomes for item in opened]
-    joined = _joined(sides, tables, tuple(dict.fromkeys(notes)), metric, check_classes, n_classes)
+        sources = [
+            _open_source(source, options, size) for source, size in zip((original, new), totals, strict=True)
+        ]
+        names = []
+        for source, name, role in zip(sources, wanted, ROLES, strict=True):
+            alone = len(source.set_names) == 1 or source.outcomes.totals is not None
+            names.append(name or (source.set_names[0] if alone else role))
+    notes = [note for source in sources for note in source.outcomes.notes]
+    sides = [item.side(name, role, notes) for item, name, role in zip(sources, names, ROLES, strict=True)]
+    joined = _join_models(sides, [source.outcomes for source in sources], notes, metric)
+    first, second = joined.original.key, joined.new.key
+    if check_classes and first is not None and second is not None:
+        check_sets(first, second)  # type: ignore[arg-type]  # names serve as well as numbers
+        count = len(np.unique(np.concatenate([first, second])))
+        check_both(joined.models, joined.original.accuracy, joined.new.accuracy, 1.0 / count)
     return replace(joined, hashes=_hashes(original) | _hashes(new))
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    """Outcomes, the manifest of a subset of their examples, and what to call the source in a message."""
+class _Source:
+    """Outcomes of one or several test sets, the manifest of a subset of their examples, and a name for messages."""
 
     outcomes: Outcomes
     manifest: str
     where: str
 
+    @property
+    def set_column(self) -> str:
+        """The group column that names test sets; empty where there is none."""
+        return next((column for column in SET_COLUMNS if column in self.outcomes.groups), "")
 
-def _is_path(source: Any) -> bool:
-    return isinstance(source, (str, os.PathLike))
+    @property
+    def set_names(self) -> list[str]:
+        """The test sets in order; of counts every item is a set."""
+        if self.outcomes.totals is not None:
+            return list(self.outcomes.items.tolist())
+        return list(dict.fromkeys(self.outcomes.groups[self.set_column].tolist())) if self.set_column else [""]
+
+    def subset(self) -> NDArray[np.int64]:
+        """The items that the manifest names; without ids a file of one set has ``row-0000000``, ..."""
+        ids = self.outcomes.items
+        matches = [_DEFAULT_ID.fullmatch(item) for item in ids.tolist()]
+        if all(matches):
+            if len(self.set_names) > 1:
+                raise InputError(f"{self.where}: its sets have no ids, so a subset cannot be found; add ids")
+            ids = np.array([f"row-{int(match[1]):07d}" for match in matches if match])
+        if len(np.unique(ids)) < len(ids):
+            raise InputError(
+                f"{self.where}: an id names two examples, so {self.manifest} could mean either; give each its own"
+            )
+        return subset_rows(self.manifest, ids)
+
+    def side(self, name: str, role: str, notes: list[str]) -> Side:
+        """All models on one of the test sets, for the role "original" or "new"; a subset adds a note."""
+        if name not in self.set_names:
+            listed = few(sorted(self.set_names))
+            raise InputError(f"{self.where}: {role} must be one of the sets {listed}; got {name!r}")
+        outcomes = self.outcomes
+        if outcomes.totals is not None:
+            right, total = right_and_total(outcomes, self.set_names.index(name))
+            if (total[np.isfinite(outcomes.scores[:, self.set_names.index(name)])] < 1).any():
+                raise InputError(
+                    f"the table has accuracies, not counts: give the size of the {role} set ({role}_total=N)"
+                )
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return Side(name, right / total, total)
+        items = np.arange(outcomes.n_items)
+        if self.set_column:
+            items = items[outcomes.groups[self.set_column] == name]
+        rows = np.arange(len(items))
+        if self.manifest:
+            rows = np.flatnonzero(np.isin(items, self.subset()))
+            if not len(rows):
+                raise InputError(f"{self.manifest}: names no example of the {role} set in {self.where}")
+            sizes = f"{len(rows):,} of {len(items):,}"
+            notes.append(f"Only the {sizes} examples of the {role} set that {self.manifest} names.")
+        if len(rows) < outcomes.n_items:
+            outcomes = outcomes.select(items=items[rows])
+        scores = outcomes.item_scores()
+        accuracy, total = scores.mean(axis=1), np.isfinite(scores).sum(axis=1)
+        for row in np.flatnonzero(np.isnan(accuracy) & (total > 0)):
+            accuracy[row] = scores[row][np.isfinite(scores[row])].mean()
+        answers = outcomes.answers if outcomes.answers is not None and outcomes.answers.ndim == 2 else None
+        return Side(name or role, accuracy, total, scores, outcomes.items, rows, outcomes.key, answers)
 
 
-def _open_source(source: Any, options: Mapping[str, Any], totals: Any) -> _Opened:
+def _open_source(source: Any, options: Mapping[str, Any], totals: Any = None) -> _Source:
+    manifest, where = "", "table"
+    if isinstance(source, (str, os.PathLike)):
+        path, manifest = parse_source(os.fspath(source))
+        source, where = Path(path), path
+        if (source / "zarr.json").is_file():
+            source = _store_outcomes(source)
+    elif hasattr(source, "outcomes"):
+        source, where = source.outcomes(), "predictions"
     if isinstance(source, Outcomes):
-        _refuse_metric(options, source.source or "outcomes")
-        return _Opened(source, "", source.source or "outcomes")
-    if hasattr(source, "outcomes"):
-        _refuse_metric(options, "predictions")
-        return _Opened(source.outcomes(), "", "predictions")
-    manifest = ""
-    if _is_path(source):
-        path = os.fspath(source)
-        if not Path(path).exists():
-            data, manifest = parse_source(path)
-            source = Path(data)
-        if (Path(source) / "zarr.json").is_file():
-            _refuse_metric(options, str(source))
-            return _Opened(store_outcomes(Path(source)), manifest, str(source))
+        if options.get("metric") not in (None, "top1"):
+            raise InputError(
+                f": {where} says right or wrong only; got {options['metric']!r}: leave it out", argument="metric"
+            )
+        return _Source(source, manifest, where)
     outcomes = Outcomes.open(source, **options, totals=totals)
-    where = str(source) if _is_path(source) else "table"
     if manifest and outcomes.totals is not None:
         raise InputError(
             f"{where}: has counts, not the examples that {manifest} could choose; give predictions with ids"
         )
-    return _Opened(outcomes, manifest, where)
+    return _Source(outcomes, manifest, where)
 
 
-def _refuse_metric(options: Mapping[str, Any], where: str) -> None:
-    """Right and wrong of first answers know no other metric."""
-    if options.get("metric") not in (None, "top1"):
-        raise InputError(
-            f": {where} says right or wrong only; got {options['metric']!r}: leave it out", argument="metric"
-        )
-
-
-def store_outcomes(path: Path) -> Outcomes:
+def _store_outcomes(path: Path) -> Outcomes:
     """Outcomes of a store of predictions: each seed is a model, named after the store's model or folder."""
     from hardpan.predictions import Predictions
 
     predictions = Predictions.open(path)
-    outcomes = predictions.outcomes()
-    model = predictions.config.get("model")
-    prefix = model if isinstance(model, str) else path.name
+    outcomes, model = predictions.outcomes(), predictions.config.get("model")
     if predictions.named:
         return outcomes
+    prefix = model if isinstance(model, str) else path.name
     return replace(outcomes, models=tuple(f"{prefix} {name}" for name in outcomes.models))
 
 
 def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
     """Outcomes of one test set: ``test_set`` where the source has several; ``FILE@hard.json`` takes a subset."""
-    opened = _open_source(source, {}, None)
-    outcomes, where = opened.outcomes, opened.where
+    opened = _open_source(source, {})
+    outcomes, names = opened.outcomes, opened.set_names
     if outcomes.totals is not None:
-        raise InputError(f"{where}: has counts; expected scores or predictions example by example")
-    column, known = _set_names(outcomes)
-    if test_set is not None and test_set not in known:
-        raise InputError(f"{where}: test_set must be one of {few(sorted(known))}; got {test_set!r}")
-    if len(known) > 1:
-        if test_set is None:
-            raise InputError(f"{where}: state which set to use (test_set=NAME), one of {few(sorted(known))}")
-        outcomes = outcomes.select(items=outcomes.groups[column] == test_set)
-    if opened.manifest:
-        ids = _row_names(outcomes.items, 1, where)
-        outcomes = outcomes.select(items=subset_rows(opened.manifest, ids))
-    return outcomes
+        raise InputError(f"{opened.where}: has counts; expected scores or predictions example by example")
+    if test_set not in names and (test_set is not None or len(names) > 1):
+        raise InputError(f"{opened.where}: test_set must be one of {few(sorted(names))}; got {test_set!r}")
+    if len(names) > 1:
+        opened = replace(opened, outcomes=outcomes.select(items=outcomes.groups[opened.set_column] == test_set))
+    return opened.outcomes.select(items=opened.subset()) if opened.manifest else opened.outcomes
 
 
-def _set_names(outcomes: Outcomes) -> tuple[str, list[str]]:
-    """The group column that names test sets, and the sets in order; of counts every item is a set."""
-    if outcomes.totals is not None:
-        return "", outcomes.items.tolist()
-    for column in SET_COLUMNS:
-        if column in outcomes.groups:
-            return column, list(dict.fromkeys(outcomes.groups[column].tolist()))
-    return "", [""]
-
-
-def _sets_of_file(opened: _Opened, original: str | None, new: str | None) -> list[Side]:
-    """Both sets of a source that has several."""
-    _, known = _set_names(opened.outcomes)
+def _two_names(source: _Source, original: str | None, new: str | None) -> list[str]:
+    """The names of the original and the new set in a source with several."""
+    known = source.set_names
     if len(known) < 2:
-        raise InputError(f"{opened.where}: has one test set; give the other set, too")
+        raise InputError(f"{source.where}: has one test set; give the other set, too")
     first = original or ("original" if "original" in known else None)
     rest = [name for name in known if name != first]
     second = new or ("new" if "new" in known else rest[0] if len(rest) == 1 else None)
     if first is None and len(known) == 2 and second is not None:
         first = next(name for name in known if name != second)
-    for side, name in (("original", first), ("new", second)):
+    for role, name in zip(ROLES, (first, second), strict=True):
         if name is None:
             listed = few(sorted(known))
-            raise InputError(f"{opened.where}: state which of the sets {listed} is the {side} one ({side}=NAME)")
-    return [_named_set(opened, str(name), side) for name, side in ((first, "original"), (second, "new"))]
-
-
-def _set_of_file(opened: _Opened, name: str | None, side: str) -> Side:
-    """The original or the new set of a source of its own."""
-    _, known = _set_names(opened.outcomes)
-    one = len(known) == 1 or opened.outcomes.totals is not None
-    return _named_set(opened, name or (known[0] if one else side), side)
-
-
-def _named_set(opened: _Opened, name: str, side: str) -> Side:
-    outcomes = opened.outcomes
-    column, known = _set_names(outcomes)
-    if name not in known:
-        raise InputError(f"{opened.where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
-    return (
-        _counted(outcomes, known.index(name))
-        if outcomes.totals is not None
-        else _scored(outcomes, name, column, side)
-    )
-
-
-def _counted(outcomes: Outcomes, item: int) -> Side:
-    right, total = right_and_total(outcomes, item)
-    if (total[np.isfinite(outcomes.scores[:, item])] < 1).any():
-        side = "original" if item == 0 else "new"
-        raise InputError(f"the table has accuracies, not counts: give the size of the {side} set ({side}_total=N)")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return Side(str(outcomes.items[item]), right / total, total)
-
-
-def _scored(outcomes: Outcomes, name: str, column: str, side: str) -> Side:
-    """One set of the outcomes: a view of its scores, not a copy, where its items are adjacent."""
-    positions = np.flatnonzero(outcomes.groups[column] == name) if column else np.arange(outcomes.n_items)
-    adjacent = len(positions) > 0 and positions[-1] - positions[0] + 1 == len(positions)
-    index: Any = slice(int(positions[0]), int(positions[-1]) + 1) if adjacent else positions
-    scores = outcomes.item_scores()[:, index]
-    accuracy, total = _item_means(scores)
-    key = None if outcomes.key is None else outcomes.key[index]
-    answers = outcomes.answers
-    answers = None if answers is None or answers.ndim != 2 else answers[:, index]
-    rows = np.arange(len(positions))
-    return Side(name or side, accuracy, total, scores, outcomes.items[index], rows, key, answers)
-
-
-def _item_means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    accuracy, total = scores.mean(axis=1), np.full(len(scores), scores.shape[1], dtype=np.int64)
-    for row in np.flatnonzero(np.isnan(accuracy)).tolist():
-        known = scores[row][np.isfinite(scores[row])]
-        accuracy[row], total[row] = (known.mean() if len(known) else np.nan), len(known)
-    return accuracy, total
-
-
-def _subset(side: Side, opened: _Opened) -> Side:
-    """The examples of a set that the manifest of a subset names."""
-    assert side.items is not None
-    outcomes, manifest, where = opened.outcomes, opened.manifest, opened.where
-    ids = _row_names(outcomes.items, len(_set_names(outcomes)[1]), where)
-    if len(np.unique(ids)) < len(ids):
-        raise InputError(f"{where}: an id names two examples, so {manifest} could mean either; give each its own")
-    names = ids[subset_rows(manifest, ids)]
-    rows = np.flatnonzero(np.isin(_row_names(side.items, 1, where), names)).astype(np.int64)
-    if not len(rows):
-        raise InputError(f"{manifest}: names no example of the {side.name} set in {where}; give two files")
-    return side.select(rows)
-
-
-def _subset_note(side: str, whole: Side, subset: Side, manifest: str) -> str:
-    assert whole.items is not None
-    assert subset.items is not None
-    sizes = f"{len(subset.items):,} of {len(whole.items):,}"
-    return f"Only the {sizes} examples of the {side} set that {manifest} names."
+            raise InputError(f"{source.where}: state which of the sets {listed} is the {role} one ({role}=NAME)")
+    return [str(first), str(second)]
 
 
 def _hashes(source: Any) -> dict[str, str]:
     """Hashes of the files of a source; of folders only where they are small."""
-    if not _is_path(source):
+    if not isinstance(source, (str, os.PathLike)):
         return {}
-    data, manifest = (os.fspath(source), "") if Path(source).exists() else parse_source(os.fspath(source))
+    data, manifest = parse_source(os.fspath(source))
     path = Path(data)
     paths = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
     if len(paths) > _MOST_HASHED or sum(item.stat().st_size for item in paths) > _MOST_HASHED_BYTES:
@@ -487,66 +416,36 @@ def _hashes(source: Any) -> dict[str, str]:
     return {item.name: file_hash(item) for item in (*paths, *([Path(manifest)] if manifest else []))}
 
 
-def _row_names(items: NDArray[np.str_], sets: int, where: str) -> NDArray[np.str_]:
-    """Ids as given; a file of one set without ids has ``row-0000000``, ``row-0000001``, ..."""
-    matches = [_DEFAULT_ID.fullmatch(item) for item in items.tolist()]
-    if not all(matches):
-        return items
-    if sets > 1:
-        raise InputError(f"{where}: its sets have no ids, so a subset cannot be found in them; add ids")
-    return np.array([f"row-{int(match[1]):07d}" for match in matches if match])
-
-
-def _joined(
-    sides: Sequence[Side],
-    columns: Sequence[Outcomes],
-    notes: tuple[str, ...],
-    metric: str | None,
-    check_classes: bool,
-    n_classes: int | None,
+def _join_models(
+    sides: Sequence[Side], outcomes: Sequence[Outcomes], notes: list[str], metric: str | None
 ) -> TwoSets:
-    names = [columns[0].models, columns[-1].models]
+    """Both sets with the models that they share, in the order of the original set."""
     present = [
-        [name for name, value in zip(models, side.accuracy, strict=True) if np.isfinite(value)]
-        for models, side in zip(names, sides, strict=True)
+        [name for name, value in zip(item.models, side.accuracy, strict=True) if np.isfinite(value)]
+        for item, side in zip(outcomes, sides, strict=True)
     ]
     shared = [name for name in present[0] if name in set(present[1])]
     if not shared:
         raise InputError("the original and the new set share no model name; check that both name models alike")
-    for side, here in (("original", present[0]), ("new", present[1])):
-        if len(here) > len(shared):
-            lone = [name for name in here if name not in set(shared)]
-            notes = (*notes, f"Left out, because only the {side} set has them: {few(lone, 5)}.")
-    rows = [{name: row for row, name in enumerate(models)} for models in names]
-    taken = [side.take(np.array([row[name] for name in shared])) for side, row in zip(sides, rows, strict=True)]
-    described = {name: values for item in reversed(columns) for name, values in item.model_groups.items()}
+    for role, names in zip(ROLES, present, strict=True):
+        if lone := [name for name in names if name not in set(shared)]:
+            notes.append(f"Left out, because only the {role} set has them: {few(lone, 5)}.")
+    rows = [np.array([item.models.index(name) for name in shared]) for item in outcomes]
+    original, new = (side.take(row) for side, row in zip(sides, rows, strict=True))
+    described = {**outcomes[1].model_groups, **outcomes[0].model_groups}
 
     def column(name: str) -> tuple[str, ...]:
-        values = described.get(name)
-        return () if values is None else tuple(str(values[rows[0][model]]) for model in shared)
+        return tuple(map(str, described[name][rows[0]])) if name in described else ()
 
-    if check_classes and taken[0].key is not None and taken[1].key is not None:
-        if n_classes is None:
-            check_sets(taken[0].key, taken[1].key)  # type: ignore[arg-type]  # names serve as well as numbers
-        count = n_classes or len(np.unique(np.concatenate([taken[0].key, taken[1].key])))
-        check_both(shared, taken[0].accuracy, taken[1].accuracy, 1.0 / count)
     return TwoSets(
         tuple(shared),
-        taken[0],
-        taken[1],
+        original,
+        new,
         column("group"),
         tuple(decimal_year(value) for value in column("date")),
-        tuple(_number_of_text(value) for value in column("parameters")),
-        metric or ("accuracy" if taken[0].scores is not None and taken[0].key is None else "top1"),
-        notes,
+        metric or ("accuracy" if original.scores is not None and original.key is None else "top1"),
+        tuple(dict.fromkeys(notes)),
     )
-
-
-def _number_of_text(text: str) -> float:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return float("nan")
 
 
 def decimal_year(value: Any) -> float:

@@ -17,9 +17,7 @@ from hardpan.predictions.recorder import Recorder, is_tensor
 Forward = Callable[[Any, Any], Any]
 
 
-def lightning_callback(
-    recorder: Recorder, loaders: Any, *, seed: int = 0, forward: Forward | None = None, every: int = 1
-) -> Any:
+def lightning_callback(recorder: Recorder, loaders: Any, *, seed: int = 0, forward: Forward | None = None) -> Any:
     """A Lightning callback that predicts every example after each training epoch, and records it.
 
     Args:
@@ -28,12 +26,11 @@ def lightning_callback(
             ids: not shuffled, not augmented.
         seed: number of this training run.
         forward: from (module, batch) to logits or probabilities; without it, ``module(batch[0])``.
-        every: record each ``every``-th epoch, the first one included.
 
     Epochs are counted as Lightning counts them, from 0. In training on several processes the first one predicts.
     """
-    lightning = _imported("lightning", "lightning.pytorch", "pytorch_lightning")
-    predict = forward or _first_of_batch
+    lightning = _import_first("lightning", "lightning.pytorch", "pytorch_lightning")
+    predict = forward or _forward_first_of_batch
     listed = loaders if isinstance(loaders, (tuple, list)) else [loaders]
 
     class RecordPredictions(lightning.Callback):  # type: ignore[name-defined, misc]
@@ -42,9 +39,8 @@ def lightning_callback(
         def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
             """Predict in evaluation mode, record, and go back to training mode."""
             epoch = trainer.current_epoch
-            if trainer.sanity_checking or not trainer.is_global_zero or epoch % every:
-                return
-            _record_all(recorder, module, listed, predict, module.device, seed, epoch)
+            if trainer.is_global_zero and not trainer.sanity_checking:
+                _record_epoch(recorder, module, listed, predict, module.device, seed, epoch)
 
     return RecordPredictions()
 
@@ -57,7 +53,6 @@ def trainer_callback(
     collator: Any = None,
     batch_size: int = 64,
     forward: Forward | None = None,
-    every: int = 1,
 ) -> Any:
     """A callback for the Hugging Face Trainer that predicts every example after each epoch, and records it.
 
@@ -69,12 +64,11 @@ def trainer_callback(
         collator: what makes a batch of examples; without it, that of the Trainer's package.
         batch_size: examples in a batch.
         forward: from (model, batch) to logits; without it, ``model(**batch).logits``, the labels left out.
-        every: record each ``every``-th epoch, the first one included.
 
     Epochs are counted from 0. In training on several processes the first one predicts.
     """
-    transformers = _imported("transformers", "transformers")
-    predict = forward or _logits_of_mapping
+    transformers = _import_first("transformers", "transformers")
+    predict = forward or _forward_mapping
     collate = collator or transformers.default_data_collator
 
     class RecordPredictions(transformers.TrainerCallback):  # type: ignore[name-defined, misc]
@@ -85,17 +79,17 @@ def trainer_callback(
             from torch.utils.data import DataLoader
 
             epoch = max(round(state.epoch) - 1, 0)
-            if not state.is_world_process_zero or epoch % every:
+            if not state.is_world_process_zero:
                 return
             model = others["model"]
-            parts = datasets if isinstance(datasets, tuple) else (datasets,)
-            loaders = [DataLoader(dataset, batch_size=batch_size, collate_fn=collate) for dataset in parts]
-            _record_all(recorder, model, loaders, predict, next(model.parameters()).device, seed, epoch)
+            listed = datasets if isinstance(datasets, tuple) else (datasets,)
+            loaders = [DataLoader(dataset, batch_size=batch_size, collate_fn=collate) for dataset in listed]
+            _record_epoch(recorder, model, loaders, predict, next(model.parameters()).device, seed, epoch)
 
     return RecordPredictions()
 
 
-def _record_all(
+def _record_epoch(
     recorder: Recorder, model: Any, loaders: Sequence[Any], predict: Forward, device: Any, seed: int, epoch: int
 ) -> None:
     import torch
@@ -109,7 +103,7 @@ def _record_all(
         with torch.no_grad():
             for loader in loaders:
                 for batch in loader:
-                    outputs = predict(model, moved(batch, device))
+                    outputs = predict(model, _batch_on_device(batch, device))
                     index = np.arange(start, start + len(outputs))
                     recorder.record(outputs, index, seed=seed, epoch=epoch)
                     start += len(outputs)
@@ -118,29 +112,29 @@ def _record_all(
     recorder.check_whole(seed)
 
 
-def moved(batch: Any, device: Any) -> Any:
+def _batch_on_device(batch: Any, device: Any) -> Any:
     """A batch on a device: tensors in tuples, lists and mappings are moved, the rest stays."""
     if is_tensor(batch):
         return batch.to(device, non_blocking=True)
     if hasattr(batch, "items"):
-        return {name: moved(value, device) for name, value in batch.items()}
+        return {name: _batch_on_device(value, device) for name, value in batch.items()}
     if isinstance(batch, (tuple, list)):
-        return [moved(value, device) for value in batch]
+        return [_batch_on_device(value, device) for value in batch]
     return batch
 
 
-def _first_of_batch(module: Any, batch: Any) -> Any:
+def _forward_first_of_batch(module: Any, batch: Any) -> Any:
     return module(batch[0] if isinstance(batch, (tuple, list)) else batch)
 
 
-def _logits_of_mapping(model: Any, batch: Any) -> Any:
+def _forward_mapping(model: Any, batch: Any) -> Any:
     if not isinstance(batch, dict):
         raise InputError("must be mappings of tensors; give forward= for another form", argument="batches")
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "label", "label_ids")}
     return model(**inputs).logits
 
 
-def _imported(extra: str, *names: str) -> Any:
+def _import_first(extra: str, *names: str) -> Any:
     """The first of these modules that is installed."""
     for name in names:
         try:

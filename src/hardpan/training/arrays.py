@@ -12,9 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import arguments
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.training.config import TrainConfig, changed, with_defaults
-from hardpan.training.examples import check_size, checked_targets, examples_on, normalization, shaped
-from hardpan.training.fitting import Evaluation, Evaluator, TrainingSet, fit_model, progress_of, run_state
+from hardpan.training.config import TrainConfig, changed_train_config, with_defaults
+from hardpan.training.examples import (
+    as_example_array,
+    check_single_precision,
+    checked_targets,
+    examples_on,
+    normalization,
+)
+from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, progress_of_run, run_state
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,10 +28,9 @@ class ArrayFit:
     """Probabilities of classifiers that were trained on arrays.
 
     Attributes:
-        probs: (seeds, recorded epochs, examples, classes) float32. Where ``patience`` ended a run early, the epochs
-            that it did not reach hold what its best weights say.
+        probs: (seeds, recorded epochs, examples, classes) float32.
         epochs: the recorded epochs; 1 is the state after one pass.
-        history: for each seed, the values of every epoch (loss, accuracy, validation_accuracy, ...).
+        history: for each seed, the loss and accuracy of every epoch.
         config: the settings, with what was left open filled in.
     """
 
@@ -42,7 +47,6 @@ def fit_arrays(
     config: TrainConfig | None = None,
     *,
     n_classes: int | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
     group: ArrayLike | None = None,
     first_seed: int = 0,
     progress: Progress | None = None,
@@ -54,9 +58,8 @@ def fit_arrays(
         x: training examples: vectors (N, d) or images (N, H, W) or (N, H, W, C).
         targets: class numbers (N,), or probabilities (N, C) as soft labels.
         evaluate: the examples to be predicted, of the same form.
-        config: settings; one architecture.
+        config: settings; one architecture, and no ``patience``.
         n_classes: how many classes there are, where class numbers may miss the last.
-        validation: examples and class numbers that the history (and ``patience``) looks at.
         group: (N,) group numbers for objectives over groups.
         first_seed: the seeds are first_seed, first_seed + 1, ...
         progress: called with a line and the fraction done.
@@ -72,21 +75,22 @@ def fit_arrays(
         >>> bool((fit.probs.mean(axis=0)[0].argmax(axis=1) == digits.labels[1000:]).mean() > 0.85)
         True
     """
-    config = changed(config, changes)
+    config = changed_train_config(config, changes)
     if len(config.models) != 1:
         raise InputError(f"must be one architecture here; got {config.model!r}", argument="model")
-    train, predicted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
-    check_size(train)
-    check_size(predicted, "evaluate")
+    train, predicted = as_example_array(np.asarray(x)), as_example_array(np.asarray(evaluate))
+    check_single_precision(train)
+    check_single_precision(predicted, "evaluate")
     config = with_defaults(config, config.models[0], train.shape[1:])
     values, classes = checked_targets(targets, len(train), n_classes)
-    seen, parts, labels = _with_validation(predicted, validation, classes)
-    if train.shape[1:] != seen.shape[1:]:
+    if train.shape[1:] != predicted.shape[1:]:
         raise InputError(
-            f"must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}", argument="evaluate"
+            f"must hold examples like x, of shape {train.shape[1:]}; got {predicted.shape[1:]}", argument="evaluate"
         )
-    if config.patience and not parts:
-        raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
+    if config.patience:
+        raise InputError(
+            "must be 0 here: there are no validation examples; use training.train", argument="patience"
+        )
     groups = None if group is None else arguments.whole_numbers("group", group, len(train))
     statistics = normalization(train)
     result = np.zeros((config.seeds, len(config.recorded_epochs()), len(predicted), classes), dtype=np.float32)
@@ -100,42 +104,20 @@ def fit_arrays(
             classes,
             None if groups is None else torch.from_numpy(groups).to(device),
         )
-        examples = examples_on(seen, statistics, device)
+        examples = examples_on(predicted, statistics, device)
         for index in range(config.seeds):
 
-            def record(epoch: int, probs: NDArray[np.float32], rows: Any, index: int = index) -> None:
-                result[index, index_of[epoch]] = probs[: len(predicted)]
+            def record(epoch: int, probs: NDArray[np.float32], index: int = index) -> None:
+                result[index, index_of[epoch]] = probs
 
-            model, history = fit_model(
+            _, history = fit_model(
                 config,
                 training_set,
-                Evaluation(examples, record, parts, labels),
+                Evaluation(examples, record),
                 seed=first_seed + index,
                 precision=precision,
-                progress=progress_of(progress, index, config.seeds),
+                progress=progress_of_run(progress, index, config.seeds),
                 label=f"{config.model} seed {first_seed + index}, ",
             )
             histories.append(tuple(history.epochs))
-            unseen = [at for epoch, at in index_of.items() if epoch > len(histories[-1])]
-            if unseen:  # the run ended early; what it would have said is what the weights it kept say
-                evaluator = Evaluator(model, examples, n_classes=classes, precision=precision)
-                result[index, unseen] = evaluator()[: len(predicted)]
     return ArrayFit(result, config.recorded_epochs(), tuple(histories), config)
-
-
-def _with_validation(
-    predicted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
-) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]], NDArray[np.int64] | None]:
-    """Join the examples to predict and the validation examples: one pass evaluates both."""
-    if validation is None:
-        return predicted, {}, None
-    x = shaped(np.asarray(validation[0]))
-    check_size(x, "validation examples")
-    validation_labels, _ = checked_targets(validation[1], len(x), classes)
-    if validation_labels.ndim != 1:
-        raise InputError("validation labels must be class numbers of shape (N,)")
-    if x.shape[1:] != predicted.shape[1:] or x.dtype != predicted.dtype:
-        raise InputError("validation examples must have the shape and type of those to be predicted")
-    labels = np.concatenate([np.zeros(len(predicted), dtype=np.int64), validation_labels])
-    rows = np.arange(len(predicted), len(predicted) + len(x))
-    return np.concatenate([predicted, x]), {"validation": rows}, labels

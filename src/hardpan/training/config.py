@@ -39,13 +39,13 @@ class TrainConfig:
         seeds: number of runs per architecture, with seeds 0, 1, ...
         epochs: number of epochs.
         batch: examples per step, over all processes.
-        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; default: by architecture.
+        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; default: ``sgd``.
         rate: peak learning rate; default: by architecture and optimizer.
         momentum: momentum of ``sgd``.
         weight_decay: weight decay, not of biases and normalisation layers; default: by optimizer.
         schedule: ``cosine``, ``step`` (a tenth after 50 % and after 75 % of the run) or ``constant``.
         warmup: fraction of the run in which the learning rate rises.
-        clip: largest norm of the gradient; 0: no limit; default: by architecture.
+        clip: largest norm of the gradient; 0: no limit.
         smoothing: label smoothing, from 0 to 1.
         ema: decay of an exponential moving average of the weights, which then predicts; 0: none.
         augment: ``auto`` (crops and flips of colour images, crops of grey ones, none for vectors), ``none``,
@@ -96,7 +96,7 @@ class TrainConfig:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in _WHOLE.items():
+        for name, least in _WHOLE_NUMBERS.items():
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
         for name, interval in _INTERVALS.items():
             if getattr(self, name) is not None or name not in _BY_ARCHITECTURE:
@@ -125,10 +125,10 @@ class TrainConfig:
         """The architectures, one by one, under the names that are recorded.
 
         Example:
-            >>> TrainConfig(model="vit, ResNet18").models
-            ('vit-small', 'resnet18')
+            >>> TrainConfig(model="mlp, ResNet18").models
+            ('mlp', 'resnet18')
         """
-        return tuple(canonical_name(name) for name in self.model.split(",") if name.strip())
+        return tuple(canonical_model_name(name) for name in self.model.split(",") if name.strip())
 
     def recorded_epochs(self) -> tuple[int, ...]:
         """The epochs whose predictions are kept; epoch 1 is the state after one pass.
@@ -146,11 +146,11 @@ class TrainConfig:
         return {name: value for name, value in plain.items() if name not in _NOT_THE_NUMBERS}
 
 
-def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConfig:
+def changed_train_config(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConfig:
     """Settings (default ones if None) with some of them changed.
 
     Example:
-        >>> changed(None, {"epoch": 3})
+        >>> changed_train_config(None, {"epoch": 3})
         Traceback (most recent call last):
             ...
         hardpan.errors.InputError: epoch is not a setting of TrainConfig; did you mean epochs?
@@ -170,7 +170,7 @@ def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConf
     return dataclasses.replace(config or TrainConfig(), **changes)
 
 
-_WHOLE = {
+_WHOLE_NUMBERS = {
     **dict.fromkeys(("seeds", "epochs", "batch", "record_every", "threads"), 1),
     **dict.fromkeys(("patience", "evaluation_batch"), 0),
 }
@@ -190,23 +190,18 @@ _CHOICES = {
 }
 
 
-# A family's name alone means the size of it that suits small images.
-_ALIASES = {"vit": "vit-small", "regnet-y": "regnet-y-400mf", "wide-resnet": "wide-resnet-28-10"}
-
-
-def canonical_name(name: str) -> str:
+def canonical_model_name(name: str) -> str:
     """The name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
 
     Example:
-        >>> [canonical_name(name) for name in ("vit", "ResNet18", "random features", "my_nets:small")]
-        ['vit-small', 'resnet18', 'random-features', 'my_nets:small']
+        >>> [canonical_model_name(name) for name in ("ResNet18", "wide resnet", "my_nets:small")]
+        ['resnet18', 'wide-resnet-28-10', 'my_nets:small']
     """
     name = name.strip()
     if ":" in name:
         return name
     plain = re.sub(r"[\s_]+", "-", name.lower())
-    plain = re.sub("^regnety(?=-|$)", "regnet-y", plain)
-    return _ALIASES.get(plain, plain)
+    return "wide-resnet-28-10" if plain == "wide-resnet" else plain
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
@@ -216,14 +211,13 @@ def nearest_name(name: str, known: Sequence[str]) -> str | None:
         >>> nearest_name("resnet-18", ("resnet18", "resnet34", "mlp")), nearest_name("gpt", ("resnet18", "mlp"))
         ('resnet18', None)
     """
-    result = difflib.get_close_matches(canonical_name(name), known, n=1)
+    result = difflib.get_close_matches(canonical_model_name(name), known, n=1)
     return result[0] if result else None
 
 
 _BATCH = 128  # the batch size for which the rates of SGD are stated
 _LARGE_BATCH = 512  # up to here rates grow in proportion, beyond it with the root
-_DENSE = ("linear", "mlp")
-_RATES = {"alexnet": 0.02, "random-features": 0.01, "vgg": 0.05}
+_RATES = {"alexnet": 0.02, "vgg": 0.05}
 _USUAL_RATE = 0.1
 
 
@@ -232,22 +226,21 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
 
     Residual nets get the recipe that is usual on CIFAR: SGD with Nesterov momentum 0.9, decay 5e-4 of all but
     biases and normalisations, highest rate 0.1 at batch 128 and 0.4 at batch 512 (He et al., 2016; Goyal et al.,
-    2017). VGG, whose dropout makes gradients noisier, gets half of that rate; transformers get AdamW (rate 1e-3,
-    decay 0.05, gradients clipped at 1). Without normalisation the largest stable rate falls with the number of
-    inputs: min(0.1, 10/d) for dense nets of d inputs. AlexNet gets 0.02 at every batch size: with 0.08 at
-    batch 512, one of three runs on CIFAR-10 diverged.
+    2017). VGG, whose dropout makes gradients noisier, gets half of that rate. Without normalisation the largest
+    stable rate falls with the number of inputs: min(0.1, 10/d) for dense nets of d inputs. AlexNet gets 0.02 at
+    every batch size: with 0.08 at batch 512, one of three runs on CIFAR-10 diverged. Adam and AdamW get 1e-3.
 
     Example:
         >>> with_defaults(TrainConfig(batch=256), "resnet18", (3, 32, 32)).rate
         0.2
-        >>> with_defaults(TrainConfig(), "vit-small", (3, 32, 32)).optimizer
-        'adamw'
     """
-    transformer = model.startswith("vit")
-    optimizer = config.optimizer or ("adamw" if transformer else "sgd")
+    optimizer = config.optimizer or "sgd"
     if optimizer == "sgd":
-        growth = 1.0 if model == "alexnet" else _growth(config.batch)
-        suitable, decay = _rate(model, math.prod(input_shape)) * growth, 5e-4
+        suitable, decay = next((rate for name, rate in _RATES.items() if model.startswith(name)), _USUAL_RATE), 5e-4
+        if model in ("linear", "mlp"):
+            suitable = min(_USUAL_RATE, 10 / math.prod(input_shape))
+        if model != "alexnet":
+            suitable *= _rate_growth(config.batch)
     else:
         suitable, decay = 1e-3, 0.05 if optimizer == "adamw" else 0.0
     return dataclasses.replace(
@@ -256,22 +249,15 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
         optimizer=optimizer,
         rate=suitable if config.rate is None else config.rate,
         weight_decay=decay if config.weight_decay is None else config.weight_decay,
-        clip=(1.0 if transformer else 0.0) if config.clip is None else config.clip,
+        clip=config.clip or 0.0,
     )
 
 
-def _rate(model: str, inputs: int) -> float:
-    """The highest rate of SGD at a batch of 128."""
-    if model in _DENSE:
-        return min(_USUAL_RATE, 10 / inputs)
-    return next((rate for name, rate in _RATES.items() if model.startswith(name)), _USUAL_RATE)
-
-
-def _growth(batch: int) -> float:
+def _rate_growth(batch: int) -> float:
     """How the rate of SGD grows with the batch.
 
     Example:
-        >>> [_growth(batch) for batch in (64, 128, 512, 2048)]
+        >>> [_rate_growth(batch) for batch in (64, 128, 512, 2048)]
         [0.5, 1.0, 4.0, 8.0]
     """
     return min(batch, _LARGE_BATCH) / _BATCH * math.sqrt(max(batch / _LARGE_BATCH, 1.0))

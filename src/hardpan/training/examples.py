@@ -77,11 +77,11 @@ class Examples:
         return model.to(memory_format=torch.channels_last) if self.is_image else model  # type: ignore[call-overload]
 
 
-def shaped(x: NDArray[Any]) -> NDArray[Any]:
+def as_example_array(x: NDArray[Any]) -> NDArray[Any]:
     """Images as (N, H, W, C) and vectors as (N, d), or refuse the shape.
 
     Example:
-        >>> shaped(np.zeros((5, 8, 8))).shape, shaped(np.zeros((5, 3))).shape
+        >>> as_example_array(np.zeros((5, 8, 8))).shape, as_example_array(np.zeros((5, 3))).shape
         ((5, 8, 8, 1), (5, 3))
     """
     x = np.asarray(x)
@@ -94,11 +94,11 @@ def shaped(x: NDArray[Any]) -> NDArray[Any]:
     return x[..., None] if x.ndim == 3 else x
 
 
-def check_size(x: NDArray[Any], what: str = "x") -> None:
+def check_single_precision(x: NDArray[Any], what: str = "x") -> None:
     """Refuse values that single precision, in which models are trained, cannot hold; ``what`` names the examples.
 
     Example:
-        >>> check_size(np.array([[1.0, 1e300]]))
+        >>> check_single_precision(np.array([[1.0, 1e300]]))
         Traceback (most recent call last):
             ...
         hardpan.errors.InputError: x must hold numbers within ±1e+37 ... row 0 holds 1e+300: rescale the features
@@ -224,7 +224,7 @@ def crop_draws(augmentation: Augmentation, n: int, seed: int, epoch: int) -> Ten
     return torch.cat([shifts, mirrored], dim=1)
 
 
-def gather(raw: Tensor, rows: Tensor, crops: Tensor) -> Tensor:
+def crop_images(raw: Tensor, rows: Tensor, crops: Tensor) -> Tensor:
     """Take images by row number, shifted and mirrored as drawn.
 
     Args:
@@ -237,9 +237,9 @@ def gather(raw: Tensor, rows: Tensor, crops: Tensor) -> Tensor:
 
     Example:
         >>> image = torch.arange(6).reshape(1, 2, 3, 1)
-        >>> gather(image, torch.tensor([0]), torch.tensor([[0, 1, 0]]))[0, :, :, 0].tolist()
+        >>> crop_images(image, torch.tensor([0]), torch.tensor([[0, 1, 0]]))[0, :, :, 0].tolist()
         [[1, 2, 0], [4, 5, 0]]
-        >>> gather(image, torch.tensor([0]), torch.tensor([[0, 0, 1]]))[0, :, :, 0].tolist()
+        >>> crop_images(image, torch.tensor([0]), torch.tensor([[0, 0, 1]]))[0, :, :, 0].tolist()
         [[2, 1, 0], [5, 4, 3]]
     """
     height, width = raw.shape[1:3]

@@ -1,12 +1,11 @@
-"""Classifiers trained in this process, alone or in lockstep, from any examples to any recorder of predictions."""
+"""Classifiers trained in this process, from any examples to any recorder of predictions."""
 
 from __future__ import annotations
 
 import gc
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,19 @@ from torch.nn.functional import cross_entropy
 
 from hardpan import engine
 from hardpan.engine import devices, distributed, optimization
-from hardpan.engine.checkpoints import join_tensors, tensors_of
+from hardpan.engine.checkpoints import join_state_tensors, tensors_with_prefix
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
-from hardpan.training.examples import Examples, choose_augmentation, crop_draws, gather
+from hardpan.training.examples import Examples, choose_augmentation, crop_draws, crop_images
 from hardpan.training.objectives import Goal, accuracy_by_group
 
-Record = Callable[[int, NDArray[np.float32], NDArray[np.int64] | None], None]
-"""Called with the epoch (1, 2, ...), probabilities, and the rows that they are of; None for all rows."""
+Record = Callable[[int, NDArray[np.float32]], None]
+"""Called with the epoch (1, 2, ...) and the probabilities of all examples."""
 
 _GPU_PIXELS = 4096 * 32 * 32  # pixels of a batch: activations of the usual networks fit into a few GB
 _CPU_PIXELS = 256 * 32 * 32
-_CHUNK_BYTES = 64 * 2**20  # probabilities of all seeds in lockstep that are in memory at once
-_HISTORIES, _CORRECT = "histories", "right"  # names in checkpoints
 
 # Dropout uses the one random generator of the process, and the number of threads is set per process.
 _ONE_AT_A_TIME = threading.Lock()
@@ -78,7 +75,7 @@ class ClassifierTask(engine.Task):
         assert config.rate is not None, "with_defaults fills it in"
         assert config.weight_decay is not None, "with_defaults fills it in"
         self._goal = Goal(config, training_set.groups, training_set.rows, seed)
-        self.steps, self.examples_per_step = _batches(config.batch, self._goal.length)
+        self.steps, self.examples_per_step = _steps_and_batch_size(config.batch, self._goal.length)
         table = optimization.rate_table(
             config.schedule,
             rate=config.rate,
@@ -123,7 +120,7 @@ class ClassifierTask(engine.Task):
         self._schedule.advance()
         self._optimizer.zero_grad(set_to_none=False)
         raw = training_set.examples.raw
-        inputs = gather(raw, rows, crops) if self._augmentation.active else raw.index_select(0, rows)
+        inputs = crop_images(raw, rows, crops) if self._augmentation.active else raw.index_select(0, rows)
         with devices.autocast(self._precision, self._device):
             logits = self.model(training_set.examples.normalize(inputs))
         targets = training_set.targets.index_select(0, rows)
@@ -161,7 +158,7 @@ class ClassifierTask(engine.Task):
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        return join_tensors(
+        return join_state_tensors(
             {
                 "model/": self.model.state_dict(),
                 "optimizer/": optimization.optimizer_tensors(self._optimizer),
@@ -173,12 +170,12 @@ class ClassifierTask(engine.Task):
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
-        self.model.load_state_dict(tensors_of("model/", tensors))
-        optimization.load_optimizer(self._optimizer, tensors_of("optimizer/", tensors))
-        self._schedule.load_tensors(tensors_of("schedule/", tensors))
-        self._goal.load_tensors(tensors_of("goal/", tensors))
+        self.model.load_state_dict(tensors_with_prefix("model/", tensors))
+        optimization.load_optimizer(self._optimizer, tensors_with_prefix("optimizer/", tensors))
+        self._schedule.load_tensors(tensors_with_prefix("schedule/", tensors))
+        self._goal.load_tensors(tensors_with_prefix("goal/", tensors))
         if self.average is not None:
-            self.average.load_tensors(tensors_of("average/", tensors))
+            self.average.load_tensors(tensors_with_prefix("average/", tensors))
 
     def weights(self) -> dict[str, Tensor]:
         """The weights that predict: the model's, or their running mean."""
@@ -187,7 +184,7 @@ class ClassifierTask(engine.Task):
         return dict(self.average.values)
 
 
-def _batches(batch: int, n: int) -> tuple[int, int]:
+def _steps_and_batch_size(batch: int, n: int) -> tuple[int, int]:
     """Steps per epoch and examples per step: equal batches; the remainder of an epoch is left out."""
     world = distributed.world_size()
     size = min(batch, n) // world * world
@@ -270,149 +267,15 @@ class Evaluation:
     labels: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
 
-    def metrics(self, name: str, correct: NDArray[np.bool_], label_probs: NDArray[np.float32]) -> dict[str, float]:
-        """Accuracy, loss (probabilities floored at 1e-12) and accuracy by group of the rows of one split."""
-        loss = float(-np.log(np.maximum(label_probs, 1e-12)).mean())
+    def split_metrics(self, name: str, probs: NDArray[np.float32]) -> dict[str, float]:
+        """Accuracy, loss (probabilities floored at 1e-12) and accuracy by group, from probabilities of a split."""
+        assert self.labels is not None, "splits come with labels"
+        rows = self.splits[name]
+        labels, groups = self.labels[rows], None if self.groups is None else self.groups[rows]
+        correct = probs.argmax(axis=1) == labels
+        loss = float(-np.log(np.maximum(probs[np.arange(len(rows)), labels], 1e-12)).mean())
         metrics = {f"{name}_accuracy": float(correct.mean()), f"{name}_loss": loss}
-        return metrics | accuracy_by_group(
-            name, correct, None if self.groups is None else self.groups[self.splits[name]]
-        )
-
-    def all_metrics(self, correct: NDArray[np.bool_], label_probs: NDArray[np.float32]) -> dict[str, float]:
-        """The same of every split that has rows, from values (N,) of all examples."""
-        values: dict[str, float] = {}
-        for name, rows in self.splits.items():
-            if len(rows):
-                values |= self.metrics(name, correct[rows], label_probs[rows])
-        return values
-
-
-def judge(probs: NDArray[np.float32], labels: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Whether the most probable class is the label, and the probability of the label; over the last axis.
-
-    Example:
-        >>> correct, label_probs = judge(np.array([[0.75, 0.25], [0.25, 0.75]], dtype=np.float32), np.array([0, 0]))
-        >>> correct.tolist(), label_probs.tolist()
-        ([True, False], [0.75, 0.25])
-    """
-    label_probs = np.take_along_axis(probs, np.broadcast_to(labels, probs.shape[:-1])[..., None], axis=-1)
-    return probs.argmax(axis=-1) == labels, label_probs[..., 0]
-
-
-class LockstepTask(engine.Task):
-    """Trains several seeds epoch by epoch; each sees what it would see alone, so its numbers are the same.
-
-    Attributes:
-        tasks: one per seed.
-        histories: for each seed, the values of every epoch.
-        correct: (seeds + 1, N) whether each seed, and last their mean, was correct at the last recorded epoch.
-    """
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        training_set: TrainingSet,
-        evaluation: Evaluation,
-        *,
-        seeds: Sequence[int],
-        precision: str,
-    ) -> None:
-        assert evaluation.labels is not None
-        self._evaluation, self._labels = evaluation, evaluation.labels
-        self._recorded = set(config.recorded_epochs())
-        models = [new_model(config, training_set, seed) for seed in seeds]
-        self.tasks = [
-            ClassifierTask(model, training_set, config, seed=seed, precision=precision)
-            for model, seed in zip(models, seeds, strict=True)
-        ]
-        self._evaluators = [
-            evaluator_of(model, config, training_set, evaluation.examples, precision) for model in models
-        ]
-        batch = self._evaluators[0].batch
-        # Whole batches: a row's probabilities can depend, in the last bit, on how many rows are predicted with it.
-        self._chunk = batch * max(1, _CHUNK_BYTES // (4 * len(seeds) * training_set.n_classes * batch))
-        self._steps_of_one = self.tasks[0].steps
-        self.steps = self._steps_of_one * len(seeds)
-        self.examples_per_step = self.tasks[0].examples_per_step
-        self.histories: list[list[dict[str, float]]] = [[] for _ in seeds]
-        self.correct = np.zeros((len(seeds) + 1, len(evaluation.examples)), dtype=bool)
-        self._epoch = self._begun = 0
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Note the epoch; each seed begins it at its turn, since it seeds the one random generator."""
-        self._epoch, self._begun = epoch, 0
-
-    def step(self, index: int) -> None:
-        """Start one step of the seed whose turn it is."""
-        turn, step = divmod(index, self._steps_of_one)
-        if step == 0:
-            self.tasks[turn].begin_epoch(self._epoch)
-            self._begun = turn + 1
-        self.tasks[turn].step(step)
-
-    def means(self) -> dict[str, float]:
-        """Means over the seeds that have begun this epoch."""
-        return _mean_values([task.means() for task in self.tasks[: self._begun]])
-
-    def end_epoch(self, epoch: int) -> dict[str, float]:
-        """Predict with every seed, record, and keep the values of each seed."""
-        with ExitStack() as stack:
-            for task in self.tasks:
-                stack.enter_context(task.predicting())
-            metrics = self._predict_all(epoch + 1) if epoch + 1 in self._recorded else self._predict_validation()
-        if metrics is None:
-            return {"probabilities": float("nan")}
-        for history, task, values in zip(self.histories, self.tasks, metrics, strict=True):
-            history.append(distributed.mean_values(task.means()) | values)
-        return _mean_values(metrics)
-
-    def _predict_all(self, epoch: int) -> list[dict[str, float]] | None:
-        evaluation, n = self._evaluation, len(self._evaluation.examples)
-        label_probs = np.zeros((len(self.tasks), n), dtype=np.float32)
-        for start in range(0, n, self._chunk):
-            rows = np.arange(start, min(start + self._chunk, n))
-            probs = self._probabilities(rows)
-            if not np.isfinite(probs).all():
-                return None
-            evaluation.record(epoch, probs, rows)
-            labels = self._labels[rows]
-            self.correct[:-1, rows], label_probs[:, rows] = judge(probs, labels)
-            self.correct[-1, rows] = probs.mean(axis=0).argmax(axis=-1) == labels
-        of_seeds = zip(self.correct[:-1], label_probs, strict=True)
-        return [evaluation.all_metrics(correct, own) for correct, own in of_seeds]
-
-    def _predict_validation(self) -> list[dict[str, float]]:
-        rows = self._evaluation.splits["validation"]
-        if not len(rows):
-            return [{} for _ in self.tasks]
-        labels = self._labels[rows]
-        return [
-            self._evaluation.metrics("validation", *judge(probs, labels)) for probs in self._probabilities(rows)
-        ]
-
-    def _probabilities(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        on_device = torch.from_numpy(rows).to(self._evaluation.examples.raw.device)
-        return np.stack([evaluator(on_device) for evaluator in self._evaluators])
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that an exact resume needs, of all seeds: they resume from the same epoch."""
-        tensors = join_tensors({f"{turn}/": task.tensors() for turn, task in enumerate(self.tasks)})
-        histories = json.dumps(self.histories).encode()
-        return tensors | {
-            _HISTORIES: torch.tensor(list(histories), dtype=torch.uint8),
-            _CORRECT: torch.from_numpy(self.correct.astype(np.uint8)),
-        }
-
-    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Resume from the state that :meth:`tensors` returned."""
-        for turn, task in enumerate(self.tasks):
-            task.load_tensors(tensors_of(f"{turn}/", tensors))
-        self.histories = json.loads(bytes(tensors[_HISTORIES].tolist()))
-        self.correct = tensors[_CORRECT].numpy().astype(bool)
-
-
-def _mean_values(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in values])) for name in values[0]} if values else {}
+        return metrics | accuracy_by_group(name, correct, groups)
 
 
 @contextmanager
@@ -451,82 +314,65 @@ def fit_model(
     Returns:
         The model with the weights that predict, and the history of its epochs.
     """
-    model = new_model(config, training_set, seed)
-    evaluator = evaluator_of(model, config, training_set, evaluation.examples, precision)
-    recorded = set(config.recorded_epochs())
-
-    def end_of_epoch(epoch: int) -> dict[str, float]:
-        labels = evaluation.labels
-        if epoch + 1 in recorded:
-            probs = evaluator()
-            if not np.isfinite(probs).all():
-                return {"probabilities": float("nan")}
-            evaluation.record(epoch + 1, probs, None)
-            return {} if labels is None else evaluation.all_metrics(*judge(probs, labels))
-        rows = evaluation.splits.get("validation")
-        if labels is None or rows is None or not len(rows):
-            return {}
-        probs = evaluator(torch.from_numpy(rows).to(training_set.examples.raw.device))
-        return evaluation.metrics("validation", *judge(probs, labels[rows]))
-
-    task = ClassifierTask(model, training_set, config, seed=seed, precision=precision, end_of_epoch=end_of_epoch)
-    loop = engine.LoopConfig(
-        config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
+    examples, device = training_set.examples, training_set.examples.raw.device
+    model = examples.with_model(
+        classifiers.build(
+            config.model,
+            input_shape=examples.input_shape,
+            n_classes=training_set.n_classes,
+            seed=seed,
+            **config.model_options,
+        )
     )
-    with explained_memory_error(config, training_set.examples.raw.device):
-        history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
-    model.load_state_dict(history.best_weights or task.weights())
-    return model.eval(), history
-
-
-def new_model(config: TrainConfig, training_set: TrainingSet, seed: int) -> nn.Module:
-    """The architecture of a configuration with its initial weights, on the device of the examples."""
-    model = classifiers.build(
-        config.model,
-        input_shape=training_set.examples.input_shape,
-        n_classes=training_set.n_classes,
-        seed=seed,
-        **config.model_options,
-    )
-    model = training_set.examples.with_model(model)
     if config.compile:
         model.compile()
-    return model
-
-
-def evaluator_of(
-    model: nn.Module, config: TrainConfig, training_set: TrainingSet, examples: Examples, precision: str
-) -> Evaluator:
-    """An evaluator of ``examples`` for a model in training."""
-    return Evaluator(
+    evaluator = Evaluator(
         model,
-        examples,
+        evaluation.examples,
         n_classes=training_set.n_classes,
         precision=precision,
         batch=config.evaluation_batch,
         capture=config.capture,
     )
+    recorded = set(config.recorded_epochs())
+    splits = {name: rows for name, rows in evaluation.splits.items() if len(rows)}
 
+    def end_of_epoch(epoch: int) -> dict[str, float]:
+        values: dict[str, float] = {}
+        if epoch + 1 in recorded:
+            probs = evaluator()
+            if not np.isfinite(probs).all():
+                return {"probabilities": float("nan")}
+            evaluation.record(epoch + 1, probs)
+            for name, rows in splits.items():
+                values |= evaluation.split_metrics(name, probs[rows])
+        elif "validation" in splits:
+            probs = evaluator(torch.from_numpy(splits["validation"]).to(device))
+            values |= evaluation.split_metrics("validation", probs)
+        return values
 
-def progress_of(progress: Progress | None, index: int, count: int) -> Progress | None:
-    """Progress of run ``index`` of ``count`` runs that follow one another.
-
-    Example:
-        >>> progress_of(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
-        half of the second 0.375
-    """
-    if progress is None:
-        return None
-    return lambda text, fraction: progress(text, (index + fraction) / count)
-
-
-@contextmanager
-def explained_memory_error(config: TrainConfig, device: torch.device) -> Iterator[None]:
-    """Turn an out-of-memory error of a GPU into an InputError that says what to do."""
+    task = ClassifierTask(model, training_set, config, seed=seed, precision=precision, end_of_epoch=end_of_epoch)
+    loop = engine.LoopConfig(
+        config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
+    )
     try:
-        yield
+        history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
     except torch.OutOfMemoryError as error:
         raise InputError(
             f"{devices.describe_device(device)} has too little memory for {config.model} at batch {config.batch}; "
             "reduce batch or evaluation_batch, or run fewer runs at once"
         ) from error
+    model.load_state_dict(history.best_weights or task.weights())
+    return model.eval(), history
+
+
+def progress_of_run(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """Progress of run ``index`` of ``count`` runs that follow one another.
+
+    Example:
+        >>> progress_of_run(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
+        half of the second 0.375
+    """
+    if progress is None:
+        return None
+    return lambda text, fraction: progress(text, (index + fraction) / count)

@@ -24,7 +24,7 @@ from hardpan.engine import devices
 from hardpan.errors import InputError
 from hardpan.files import as_path, file_hash, write_bytes, write_text
 from hardpan.training import classifiers
-from hardpan.training.examples import Normalization, check_size, examples_on, shaped
+from hardpan.training.examples import Normalization, as_example_array, check_single_precision, examples_on
 from hardpan.training.fitting import Evaluator
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
@@ -43,16 +43,6 @@ class SavedModel:
     model: nn.Module
     normalization: Normalization
     description: Mapping[str, Any]
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return int(self.description["n_classes"])
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one input of the network: (C, H, W) or (d,)."""
-        return tuple(self.description["input_shape"])
 
 
 def save_model(
@@ -91,17 +81,28 @@ def describe_model(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     return dict(result)
 
 
-def load_model(folder: str | os.PathLike[str]) -> SavedModel:
-    """Read a model that ``hardpan train`` wrote; its weights are checked against their hash."""
+def load_model(folder: str | os.PathLike[str], *, model: str | None = None) -> SavedModel:
+    """Read a model that ``hardpan train`` wrote; its weights are checked against their hash.
+
+    Args:
+        folder: of one seed.
+        model: the architecture, if it is your own ``module:factory``: a file never decides what is imported.
+    """
     result = describe_model(folder)
     if result is None:
         raise InputError(
             f"{os.fspath(folder)}: has no complete model ({DESCRIPTION} and {WEIGHTS} of its hash); pass the "
             "folder of one seed that hardpan train wrote"
         )
+    if model is None and ":" in str(result.get("model")):
+        raise InputError(
+            f"must be given for {os.fspath(folder)}: the architecture is not hardpan's; if you trust its code, "
+            f"use load_model(folder, model={result['model']!r})",
+            argument="model",
+        )
     try:
-        model = classifiers.build(
-            result["model"],
+        network = classifiers.build(
+            model or result["model"],
             input_shape=tuple(result["input_shape"]),
             n_classes=result["n_classes"],
             seed=result["seed"],
@@ -112,8 +113,8 @@ def load_model(folder: str | os.PathLike[str]) -> SavedModel:
         raise InputError(
             f"{Path(folder) / DESCRIPTION}: is damaged ({type(error).__name__}: {error}); train the model again"
         ) from error
-    load_weights(model, Path(folder) / WEIGHTS)
-    return SavedModel(model.eval(), Normalization(mean, scale), result)
+    load_weights(network, Path(folder) / WEIGHTS)
+    return SavedModel(network.eval(), Normalization(mean, scale), result)
 
 
 def predict(
@@ -139,20 +140,21 @@ def predict(
     result = model if isinstance(model, SavedModel) else load_model(model)
     if isinstance(data, (str, os.PathLike)):
         data = Dataset.open(data)
-    x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
-    check_size(x, "data")
+    x = as_example_array(data.x if isinstance(data, Dataset) else np.asarray(data))
+    check_single_precision(x, "data")
     target = engine.pick_device(device)
     examples = examples_on(x, result.normalization, target)
-    if examples.input_shape != result.input_shape:
+    input_shape, n_classes = tuple(result.description["input_shape"]), int(result.description["n_classes"])
+    if examples.input_shape != input_shape:
         raise InputError(
-            f"must hold examples of shape {result.input_shape} (channels first), as the model was trained on; "
+            f"must hold examples of shape {input_shape} (channels first), as the model was trained on; "
             f"got {examples.input_shape}",
             argument="data",
         )
     precision = devices.choose_precision(precision, target)
     with torch.no_grad(), devices.matrix_precision(precision, target):
         network = examples.with_model(result.model)
-        return Evaluator(network, examples, n_classes=result.n_classes, precision=precision, batch=batch)()
+        return Evaluator(network, examples, n_classes=n_classes, precision=precision, batch=batch)()
 
 
 def save_weights(model: nn.Module, path: str | Path) -> None:

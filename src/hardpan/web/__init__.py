@@ -7,7 +7,6 @@
     serving.py    a socket that says when it is taken, a server that stops gracefully
     annotation/   the app of ``hardpan replicate serve``: one module per page
     explorer/     the app of ``hardpan browse``: every example of an audit
-    key_review.py the app of ``hardpan leaderboard keys --serve``: answer keys, one question at a time
     templates/    HTML (Jinja, escaped)
     static/       CSS and JavaScript as the browser reads them; no build step, nothing from elsewhere
 

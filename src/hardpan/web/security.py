@@ -105,6 +105,7 @@ class BodyLimit:
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app, self._most = app, limits.body_bytes
+        self._refusal = f"The body may have at most {self._most} bytes."
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -113,7 +114,7 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if not declared.isdigit() or len(declared) > 12 or int(declared) > self._most:
-            await self._refuse(scope, receive, send)
+            await PlainTextResponse(self._refusal, 413, {"Connection": "close"})(scope, receive, send)
             return
         received = 0
 
@@ -122,16 +123,10 @@ class BodyLimit:
             message = await receive()
             received += len(message.get("body", b""))
             if received > self._most:
-                raise HTTPException(413, self._text(), headers={"Connection": "close"})
+                raise HTTPException(413, self._refusal, headers={"Connection": "close"})
             return message
 
         await self._app(scope, counted, send)
-
-    def _text(self) -> str:
-        return f"The body may have at most {self._most} bytes."
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await PlainTextResponse(self._text(), 413, {"Connection": "close"})(scope, receive, send)
 
 
 # No inline script or style, nothing from elsewhere, no frame around the page, forms only to this server.
@@ -265,21 +260,21 @@ class Gate:
         return Session(role, person, csrf, self._digest("tag", f"{role.value} {person}")[:12], name)
 
     def require(self, request: Request, role: Role) -> Session:
-        """The session for a role: 401 without one; a post by a script must carry the session's token."""
+        """The session for a role: 401 without one.
+
+        A post from another site or without its session's token is refused (403), and one too many (429).
+        """
         session = self.session(request, role)
         if session is None:
             raise HTTPException(401, _ENTER.get(role, _INVITED))
         if request.method not in ("GET", "HEAD"):
-            self.check_post(request, session, request.headers.get("x-csrf-token"))
+            check_origin(request)
+            token = request.headers.get("x-csrf-token", "")
+            if not (token.isascii() and hmac.compare_digest(token, session.csrf)):
+                raise HTTPException(403, "This request did not come from the page. Reload the page and try again.")
+            if not self._posts.allow(f"{session.role} {session.person}"):
+                raise HTTPException(429, "Too many requests. Wait a moment.", headers={"Retry-After": "1"})
         return session
-
-    def check_post(self, request: Request, session: Session, token: object) -> None:
-        """Refuse a post from another site (403), without its session's token (403), or one too many (429)."""
-        check_origin(request)
-        if not (isinstance(token, str) and token.isascii() and hmac.compare_digest(token, session.csrf)):
-            raise HTTPException(403, "This request did not come from the page. Reload the page and try again.")
-        if not self._posts.allow(f"{session.role} {session.person}"):
-            raise HTTPException(429, "Too many requests. Wait a moment.", headers={"Retry-After": "1"})
 
     def _mark(self, role: Role) -> str:
         return self._digest("mark", self._owner_mark())[:12] if role is Role.OWNER else ""

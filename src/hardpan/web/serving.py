@@ -31,12 +31,13 @@ def bind(host: str, port: int) -> socket.socket:
     """
     if not 0 <= port <= 65535:  # the system would take another one, modulo 65536
         raise InputError(f"must be a number from 0 to 65535; got {port}", argument="port")
+    not_local = InputError(f"--host {host!r} is not an address of this machine; give 127.0.0.1 or 0.0.0.0")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
-        raise InputError(f"--host {host!r} is not an address of this machine; give 127.0.0.1 or 0.0.0.0") from None
+        raise not_local from None
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -49,7 +50,7 @@ def bind(host: str, port: int) -> socket.socket:
             raise InputError(f"--port {port} is in use on {host}; {remedy}") from None
         if error.errno == errno.EACCES:
             raise InputError(f"--port {port} needs rights that you lack; give one from 1024 up") from None
-        raise InputError(f"--host {host!r} is not an address of this machine; give 127.0.0.1 or 0.0.0.0") from None
+        raise not_local from None
     return listener
 
 

@@ -21,9 +21,9 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from hardpan import formatting
 from hardpan.errors import HardpanError
 from hardpan.files import clean_text
+from hardpan.pages import formatting
 
 FOLDER = Path(__file__).parent
 QUIET_SECONDS = 10.0
@@ -73,10 +73,10 @@ class Shell:
         """Render a template as an answer."""
         return HTMLResponse(self._environment.get_template(template).render(**values), status)
 
-    def app(self, routes: list[BaseRoute], **state: Any) -> Starlette:
+    def app(self, routes: list[BaseRoute]) -> Starlette:
         """An app with these routes, the static files, and error pages."""
         static = Mount("/static", CachedFiles(directory=self._static))
-        app = Starlette(
+        return Starlette(
             routes=[*routes, static],
             exception_handlers={
                 HTTPException: self._http_error,
@@ -86,9 +86,6 @@ class Shell:
                 Exception: self._bug,
             },
         )
-        for name, value in state.items():
-            setattr(app.state, name, value)
-        return app
 
     def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -6,9 +6,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binomtest, norm
 from tests.refusals import refused
 
-from hardpan.bayes.floors import neighbours
+from hardpan.bayes.floors.error_estimates import cover_hart
 from hardpan.bayes.floors.inputs import standardised
-from hardpan.bayes.floors.neighbours import k_nearest
+from hardpan.bayes.floors.neighbours import k_nearest, neighbour_bounds
 
 
 @given(st.floats(0, 1), st.integers(2, 10_000))
@@ -16,15 +16,15 @@ def test_the_bound_inverts_cover_and_hart(share, k):
     guessing = (k - 1) / k
     bayes = share * guessing
     asymptotic = bayes * (2 - bayes / guessing)
-    assert neighbours.cover_hart(min(1.0, asymptotic), k) == pytest.approx(bayes, rel=1e-6, abs=2e-8)
+    assert cover_hart(min(1.0, asymptotic), k) == pytest.approx(bayes, rel=1e-6, abs=2e-8)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(2, 1000))
 def test_the_bound_rises_and_lies_between_half_the_error_and_the_error(a, b, k):
     low, high = sorted([a, b])
-    assert neighbours.cover_hart(low, k) <= neighbours.cover_hart(high, k)
-    assert neighbours.cover_hart(low, k) <= low
-    assert neighbours.cover_hart(low, k) >= min(low, (k - 1) / k) / 2 - 1e-15
+    assert cover_hart(low, k) <= cover_hart(high, k)
+    assert cover_hart(low, k) <= low
+    assert cover_hart(low, k) >= min(low, (k - 1) / k) / 2 - 1e-15
 
 
 @pytest.mark.parametrize("distance", [1.0, 2.0, 3.0])
@@ -32,15 +32,15 @@ def test_the_bracket_holds_the_known_bayes_error(distance):
     rng = np.random.default_rng(int(distance))
     labels = rng.integers(0, 2, 8000)
     x = rng.normal(distance * labels, 1.0)[:, None]
-    found = neighbours.bracket(x[:4000], labels[:4000], x[4000:], labels[4000:])
+    found = neighbour_bounds(x[:4000], labels[:4000], x[4000:], labels[4000:])
     assert found.lower.low <= norm.cdf(-distance / 2) <= found.upper.high
     errors = round(found.error.value * 4000)
     exact = binomtest(errors, 4000).proportion_ci(method="exact")
     assert (found.error.low, found.error.high) == pytest.approx((exact.low, exact.high))
     assert found.upper == found.error
-    assert found.lower.low == pytest.approx(neighbours.cover_hart(exact.low, 2))
+    assert found.lower.low == pytest.approx(cover_hart(exact.low, 2))
     around = found.error.value + np.array([-1e-6, 1e-6])
-    slope = np.diff([neighbours.cover_hart(point, 2) for point in around])[0] / 2e-6
+    slope = np.diff([cover_hart(point, 2) for point in around])[0] / 2e-6
     assert found.lower.stderr == pytest.approx(slope * found.error.stderr, rel=0.05)
     assert found.lower.notes
 
@@ -51,7 +51,7 @@ def test_the_bracket_holds_the_known_bayes_error(distance):
 )
 def test_bad_numbers_are_refused(error, k, argument):
     with refused(argument):
-        neighbours.cover_hart(error, k)
+        cover_hart(error, k)
 
 
 def test_images_keep_their_distances_and_columns_get_one_scale():
@@ -68,51 +68,20 @@ def test_images_keep_their_distances_and_columns_get_one_scale():
 
 def test_lengths_that_disagree_are_refused():
     with refused("y_train"):
-        neighbours.bracket(np.eye(3), np.arange(2), np.eye(3), np.arange(3))
+        neighbour_bounds(np.eye(3), np.arange(2), np.eye(3), np.arange(3))
 
 
 def test_k_is_chosen_on_validation_and_helps_where_classes_overlap():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 4000)
     x = rng.normal(2.0 * y)[:, None]
-    found = neighbours.bracket(
+    found = neighbour_bounds(
         x[:2000], y[:2000], x[3000:], y[3000:], k=None, validation=(x[2000:3000], y[2000:3000])
     )
     assert found.k >= 9
     assert "fewest errors on validation" in found.upper.method
     assert found.upper.value < found.error.value
-    assert found.k_lower.low < norm.cdf(-1) < found.upper.high
-    assert found.lower.value < found.k_lower.value
-    assert found.moving is not None
-
-
-def test_the_bound_at_half_of_the_examples_says_whether_it_still_moves():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 8000)
-    noise = rng.normal(size=8000)[:, None]
-    settled = neighbours.bracket(noise[:4000], y[:4000], noise[4000:], y[4000:])
-    assert not settled.moving.moving
-    x = rng.random((6000, 6))
-    labels = (np.floor(3 * x[:, :3]).sum(axis=1) % 2).astype(int)
-    falling = neighbours.bracket(x[:4000], labels[:4000], x[4000:], labels[4000:])
-    assert falling.moving.moving
-    assert falling.moving.half > falling.moving.full
-
-
-@pytest.mark.parametrize("k", [3, 5, 9, 33])
-def test_devroyes_bound_is_never_above_the_truth(k):
-    from scipy.stats import binom
-
-    p = np.linspace(1e-4, 0.5, 400)
-    error = p + (1 - 2 * p) * binom.sf(k // 2, k, p)
-    assert all(neighbours.devroye(e, k) <= bayes + 1e-9 for e, bayes in zip(error, p, strict=True))
-    assert neighbours.devroye(0.3, k) > neighbours.cover_hart(0.3, 2)
-
-
-@pytest.mark.parametrize("k", [1, 2, 4])
-def test_devroyes_bound_is_for_odd_numbers_of_neighbours(k):
-    with refused("k"):
-        neighbours.devroye(0.1, k)
+    assert found.lower.low < norm.cdf(-1) < found.upper.high
 
 
 def brute(train, test, k, itself=False):

@@ -1,6 +1,3 @@
-import itertools
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,14 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.refusals import refused
 
-from hardpan.bayes.floors.votes import (
-    _left_out,
-    _log_patterns,
-    isotonic_floor,
-    mixture_error,
-    read_votes,
-    vote_floor,
-)
+from hardpan.bayes.floors.votes import _left_out, read_votes, vote_floor
 from hardpan.errors import InputError
 
 POSTERIORS = {
@@ -67,41 +57,8 @@ def test_the_bracket_contains_the_truth_at_any_number_of_votes(name):
             low += found.low > truth
             high += found.high < truth
             assert found.uncorrected.value == pytest.approx(uncorrected.mean())
-            assert (found.point is None) == (m < 5)
     assert low <= 7
     assert high <= 7
-
-
-@pytest.mark.parametrize("name", POSTERIORS)
-def test_the_mixture_has_less_bias_than_the_uncorrected_estimate(name):
-    rng = np.random.default_rng(0)
-    posterior = POSTERIORS[name](rng, 20_000)
-    truth = float((1 - posterior.max(axis=1)).mean())
-    for m in (5, 10):
-        found = vote_floor(rng.multinomial(m, posterior))
-        noise = 3 * found.left_out.stderr
-        assert found.low <= found.point.value <= found.high
-        assert abs(found.point.value - truth) < max(0.006, 0.5 * abs(found.uncorrected.value - truth)) + noise
-
-
-def test_the_probability_of_a_pattern_sums_over_assignments_of_counts_to_classes():
-    """Three classes, t = 0.6, the rest on one or two classes: against enumeration of all vote sequences."""
-    for spread, probs in ((2, (0.6, 0.2, 0.2)), (1, (0.6, 0.4, 0.0))):
-        exact = {}
-        for votes in itertools.product(range(3), repeat=4):
-            pattern = tuple(sorted(np.bincount(votes, minlength=3), reverse=True))
-            exact[pattern] = exact.get(pattern, 0.0) + math.prod(probs[v] for v in votes)
-        patterns = np.array(sorted(exact), dtype=float)
-        logs = _log_patterns(patterns, np.array([0.6]), spread)[0]
-        coefficient = [math.factorial(4) / math.prod(math.factorial(int(c)) for c in row) for row in patterns]
-        np.testing.assert_allclose(
-            coefficient * np.exp(logs), [exact[tuple(row)] for row in patterns.astype(int)], atol=1e-12
-        )
-
-
-def test_the_mixture_finds_constant_noise_exactly():
-    votes = np.random.default_rng(0).multinomial(8, [0.8, 0.1, 0.1], 20_000).astype(float)
-    assert mixture_error(votes) == pytest.approx(0.2, abs=0.01)
 
 
 def test_numbers_of_votes_may_differ_and_single_votes_are_skipped():
@@ -115,24 +72,13 @@ def test_numbers_of_votes_may_differ_and_single_votes_are_skipped():
 
 def test_complete_agreement_gives_zero_with_an_upper_limit():
     found = vote_floor(np.tile([5, 0, 0], (200, 1)))
-    assert (found.uncorrected.value, found.left_out.value, found.point.value) == (0.0, 0.0, 0.0)
+    assert (found.uncorrected.value, found.left_out.value) == (0.0, 0.0)
     assert 0 < found.high < 0.03
 
 
 def test_class_order_does_not_matter():
     votes = np.random.default_rng(0).integers(0, 4, (100, 4))
     assert vote_floor(votes) == vote_floor(votes[:, [2, 0, 3, 1]])
-
-
-def test_isotonic_calibration_undoes_any_increasing_distortion():
-    rng = np.random.default_rng(1)
-    p = rng.beta(0.5, 0.5, 8000)
-    labels = (rng.random(8000) < p).astype(int)
-    truth = np.minimum(p, 1 - p).mean()
-    for distorted in (p, p**4, np.tanh(5 * p)):
-        found = isotonic_floor(distorted, labels)
-        assert found.low < truth < found.high
-    assert isotonic_floor(np.column_stack([1 - p, p]), labels) == isotonic_floor(p, labels)
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,8 @@ def test_curve_with_a_covariance_for_each_class_may_fall() -> None:
     curve = bayes.gaussian_curve(means, covs=covs, temperatures=[0.5, 1.0, 1000.0])
     assert curve.method == "chernoff"
     assert [round(float(v), 3) for v in curve.values] == [0.128, 0.122, 0.109]
-    roots = bayes.temperatures_for(means, covs, error=0.12)
-    assert len(roots) == 2
-    for root in roots:
-        assert bayes.gaussian(means, covs=covs, temperature=root).value == pytest.approx(0.12, rel=3e-3)
+    with refused("covs"):
+        bayes.temperature_for(means, covs=covs, error=0.12)
 
 
 @settings(max_examples=15)
@@ -63,14 +61,12 @@ def test_with_diagonal_covariances_the_curve_rises(seed: int) -> None:
         assert after.value >= before.value - 5 * math.hypot(before.stderr, after.stderr)
 
 
-def test_an_error_that_the_scan_meets_exactly_is_found_once() -> None:
+def test_an_error_that_the_scan_meets_exactly_is_found() -> None:
     # One of the temperatures of the scan has the very error, in the very draws of the scan.
     covs = [[1.0, 1.0], [9.0, 0.5], [0.5, 4.0]]
     means = [[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]]
     found = bayes.gaussian(means, covs=covs, method="chernoff", rtol=5e-3, max_draws=2**14).value
-    roots = bayes.temperatures_for(means, covs, error=found)
-    assert len(roots) == 1
-    assert roots[0] == pytest.approx(1.0, rel=0.02)
+    assert bayes.temperature_for(means, covs=covs, error=found) == pytest.approx(1.0, rel=0.02)
 
 
 @settings(max_examples=6)
@@ -97,6 +93,6 @@ def test_errors_out_of_range_are_refused_with_the_range() -> None:
     with refused("error"):
         bayes.temperature_for(TRIANGLE, error=math.nan)
     with refused("error"):
-        bayes.temperatures_for([[0.0], [2.0]], covs=[[1.0], [4.0]], error=0.9)
+        bayes.temperature_for([[0.0], [2.0]], covs=[[1.0], [4.0]], error=0.9)
     with refused("temperatures"):
         bayes.gaussian_curve(TRIANGLE, temperatures=[])

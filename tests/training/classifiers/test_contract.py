@@ -14,9 +14,6 @@ CIFAR, DIGITS, VECTORS = (3, 32, 32), (1, 8, 8), (20,)
 SMALL: list[tuple[str, tuple[int, ...], dict[str, object]]] = [
     ("linear", DIGITS, {}),
     ("linear", VECTORS, {}),
-    ("random-features", CIFAR, {"features": 32}),
-    ("random-features", DIGITS, {"features": 32}),
-    ("random-features", VECTORS, {"features": 64}),
     ("mlp", DIGITS, {}),
     ("mlp", VECTORS, {"depth": 2, "dropout": 0.1}),
     ("convnet", CIFAR, {"width": 8}),
@@ -33,11 +30,8 @@ SMALL: list[tuple[str, tuple[int, ...], dict[str, object]]] = [
     ("resnet50", CIFAR, {"width": 8}),
     ("resnet32", CIFAR, {"width": 4}),
     ("resnet20", DIGITS, {}),
-    ("regnet-y-200mf", CIFAR, {}),
     ("wide-resnet-10-1", CIFAR, {}),
     ("wide-resnet-16-2", DIGITS, {"dropout": 0.3}),
-    ("vit-tiny", CIFAR, {"depth": 2}),
-    ("vit-small", DIGITS, {"depth": 2}),
 ]
 FAMILY = pytest.mark.parametrize(
     ("name", "shape", "options"), SMALL, ids=[f"{name}-{len(shape)}d-{shape[-1]}" for name, shape, _ in SMALL]
@@ -130,17 +124,13 @@ def test_weights_survive_the_disk(name, shape, options, tmp_path):
 def test_nothing_in_it_looks_at_the_data_to_decide_what_to_do(name, shape, options):
     # A whole graph, with no break for .item() or a branch on a tensor, is what CUDA graphs need as well.
     model = made(name, shape, options).eval()
-    # Symbolic tracing takes a tenth of the time of an export, but cannot unpack a shape, as transformers do.
-    if name.startswith("vit"):
-        captured = torch.export.export(model, (batch(shape),), strict=False).module()
-    else:
-        captured = torch.fx.symbolic_trace(model)
+    captured = torch.fx.symbolic_trace(model)
     with torch.no_grad():
         torch.testing.assert_close(captured(batch(shape, seed=2)), model(batch(shape, seed=2)))
 
 
-# Published counts: torchvision's for ResNet and RegNet, those of the common CIFAR implementations for the thin and
-# wide forms (0.46, 1.7 and 36.5 million in the papers), Keras's summary of the CIFAR-10 VGG16, and timm's for ViT.
+# Published counts: torchvision's for ResNet, those of the common CIFAR implementations for the thin and
+# wide forms (0.46, 1.7 and 36.5 million in the papers), and Keras's summary of the CIFAR-10 VGG16.
 @pytest.mark.parametrize(
     ("name", "shape", "n_classes", "published"),
     [
@@ -154,9 +144,6 @@ def test_nothing_in_it_looks_at_the_data_to_decide_what_to_do(name, shape, optio
         ("resnet110", CIFAR, 10, 1_727_962),
         ("wide-resnet-28-10", CIFAR, 10, 36_479_194),
         ("vgg16", CIFAR, 10, 14_991_946),
-        ("regnet-y-400mf", (3, 224, 224), 1000, 4_344_144),
-        ("vit-tiny", (3, 224, 224), 1000, 5_717_416),
-        ("vit-small", (3, 224, 224), 1000, 22_050_664),
         ("mlp", (784,), 10, 784 * 500 + 500 + 5010),
     ],
 )
@@ -165,22 +152,12 @@ def test_parameter_counts_are_the_published_ones(name, shape, n_classes, publish
     assert classifiers.parameter_count(model) == published
 
 
-# Millions of parameters in the appendix of the RegNet paper (RegNetY, ImageNet).
-@pytest.mark.parametrize(
-    ("size", "millions"),
-    [("200mf", 3.2), ("400mf", 4.3), ("800mf", 6.3), ("1.6gf", 11.2), ("3.2gf", 19.4), ("8gf", 39.2)],
-)
-def test_regnets_have_the_published_sizes(size, millions):
-    model = classifiers.build(f"regnet-y-{size}", input_shape=(3, 224, 224), n_classes=1000)
-    assert round(classifiers.parameter_count(model) / 1e6, 1) == millions
-
-
 def test_every_name_builds():
-    for name in classifiers.names():
-        if name in ("wide-resnet-28-10", "resnet101", "resnet152", "resnet110", "regnet-y-8gf"):
+    for name in classifiers.classifier_names():
+        if name in ("wide-resnet-28-10", "resnet101", "resnet152", "resnet110"):
             continue  # built above, and slow
         assert classifiers.parameter_count(classifiers.build(name, input_shape=CIFAR, n_classes=10)) > 0
-    assert classifiers.build("RegNetY_400mf", input_shape=CIFAR, n_classes=10)
+    assert classifiers.build("Wide_ResNet-10-1", input_shape=CIFAR, n_classes=10)
 
 
 def test_a_stem_can_be_chosen():
@@ -200,33 +177,13 @@ def test_the_dropout_scale_keeps_the_ratio_between_layers():
     assert chances(0.0) == [0.0] * 10
 
 
-def test_random_fourier_features_approach_the_gaussian_kernel():
-    model = classifiers.build("random-features", input_shape=(5,), n_classes=3, features=40_000, scale=1.0)
-    x = batch((5,), n=8)
-    features = model[0](x)
-    kernel = torch.exp(-(torch.cdist(x, x) ** 2) / (2 * 5))
-    torch.testing.assert_close(features @ features.T, kernel, rtol=0, atol=0.03)
-
-
-def test_random_patches_do_not_see_brightness():
-    model = classifiers.build("random-features", input_shape=CIFAR, n_classes=3, features=16)
-    torch.testing.assert_close(model[0](batch(CIFAR) + 3.0), model[0](batch(CIFAR)), rtol=1e-3, atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("name", "shape", "options", "message"),
     [
         ("resnet19", CIFAR, {}, "model 'resnet19' is not known; did you mean resnet1"),
-        ("resnet18", VECTORS, {}, "resnet18 takes images (C, H, W) and input_shape is (20,); use linear, "),
+        ("resnet18", VECTORS, {}, "resnet18 takes images (C, H, W) and input_shape is (20,); use linear or mlp"),
         ("resnet18", (3, 3, 3), {}, "resnet18 needs images of at least 4 × 4 pixels; input_shape is (3, 3, 3)"),
-        ("regnet-y-400mf", (1, 6, 9), {}, "regnet-y-400mf needs images of at least 8 × 8 pixels"),
         ("alexnet", (3, 224, 224), {}, "alexnet takes images of at most 96 × 96 pixels"),
-        (
-            "vit-small",
-            (1, 9, 9),
-            {},
-            "vit-small cuts images into patches of 4 × 4 pixels, and input_shape is (1, 9, 9)",
-        ),
         ("wide-resnet-27-10", CIFAR, {}, "wide-resnet-27-10: the depth must be 6n + 4"),
         (
             "vgg16",

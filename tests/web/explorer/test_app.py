@@ -17,6 +17,7 @@ from hardpan.data.opening import apply_corrections
 from hardpan.errors import InputError
 from hardpan.web.explorer import PAGE_POLICY, SPRITE_COLUMNS, create_app
 from hardpan.web.explorer.marks import Marks
+from hardpan.web.explorer.review import ReviewSite
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -216,3 +217,40 @@ def test_a_column_of_another_length_is_refused():
     dataset = Dataset.open("digits")
     with pytest.raises(InputError, match=r"'confusion'.*1,797.*3"):
         examples.join_columns(dataset, {}, {"confusion": np.zeros(3)})
+
+
+def test_a_review_hides_what_models_say_and_refuses_what_is_no_answer(digits, tmp_path):
+    table = examples.read_examples(digits)
+    rank = pa.array(np.arange(1.0, 1798.0))
+    same = pa.array([None] * 1797, pa.string())
+    columns = {"suggested_label": same, "label_rank": rank, "label_probability": rank}
+    ranked = Examples(pa.table({name: table.table[name] for name in ("id", "split", "row", "label")} | columns))
+    site = ReviewSite(ranked, tmp_path, 20)
+    client = TestClient(create_app(ranked, review=site), base_url="http://127.0.0.1")
+    sample = client.get("/api/review").json()
+    assert len(sample["items"]) == 20
+    assert set(sample["items"][0]) == {"index", "where", "label", "verdict", "right_class"}
+    assert "review.js" in client.get("/review").text
+    good = {"position": 3, "verdict": "ambiguous", "right_class": ""}
+    assert client.post("/api/review", json=good).json() == {"judged": 1, "result": None}
+    label = sample["items"][4]["label"]
+    wrong = (
+        {"position": 20},
+        {"position": True},
+        {"verdict": "fine"},
+        {"verdict": None},
+        {"right_class": "cat"},
+        {"verdict": "right", "right_class": "1"},
+        {"position": 4, "verdict": "wrong", "right_class": label},
+        {"right_class": ["1"]},
+    )
+    for changes in wrong:
+        assert client.post("/api/review", json=good | changes).status_code == 400
+    again = ReviewSite(ranked, tmp_path, 50)
+    assert (again.resumed, len(again.review), again.review.judged) == (True, 20, 1)
+    with pytest.raises(InputError, match="review"):
+        ReviewSite(Examples(ranked.table.slice(900)), tmp_path, 20)
+    assert client.post("/api/review", json=good | {"verdict": ""}).json()["judged"] == 0
+    (tmp_path / "review.csv").unlink()
+    with pytest.raises(InputError, match="ranked"):
+        ReviewSite(table, tmp_path, 20)

@@ -12,8 +12,7 @@ from scipy import special
 
 from hardpan import arguments
 from hardpan.estimates import Estimate
-from hardpan.files import record
-from hardpan.stats import normal, share
+from hardpan.stats import GroupedSample, normal, share
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -26,6 +25,7 @@ def mean_estimate(
     method: str,
     confidence: float = 0.95,
     extra_variance: float = 0.0,
+    group: Labels | None = None,
     notes: tuple[str, ...] = (),
     seed: int | None = None,
 ) -> Estimate:
@@ -38,6 +38,7 @@ def mean_estimate(
     Args:
         values: (n,) one for each example.
         extra_variance: variance of the mean that does not come from these values (of a calibration, say).
+        group: (n,) independent groups that the values come in: sums v of groups take the place of values.
 
     Source: Fay and Feuer, "Confidence intervals for directly standardized rates" (1997), for the gamma interval.
 
@@ -48,11 +49,15 @@ def mean_estimate(
     """
     n = len(values)
     value = float(values.mean())
-    spread = math.sqrt((float(values.var(ddof=1)) / n if n > 1 else 0.0) + extra_variance)
+    number = np.arange(n) if group is None else np.unique(group, return_inverse=True)[1].ravel()
+    sums, away = np.bincount(number, values), np.bincount(number, values - value)
+    m = len(sums)
+    variance = m / (m - 1) * float((away**2).sum()) / n**2 if m > 1 else 0.0
+    spread = math.sqrt(variance + extra_variance)
     item = proportion_estimate(
-        value, spread, n, method=method, confidence=confidence, df=n - 1, notes=notes, seed=seed
+        value, spread, n, method=method, confidence=confidence, df=m - 1, notes=notes, seed=seed
     )
-    total, squares = float(values.sum()), float((values**2).sum()) + n**2 * extra_variance
+    total, squares = float(values.sum()), float((sums**2).sum()) + n**2 * extra_variance
     if total**2 >= FEW * squares and total > 0:
         return item
     tail = (1 - confidence) / 2
@@ -77,7 +82,9 @@ def proportion_estimate(
     return dataclasses.replace(result, log10=math.log10(value) if value > 0 else None)
 
 
-def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95) -> Estimate:
+def held_out_error(
+    errors: int, n: int, *, method: str, confidence: float = 0.95, sample: GroupedSample | None = None
+) -> Estimate:
     """Give a classifier's error on held-out examples with its Clopper–Pearson interval.
 
     Args:
@@ -85,6 +92,7 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
         n: how many there were.
         method: which classifier, trained on what.
         confidence: level of the interval.
+        sample: of examples that come in groups: the interval is :meth:`hardpan.stats.GroupedSample.limits`.
 
     Example:
         >>> e = held_out_error(0, 100, method="always right")
@@ -92,6 +100,10 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
         (0.0, 0.0, 0.0362)
     """
     result = share(errors, n, confidence, method=method)
+    if sample is not None:
+        low, high = sample.limits(result.value, confidence)
+        stderr = math.sqrt(result.value * (1 - result.value) / sample.effective)
+        result = dataclasses.replace(result, stderr=stderr, low=low, high=high)
     return dataclasses.replace(result, log10=math.log10(result.value) if errors > 0 else None)
 
 
@@ -113,28 +125,6 @@ def estimate_of_bound(
         notes=notes,
         log10=float(np.log10(value)) if value > 0 else None,
     )
-
-
-@record
-class Moving:
-    """An estimate at half of the examples and at all of them, and whether it was still changing."""
-
-    half: float
-    full: float
-    moving: bool
-
-
-def compare_with_half(half: Estimate, full: Estimate) -> Moving:
-    """Compare an estimate at n/2 with that at n.
-
-    It counts as moving where the difference exceeds a tenth of the estimate and two standard errors.
-
-    Example:
-        >>> compare_with_half(Estimate(0.2, 0.01, 0.18, 0.22), Estimate(0.1, 0.01, 0.08, 0.12)).moving
-        True
-    """
-    change = abs(half.value - full.value)
-    return Moving(half.value, full.value, bool(change > max(0.1 * full.value, 2 * full.stderr)))
 
 
 def cover_hart(error: float, n_classes: int) -> float:

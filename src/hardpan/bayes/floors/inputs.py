@@ -1,21 +1,25 @@
-"""A dataset prepared for its floor: checked labels, a split without copies across it, scaled features."""
+"""A dataset prepared for its floor: checked labels, equal inputs, groups, a split, scaled features."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import arguments
+from hardpan import arguments, stats
 from hardpan.bayes.floors.classifiers import Table
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs
+from hardpan.bayes.floors.verdict import Sampling
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+
+ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
+"""What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,10 +32,12 @@ class FloorInputs:
         split: row numbers of train, validation and test.
         table: features for trees and for distances.
         equal: groups of equal inputs.
-        test: test rows on which classifiers are evaluated: of copies one, and none with a copy in train or
-            validation.
-        copied: test rows that have a copy in train or validation.
-        decisions: of classifiers that the floor evaluated itself, by name: computes their classes of ``test``.
+        test: test rows on which classifiers are evaluated.
+        copied: test rows that equal a row of train or validation.
+        group: (N,) groups that no split and no fold takes apart: those that the user names, else equal inputs.
+        unit: what was drawn independently: :data:`ROWS`, :data:`EQUAL` or :data:`GROUPS`.
+        apart: whether the upper end of the bracket must hold without ``copied``, too.
+        decisions: classes of ``test`` by the name of each classifier that the floor evaluated itself.
     """
 
     dataset: Dataset
@@ -41,52 +47,69 @@ class FloorInputs:
     equal: EqualInputs
     test: Labels
     copied: Labels
-    decisions: dict[str, Callable[[], Labels]] = field(default_factory=dict)
+    group: Labels
+    unit: str = ROWS
+    apart: bool = False
+    decisions: dict[str, Labels] = field(default_factory=dict)
 
     @property
     def is_images(self) -> bool:
         """Whether the examples are images."""
         return self.dataset.x.ndim > 2
 
-    def train_and_test(self) -> tuple[NDArray[Any], Labels, NDArray[Any], Labels]:
-        """Scaled features and labels of train, and of the test rows."""
-        x, y, train, test = self.table.scaled, self.labels, self.split.train, self.test
-        return x[train], y[train], x[test], y[test]
+    @property
+    def sampling(self) -> Sampling:
+        """How the test rows were drawn."""
+        group = None if self.unit == ROWS else self.group[self.test]
+        return Sampling(group, ~np.isin(self.test, self.copied) if self.apart else None)
+
+    @property
+    def known_groups(self) -> int:
+        """How many of the groups of the test rows occur in train or validation, too."""
+        known = self.group[np.concatenate([self.split.train, self.split.validation])]
+        return int(np.isin(np.unique(self.group[self.test]), known).sum())
+
+    def share(self, hits: NDArray[np.bool_], rows: Labels, confidence: float) -> Estimate:
+        """The proportion of ``rows`` with a hit, its interval by what was drawn independently."""
+        if self.unit == ROWS:
+            return stats.share(int(hits.sum()), len(hits), confidence)
+        return stats.grouped_share(hits, self.group[rows], confidence)
 
 
 def prepare_floor_inputs(dataset: Dataset, seed: int = 0) -> FloorInputs:
-    """Check labels, split, and find equal inputs.
+    """Check labels, find equal inputs and split; an official test set is used as it is.
 
-    Rows that coincide by chance are split one by one; copies stay together.
+    Whether test rows that equal a training row are copies is not tested here, so the bracket holds with and without
+    them.
     """
     if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
     labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
-    equal = equal_inputs(dataset.x if dataset.table is None else dataset.table.values)
-    split = split_with_copies_together(dataset, equal, seed)
-    if not len(split.test) or len(np.unique(labels[split.train])) < 2:
+    inputs = split_inputs(dataset, labels, seed)
+    if not len(inputs.split.test) or len(np.unique(labels[inputs.split.train])) < 2:
         raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
-    return floor_inputs(dataset, labels, equal, split)
+    return dataclasses.replace(inputs, apart=dataset.split is not None and bool(len(inputs.copied)))
 
 
-def floor_inputs(dataset: Dataset, labels: Labels, equal: EqualInputs, split: Split) -> FloorInputs:
-    """What the floor is computed from, of checked labels and a split with test examples."""
+def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
+    """Equal inputs, groups, split and features of a dataset with checked labels.
+
+    Groups that the user names, else equal rows, stay on one side of every random cut that is made here. An official
+    test set, or that of the latest rows, is used as it is: its rows were drawn one by one unless the user names
+    groups, and rows of it that equal a training row are part of what it measures.
+    """
     raw = dataset.x if dataset.table is None else dataset.table.values
+    equal = equal_inputs(raw)
+    by_input = dataset.split is None and dataset.times() is None and bool((equal.sizes > 1).any())
+    group, unit = equal.group, EQUAL if by_input else ROWS
+    if "group" in dataset.metadata:
+        group, unit = np.unique(dataset.metadata["group"], return_inverse=True)[1].ravel().astype(np.int64), GROUPS
+    split = dataset.splits(seed, together=group)
     categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
     scaled = standardised(dataset.x, split.train)
     table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)
-    has_copy = equal.with_copy_in(split.test, np.concatenate([split.train, split.validation]))
-    test = equal.without_repeats(split.test[~has_copy])
-    return FloorInputs(dataset, labels, split, table, equal, test, split.test[has_copy])
-
-
-def split_with_copies_together(dataset: Dataset, equal: EqualInputs, seed: int) -> Split:
-    """The split of a dataset; rows that coincide by chance are split one by one."""
-    if equal.by_chance and dataset.split is None:
-        apart = ((equal.sizes > 1) & ~equal.copies)[equal.group]
-        names = [f"{name}." if alone else str(name) for name, alone in zip(dataset.ids, apart, strict=True)]
-        dataset = dataclasses.replace(dataset, ids=np.array(names))
-    return dataset.splits(seed)
+    copied = equal.occurs_in(split.test, np.concatenate([split.train, split.validation]))
+    return FloorInputs(dataset, labels, split, table, equal, split.test, split.test[copied], group, unit)
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
@@ -113,14 +136,3 @@ def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
         # A feature that is constant up to rounding says nothing; dividing by its deviation would make it shout.
         scaled /= np.where(deviation > 1e-12, deviation, 1.0)
     return scaled
-
-
-def half_of_rows(n: int, seed: int) -> Labels:
-    """A random half of n rows, in order: an estimate on it shows whether one on all still changes."""
-    return np.sort(np.random.default_rng([seed, 31]).permutation(n)[: n // 2])
-
-
-def half_with_all_classes(y: Labels, seed: int) -> Labels | None:
-    """A random half of the rows, None where a class is not in it or no class is in it twice."""
-    rows, classes = half_of_rows(len(y), seed), len(np.unique(y))
-    return rows if len(np.unique(y[rows])) == classes and len(rows) > classes else None

@@ -40,7 +40,6 @@ class Model:
         rows: (n,) row of the dataset of each recorded example.
         probs: (N, K) mean over seeds at the last epoch; NaN where an example was not recorded.
         trained_here: whether hardpan trained it for this report.
-        calibratable: whether its validation predictions are known to be held out.
         held_out: whether it is known that it was not trained or tuned on the test examples.
         permutation: the order of the class columns that fits the labels far better than the one passed; else None.
         weights: folders of its seeds' weights, where they were kept.
@@ -51,7 +50,6 @@ class Model:
     rows: Labels
     probs: Floats
     trained_here: bool = False
-    calibratable: bool = False
     held_out: bool = False
     permutation: tuple[int, ...] | None = None
     weights: tuple[str, ...] = ()
@@ -70,6 +68,7 @@ def read_models(
     by_order: bool = False,
     held_out: bool = False,
     folds: int = 0,
+    group: Labels | None = None,
 ) -> tuple[Model, ...]:
     """Open predictions and join them to a dataset by id, or by order where that is requested.
 
@@ -84,11 +83,12 @@ def read_models(
         held_out: the user states that no model was trained or tuned on the test examples. An official test split
             and predictions that were recorded as held out say the same.
         folds: cross-validate estimators in this many folds; 0 applies them as they are.
+        group: (N,) groups that no fold takes apart.
     """
     official = dataset.split is not None and bool(np.any(np.asarray(dataset.split) == "test"))
     models: list[Model] = []
     for name, source in _named_sources(sources):
-        opened = _open_model(source, dataset, folds)
+        opened = _open_model(source, dataset, folds, group)
         if name == UNNAMED:
             name = str(opened.config.get("model", UNNAMED))
         in_memory = not isinstance(source, (str, os.PathLike)) and not opened.has_ids
@@ -105,10 +105,10 @@ def read_models(
     return tuple(unique)
 
 
-def _open_model(source: Any, dataset: Dataset, folds: int) -> Predictions:
+def _open_model(source: Any, dataset: Dataset, folds: int, group: Labels | None) -> Predictions:
     """Predictions of whatever a user passes for a model."""
     if isinstance(source, str) and _IMPORT_PATH.fullmatch(source) and not os.path.exists(source):
-        return Predictions.from_estimator(source, dataset, folds=folds)
+        return Predictions.from_estimator(source, dataset, folds=folds, group=group)
     is_data = isinstance(source, (Predictions, str, os.PathLike)) or hasattr(source, "__array__")
     if not is_data and (hasattr(source, "predict") or callable(source)):
         if hasattr(source, "state_dict"):
@@ -116,7 +116,7 @@ def _open_model(source: Any, dataset: Dataset, folds: int) -> Predictions:
                 ": a PyTorch module needs a loader; give Predictions.from_torch(module, loader)",
                 argument="predictions",
             )
-        return Predictions.from_estimator(source, dataset, folds=folds)
+        return Predictions.from_estimator(source, dataset, folds=folds, group=group)
     try:
         return open_any(source, name="predictions")
     except ClassNamesNeeded:  # classes as text: those of the dataset
@@ -165,7 +165,6 @@ def _named_sources(sources: Sources | None) -> list[tuple[str, Any]]:
 
 
 def _check_model(name: str, aligned: Predictions, n: int, labels: Labels, split: Split, held_out: bool) -> Model:
-    calibratable = False
     if aligned.split is not None:
         trained = int(np.isin(aligned.rows[aligned.split == "train"], split.test).sum())
         if trained:
@@ -174,18 +173,11 @@ def _check_model(name: str, aligned: Predictions, n: int, labels: Labels, split:
                 "own split, or predictions of a model that never saw them",
                 argument="predictions",
             )
-        calibratable = not np.isin(aligned.rows[aligned.split == "train"], split.validation).any()
-    elif aligned.held_out:
-        calibratable = True
     unseen = held_out or bool(aligned.held_out_rows[np.isin(aligned.rows, split.test)].all())
-    return model_of(
-        name, aligned, aligned.rows, n, aligned.n_classes, labels, calibratable=calibratable, held_out=unseen
-    )
+    return model_of(name, aligned, aligned.rows, n, aligned.n_classes, labels, held_out=unseen)
 
 
-def model_entries(
-    model: Model, inputs: FloorInputs, calibrations: Sequence[str], confidence: float, seed: int
-) -> list[Entry]:
+def model_entries(model: Model, inputs: FloorInputs, confidence: float) -> list[Entry]:
     """A model's held-out error and its plug-ins; of one that may have seen the test examples, the error."""
     if not model.covers(inputs.test):
         if model.trained_here:
@@ -194,20 +186,9 @@ def model_entries(
         raise InputError(
             f": {model.name}: lacks {missing:,} test examples; record all of them", argument="predictions"
         )
-    held_out, validation = None, inputs.split.validation
-    if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
-        held_out = (model.probs[validation], inputs.labels[validation])
     probs, truth = model.probs[inputs.test], inputs.labels[inputs.test]
-    entries = plug_in_entries(
-        model.name,
-        probs,
-        truth,
-        held_out,
-        calibrations=calibrations if model.held_out else (),
-        confidence=confidence,
-        seed=seed,
-        seeds=len(model.predictions.seeds),
-    )
+    seeds = len(model.predictions.seeds)
+    entries = plug_in_entries(model.name, probs, truth, confidence, seeds, inputs.sampling)
     if model.held_out:
         return entries
     return [_entry_that_may_have_seen(entry) for entry in entries if entry.role == "classifier"]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtrc
 
 from hardpan import arguments
-from hardpan.bayes.floors.error_estimates import Moving, cover_hart, estimate_of_bound, held_out_error
+from hardpan.bayes.floors.error_estimates import cover_hart, estimate_of_bound, held_out_error
 from hardpan.bayes.floors.inputs import FloorInputs
-from hardpan.bayes.floors.verdict import HELD_OUT, Entry
+from hardpan.bayes.floors.verdict import NEIGHBOURS, Entry, classifier_entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import record
+from hardpan.files import TRANSIENT, record
 
-_FOR_HALF = 9
 KS = (1, 3, 5, 9, 17, 33)
 FINITE_SAMPLE = (
     "With finitely many training examples the nearest-neighbour error lies above its limit, so this lower end may "
@@ -26,7 +24,7 @@ FINITE_SAMPLE = (
 )
 
 
-@record
+@record(dropped=("k_lower", "moving"))
 class NeighbourBracket:
     """The Bayes error between two ends, and what each end rests on.
 
@@ -35,44 +33,17 @@ class NeighbourBracket:
         lower: the lower end: Cover and Hart's inverse of the error, with the error's interval carried over.
         upper: the upper end: held-out error of the rule with k neighbours (of ``error`` where k is 1).
         k: how many neighbours vote in ``upper``.
-        k_lower: for two classes and k ≥ 3 a second lower end, from ``upper`` by Devroye's inequality; else None.
-        moving: the lower end with half of the training examples beside that with all.
+        decisions: (m,) classes of the held-out examples by 1 and by k neighbours.
     """
 
     error: Estimate
     lower: Estimate
     upper: Estimate
     k: int = 1
-    k_lower: Estimate | None = None
-    moving: Moving | None = None
+    decisions: Mapping[int, NDArray[np.int64]] = field(default_factory=dict, compare=False, metadata=TRANSIENT)
 
 
-def devroye(error: float, k: int) -> float:
-    """Give the smallest Bayes error of two classes that a limiting k-neighbour error allows.
-
-    Where the smaller posterior is p, k neighbours err with probability r(p) = p + (1 − 2p) P(Bin(k, p) > k/2).
-    So e ≤ E · max_p r(p)/p, and E ≥ e / max_p r(p)/p; at most 1/2. The maximum is taken over a fine grid.
-
-    Args:
-        error: the error e of the rule with k neighbours, 0..1.
-        k: odd, at least 3.
-
-    Source: Devroye, "On the inequality of Cover and Hart in nearest neighbor discrimination" (1981).
-
-    Example:
-        >>> round(devroye(0.2, 3), 4), round(devroye(0.2, 33), 4)
-        (0.152, 0.1873)
-    """
-    if k < 3 or k % 2 == 0:
-        raise InputError(
-            f"must be odd and at least 3; got {k}: use cover_hart for the nearest neighbour", argument="k"
-        )
-    p = np.linspace(0.0, 0.5, 5001)[1:]
-    wrong = bdtrc((k - 1) // 2, k, p)
-    return min(0.5, error / (1 + float(np.max((1 - 2 * p) * wrong / p))))
-
-
-def bracket(
+def neighbour_bounds(
     x_train: NDArray[Any],
     y_train: NDArray[np.int64],
     x_test: NDArray[Any],
@@ -86,8 +57,7 @@ def bracket(
     """Bracket the Bayes error by the held-out error of the nearest-neighbour rule.
 
     The bracket runs from Cover and Hart's bound at the lower Clopper–Pearson limit of the nearest neighbour's
-    error to the upper limit of the error with k neighbours. For more than two classes no such bound is known for
-    k > 1, so the lower end always comes from one neighbour.
+    error to the upper limit of the error with k neighbours.
 
     Args:
         x_train: (n, d) features, or images that are flattened.
@@ -100,13 +70,13 @@ def bracket(
             on validation (the smallest of equals), or on train, leaving one out, where there is no validation part.
         validation: features and labels that may choose k; the test part never does.
 
-    Source: Cover and Hart, "Nearest neighbor pattern classification" (1967); Devroye (1981) for two classes.
+    Source: Cover and Hart, "Nearest neighbor pattern classification" (1967).
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> y = rng.integers(0, 2, 2000)
         >>> x = rng.normal(2.0 * y, 1.0)[:, None]           # Bayes error 0.159
-        >>> found = bracket(x[:1000], y[:1000], x[1000:], y[1000:], k=None)
+        >>> found = neighbour_bounds(x[:1000], y[:1000], x[1000:], y[1000:], k=None)
         >>> found.lower.low < 0.159 < found.upper.high, found.k
         (True, 17)
     """
@@ -116,28 +86,22 @@ def bracket(
     rule = f"k = {k}"
     if k is None:
         k, rule = choose_k(x_train, y_train, validation)
-    rows = k_nearest(x_train, x_test, max(k, min(_FOR_HALF, len(x_train))))[0]
-    result = y_train[rows[:, :k]]
+    votes = y_train[k_nearest(x_train, x_test, k)[0]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
-    error = _vote_error(result[:, 0], y_test, f"1-NN {trained}", confidence)
-    notes = (FINITE_SAMPLE,)
-    upper = error
-    if k > 1:
-        upper = _vote_error(majority(result), y_test, f"{k}-NN {trained}; {rule}", confidence)
-    return NeighbourBracket(
-        error=error,
-        lower=estimate_of_bound(
-            error, lambda e: cover_hart(e, c), "Cover–Hart bound from the nearest-neighbour error", notes
-        ),
-        upper=upper,
-        k=k,
-        k_lower=estimate_of_bound(
-            upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours", notes
+    methods = {1: f"1-NN {trained}"} | ({k: f"{k}-NN {trained}; {rule}"} if k > 1 else {})
+    decisions = {count: majority(votes[:, :count]) for count in methods}
+    errors = {
+        count: held_out_error(
+            int((decisions[count] != y_test).sum()), len(y_test), method=method, confidence=confidence
         )
-        if c == 2 and k >= 3
-        else None,
-        moving=_bound_of_half(y_train, rows, y_test, c),
-    )
+        for count, method in methods.items()
+    }
+    return NeighbourBracket(errors[1], _cover_hart_bound(errors[1], c), errors[k], k, decisions)
+
+
+def _cover_hart_bound(error: Estimate, n_classes: int) -> Estimate:
+    method = "Cover–Hart bound from the nearest-neighbour error"
+    return estimate_of_bound(error, lambda value: cover_hart(value, n_classes), method, (FINITE_SAMPLE,))
 
 
 def choose_k(
@@ -145,7 +109,7 @@ def choose_k(
     y_train: NDArray[np.int64],
     validation: tuple[NDArray[Any], NDArray[np.int64]] | None = None,
 ) -> tuple[int, str]:
-    """Choose how many neighbours vote, and say how: see ``k`` of :func:`bracket`.
+    """Choose how many neighbours vote, and say how: see ``k`` of :func:`neighbour_bounds`.
 
     Example:
         >>> x, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
@@ -163,19 +127,6 @@ def choose_k(
     return k, f"k = {k} of {', '.join(map(str, ks))} has the fewest errors on {where}"
 
 
-def neighbour_decisions(
-    x_train: NDArray[Any], y_train: NDArray[np.int64], x_test: NDArray[Any], k: int
-) -> NDArray[np.int64]:
-    """Classes (m,) that the k nearest training examples of each test example vote for.
-
-    Example:
-        >>> x, y = np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0])
-        >>> neighbour_decisions(x, y, np.array([[8.0], [2.0]]), 1).tolist()
-        [0, 1]
-    """
-    return majority(y_train[k_nearest(x_train, x_test, k)[0]])
-
-
 def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Give the most frequent class of each row of labels (m, k), nearest first; of equals, the one that came first.
 
@@ -189,28 +140,6 @@ def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
         agreeing[:, j] = (votes == votes[:, j : j + 1]).sum(axis=1)
     winners: NDArray[np.int64] = votes[np.arange(m), np.argmax(agreeing, axis=1)]
     return winners
-
-
-def _vote_error(
-    predicted: NDArray[np.int64], y_test: NDArray[np.int64], method: str, confidence: float
-) -> Estimate:
-    return held_out_error(int((predicted != y_test).sum()), len(y_test), method=method, confidence=confidence)
-
-
-def _bound_of_half(
-    y_train: NDArray[np.int64], rows: NDArray[np.int64], y_test: NDArray[np.int64], n_classes: int
-) -> Moving | None:
-    """The bound with a random half of train beside that with all, from nine neighbours of each example."""
-    if rows.shape[1] < _FOR_HALF:
-        return None
-    half = np.random.default_rng(0).permutation(len(y_train)) < len(y_train) // 2
-    # One example in 512 has none of its nine neighbours in the half; the ninth then replaces a farther one.
-    nearest_there = np.where(half[rows].any(axis=1), half[rows].argmax(axis=1), rows.shape[1] - 1)
-    before = y_train[rows[np.arange(len(rows)), nearest_there]] != y_test
-    now = y_train[rows[:, 0]] != y_test
-    gained, lost = int((before & ~now).sum()), int((now & ~before).sum())
-    still = bool(gained - lost > 2 * np.sqrt(gained + lost))
-    return Moving(cover_hart(float(before.mean()), n_classes), cover_hart(float(now.mean()), n_classes), still)
 
 
 def k_nearest(
@@ -254,25 +183,24 @@ def k_nearest(
     return rows, distances
 
 
-def neighbours_entries(inputs: FloorInputs, assumption: str, confidence: float, seed: int) -> Iterator[Entry]:
-    """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
-    validation = inputs.split.validation
-    x, y, x_test, y_test = inputs.train_and_test()
-    result = bracket(
-        x,
-        y,
-        x_test,
-        y_test,
+def neighbour_entries(inputs: FloorInputs, confidence: float) -> list[Entry]:
+    """The bound of Cover and Hart, and the classifiers 1-NN and k-NN."""
+    x, y = inputs.table.scaled, inputs.labels
+    train, validation, test = inputs.split.train, inputs.split.validation, inputs.test
+    result = neighbour_bounds(
+        x[train],
+        y[train],
+        x[test],
+        y[test],
         n_classes=inputs.dataset.n_classes,
         confidence=confidence,
         k=None,
-        validation=(inputs.table.scaled[validation], inputs.labels[validation]) if len(validation) else None,
+        validation=(x[validation], y[validation]) if len(validation) else None,
     )
-    for k in {1, result.k}:
-        inputs.decisions[f"{k}-NN"] = functools.partial(neighbour_decisions, x, y, x_test, k)
-    yield Entry("1-NN bound", "lower", result.lower, assumption, moving=result.moving)
-    yield Entry("1-NN", "classifier", result.error, HELD_OUT, "1-NN")
-    if result.k > 1:
-        yield Entry(f"{result.k}-NN", "classifier", result.upper, HELD_OUT, f"{result.k}-NN")
-    if result.k_lower is not None:
-        yield Entry(f"{result.k}-NN bound", "lower", result.k_lower, assumption, moving=result.moving)
+    entries = []
+    for k, error in {1: result.error, result.k: result.upper}.items():
+        inputs.decisions[f"{k}-NN"] = result.decisions[k]
+        wrong = result.decisions[k] != y[test]
+        entries.append(classifier_entry(f"{k}-NN", wrong, error.method, confidence, inputs.sampling))
+    lower = _cover_hart_bound(entries[0].estimate, inputs.dataset.n_classes)
+    return [Entry("1-NN bound", "lower", lower, NEIGHBOURS), *entries]

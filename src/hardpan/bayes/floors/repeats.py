@@ -1,4 +1,4 @@
-"""Repeated inputs: groups of equal rows, whether they repeat by chance, and the bound from their labels."""
+"""Repeated inputs: groups of equal rows, and the bound from their labels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from hardpan.stats import clopper_pearson
 
 DRAWS, CHUNK = 1000, 100
 FEWEST_GROUPS = 10  # a bootstrap over fewer groups says little
-CHANCE = 20.0  # times as many coincidences as independent columns would give still count as chance
-RARE = 3  # a value that occurs at most so often in its column is rare
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,68 +24,48 @@ class EqualInputs:
     Attributes:
         group: (N,) number of the group of each row, rows of one group in one number.
         sizes: (G,) rows in each group.
-        copies: (G,) whether the rows of a group are copies; False where there is one row, or where the inputs are
-            so discrete that rows coincide by chance.
     """
 
     group: Labels
     sizes: Labels
-    copies: NDArray[np.bool_]
 
-    @property
-    def by_chance(self) -> bool:
-        """Whether some rows coincide by chance."""
-        return bool(((self.sizes > 1) & ~self.copies).any())
-
-    def copied_groups(self) -> list[Labels]:
-        """Rows of every group of copies."""
+    def repeated_groups(self) -> list[Labels]:
+        """Rows of every group of several rows."""
         order = np.argsort(self.group, kind="stable")
         ends = np.cumsum(self.sizes)
-        return [order[ends[g] - self.sizes[g] : ends[g]] for g in np.flatnonzero(self.copies)]
+        return [order[ends[g] - self.sizes[g] : ends[g]] for g in np.flatnonzero(self.sizes > 1)]
 
-    def with_copy_in(self, rows: Labels, others: Labels) -> NDArray[np.bool_]:
-        """Which of ``rows`` have a copy among ``others``."""
-        return self.copies[self.group[rows]] & np.isin(self.group[rows], self.group[others])
+    def occurs_in(self, rows: Labels, others: Labels) -> NDArray[np.bool_]:
+        """Which of ``rows`` equal one of ``others``."""
+        return np.isin(self.group[rows], self.group[others])
 
     def without_repeats(self, rows: Labels) -> Labels:
-        """The rows in rising order, of copies only the first."""
-        group = np.where(self.copies[self.group[rows]], self.group[rows], -1 - np.arange(len(rows)))
-        return np.sort(rows[np.unique(group, return_index=True)[1]])
+        """The rows in rising order, of equal ones only the first."""
+        return np.sort(rows[np.unique(self.group[rows], return_index=True)[1]])
 
 
 def equal_inputs(x: NDArray[Any]) -> EqualInputs:
-    """Group the rows of x by content, and tell copies from rows that coincide by chance.
-
-    Rows of a discrete table repeat without being copies. Under independent columns two rows agree with probability
-    Π_j Σ_v p_jv²; up to 20 times as many coincidences as that (columns are not independent) count as chance. Rows
-    that share a rare value (at most three times in a column in which most rows have such values) are judged apart
-    from the others, with rare coincidences counted between rows that are not equal: otherwise one frequent value,
-    such as a gap in a column of real numbers, would excuse copies.
+    """Group the rows of x by content; −0 equals 0, and all NaN are equal.
 
     Args:
         x: (N, ...) examples.
 
     Example:
-        >>> rng = np.random.default_rng(0)
-        >>> bits, reals = rng.integers(0, 2, (200, 3)), rng.normal(size=(200, 3))
-        >>> equal_inputs(bits).by_chance, equal_inputs(np.concatenate([reals, reals[:50]])).by_chance
-        (True, False)
+        >>> equal_inputs(np.array([[0.0, np.nan], [1.0, 2.0], [-0.0, -np.nan]])).group.tolist()
+        [0, 1, 0]
     """
     if x.ndim > 2 and x.dtype.kind != "f":  # images may be in a file: no copy of them all is made
-        digests = row_digests(x)
-        _, group, sizes = np.unique(digests, return_inverse=True, return_counts=True)
-        return EqualInputs(group.astype(np.int64).ravel(), sizes.astype(np.int64), sizes > 1)
-    flat = np.ascontiguousarray(x.reshape(len(x), -1))
-    if flat.dtype.kind == "f":
-        flat = np.where(np.isnan(flat), np.nan, flat) + 0.0  # one NaN, and no negative zero
-    if flat.dtype == object:
-        flat = np.array([[str(cell) for cell in row] for row in flat])
-    keys = np.ascontiguousarray(flat).view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
-    _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    copies = sizes > 1
-    if copies.any() and x.ndim == 2:
-        copies &= ~_coincidences(flat, first, sizes)
-    return EqualInputs(group.astype(np.int64).ravel(), sizes.astype(np.int64), copies)
+        keys = row_digests(x)
+    else:
+        flat = np.ascontiguousarray(x.reshape(len(x), -1))
+        if flat.dtype.kind == "f":
+            flat = np.where(np.isnan(flat), np.nan, flat) + 0.0  # one NaN, and no negative zero
+        if flat.dtype == object:
+            flat = np.array([[str(cell) for cell in row] for row in flat])
+        width = np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))
+        keys = np.ascontiguousarray(flat).view(width).ravel()
+    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    return EqualInputs(group.astype(np.int64).ravel(), sizes.astype(np.int64))
 
 
 def row_digests(x: NDArray[Any]) -> NDArray[Any]:
@@ -103,35 +81,6 @@ def row_digests(x: NDArray[Any]) -> NDArray[Any]:
         content = np.ascontiguousarray(x[row]).tobytes()
         digests[row] = np.frombuffer(hashlib.blake2b(content, digest_size=16).digest(), dtype=np.uint64)
     return digests.view("V16").ravel()
-
-
-def _coincidences(flat: NDArray[Any], first: Labels, sizes: Labels) -> NDArray[np.bool_]:
-    """(G,) whether the rows of a group coincide by chance; ``first`` is one row of each group."""
-    n, distinct = len(flat), len(first)
-    any_rare = np.zeros(distinct, dtype=bool)
-    log_all, log_frequent = 0.0, 0.0
-    with np.errstate(divide="ignore"):
-        for column in flat.T:
-            _, value, counts = np.unique(column, return_inverse=True, return_counts=True)
-            rare = counts <= RARE
-            rare &= flat.shape[1] > 1 and counts[rare].sum() >= n / 2
-            any_rare |= rare[value.ravel()[first]]
-            among = np.bincount(value.ravel()[first], minlength=len(counts)).astype(np.float64)
-            frequent = float(((counts / n)[~rare] ** 2).sum())
-            by_rare = float((among * (among - 1))[rare].sum()) / max(distinct * (distinct - 1), 1)
-            log_frequent += float(np.log(frequent))
-            log_all += float(np.log(frequent + by_rare))
-    pairs = sizes * (sizes - 1) / 2
-    possible = n * (n - 1) / 2
-    expected_frequent = possible * np.exp(log_frequent)
-    expected_rare = possible * np.exp(log_all) - expected_frequent
-    by_chance = np.array(
-        [
-            pairs[~any_rare].sum() <= CHANCE * expected_frequent,
-            pairs[any_rare].sum() <= CHANCE * expected_rare,
-        ]
-    )
-    return by_chance[any_rare.astype(np.int64)]
 
 
 def repeat_floor(

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, Points, ScaledError, replicate
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, QuasiRandomPoints, ScaledError, replicated_means
 from hardpan.bayes.gaussians.shared import Float, Index
 from hardpan.bayes.gaussians.unequal import UnequalClasses
 
@@ -63,7 +63,7 @@ class ChernoffProposal:
 def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> ScaledError:
     """The error in units of C."""
     k, j = np.triu_indices(len(classes.log_priors), 1)
-    s, log_bound = chernoff_points(classes, k, j)
+    s, log_bound = chernoff_exponents(classes, k, j)
     order = np.argsort(-log_bound)
     k, j, s, log_bound = k[order], j[order], s[order], log_bound[order]
     relative = np.exp(log_bound - logsumexp(log_bound))
@@ -72,8 +72,8 @@ def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws
     while True:
         count = 1 + int(np.argmax(tails <= allowed))
         proposal = ChernoffProposal(classes, k[:count], j[:count], s[:count], log_bound[:count])
-        pilot = Points(1 + classes.n_uniform, classes.n_normal, (seed, 2**31), net=False)
-        weight, control = _in_blocks(proposal, pilot, _PILOT_DRAWS, count + classes.n_normal)
+        pilot = QuasiRandomPoints(1 + classes.n_uniform, classes.n_normal, (seed, 2**31), net=False)
+        weight, control = _pilot_weights(proposal, pilot, _PILOT_DRAWS, count + classes.n_normal)
         tolerance = 0.01 * rtol * float(weight.mean())
         if tails[count - 1] <= tolerance:
             break
@@ -85,7 +85,7 @@ def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws
         weight, control = proposal.weights(uniforms, normals)
         return np.asarray(weight - slope * (control - 1.0)), NO_OTHERS
 
-    result = replicate(
+    result = replicated_means(
         integrands,
         n_uniform=1 + classes.n_uniform,
         n_normal=classes.n_normal,
@@ -97,17 +97,17 @@ def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws
     return ScaledError(proposal.log_total, result, left_out=float(tails[count - 1]), bounds=(0.0, 1.0))
 
 
-def chernoff_points(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
+def chernoff_exponents(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
     """For each pair the s in [0, 1] that makes the Chernoff bound smallest, and the bound's logarithm."""
     points, bounds = np.empty(len(k)), np.empty(len(k))
     step = max(1, _PAIR_NUMBERS // max(classes.n_normal, 1))
     for start in range(0, len(k), step):
         block = slice(start, start + step)
-        points[block], bounds[block] = _golden_section(classes, k[block], j[block])
+        points[block], bounds[block] = _smallest_chernoff_bounds(classes, k[block], j[block])
     return points, bounds
 
 
-def _golden_section(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
+def _smallest_chernoff_bounds(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
     low, high = np.zeros(len(k)), np.ones(len(k))
     left, right = 1 - _GOLDEN * np.ones(len(k)), _GOLDEN * np.ones(len(k))
     at_left, at_right = classes.log_chernoff(k, j, left), classes.log_chernoff(k, j, right)
@@ -125,7 +125,9 @@ def _golden_section(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float,
     return np.take_along_axis(where, best, 0)[0], np.take_along_axis(ends, best, 0)[0]
 
 
-def _in_blocks(proposal: ChernoffProposal, points: Points, n: int, width: int) -> tuple[Float, Float]:
+def _pilot_weights(
+    proposal: ChernoffProposal, points: QuasiRandomPoints, n: int, width: int
+) -> tuple[Float, Float]:
     block = max(16, 2**19 // width)
     parts = [proposal.weights(*points.next(min(block, n - start))) for start in range(0, n, block)]
     return np.concatenate([pair[0] for pair in parts]), np.concatenate([pair[1] for pair in parts])

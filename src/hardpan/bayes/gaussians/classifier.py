@@ -1,9 +1,9 @@
-"""The true posterior of Gaussian classes, and the decision that no classifier can beat."""
+"""The true posterior of Gaussian classes."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg
 from scipy.special import softmax
 
@@ -14,8 +14,8 @@ from hardpan.bayes.gaussians.shared import (
     check_covs,
     check_means,
     check_priors,
-    cholesky,
-    positive,
+    cholesky_of_covariance,
+    positive_variances,
 )
 from hardpan.errors import InputError
 
@@ -31,7 +31,7 @@ def posterior(
 ) -> Float:
     """P(class | x) for classes N(means[k], τ²Σ) or N(means[k], τ²Σ_k), shape (n, K).
 
-    P(k | x) = π_k p_k(x) / Σ_i π_i p_i(x).
+    P(k | x) = π_k p_k(x) / Σ_i π_i p_i(x). Its largest entry is the decision that no classifier can beat.
 
     Args:
         x: (n, d) or (d,), which counts as one row.
@@ -41,28 +41,10 @@ def posterior(
         >>> posterior([[1.0], [0.0]], means=[[0.0], [2.0]]).round(3).tolist()
         [[0.5, 0.5], [0.881, 0.119]]
     """
-    return np.asarray(softmax(_log_joints(x, means, cov, priors, covs, temperature), axis=1))
+    return np.asarray(softmax(_log_joint_densities(x, means, cov, priors, covs, temperature), axis=1))
 
 
-def decide(
-    x: ArrayLike,
-    means: ArrayLike,
-    cov: ArrayLike | None = None,
-    priors: ArrayLike | None = None,
-    *,
-    covs: ArrayLike | None = None,
-    temperature: float = 1.0,
-) -> NDArray[np.int64]:
-    """The Bayes-optimal class of each row of x: the largest posterior, the first of equals; shape (n,).
-
-    Example:
-        >>> decide([[1.5], [-3.0]], means=[[0.0], [2.0]]).tolist()
-        [1, 0]
-    """
-    return np.asarray(np.argmax(_log_joints(x, means, cov, priors, covs, temperature), axis=1))
-
-
-def _log_joints(
+def _log_joint_densities(
     x: ArrayLike,
     means: ArrayLike,
     cov: ArrayLike | None,
@@ -83,22 +65,22 @@ def _log_joints(
     if covs is None:
         # One whitening serves all classes, and differences from their centre keep the digits that decide.
         shared, centre = check_cov(cov, d), centres.mean(axis=0)
-        white, _ = _whiten("cov", shared, rows - centre, tau)
-        targets, _ = _whiten("cov", shared, centres - centre, tau)
+        white, _ = _whitened_rows("cov", shared, rows - centre, tau)
+        targets, _ = _whitened_rows("cov", shared, centres - centre, tau)
         return np.asarray(white @ targets.T - 0.5 * np.einsum("kd,kd->k", targets, targets) + log_priors)
     own = check_covs(covs, n_classes, d)
     result = np.empty((len(rows), n_classes))
     for k in range(n_classes):
-        white, log_scale = _whiten(f"covs[{k}]", own[k], rows - centres[k], tau)
+        white, log_scale = _whitened_rows(f"covs[{k}]", own[k], rows - centres[k], tau)
         result[:, k] = log_priors[k] - log_scale - 0.5 * np.einsum("nd,nd->n", white, white)
     return result
 
 
-def _whiten(name: str, cov: Float, rows: Float, tau: float) -> tuple[Float, float]:
+def _whitened_rows(name: str, cov: Float, rows: Float, tau: float) -> tuple[Float, float]:
     """Rows times (τ²Σ)^{-1/2}, and ½ log det Σ (τ adds the same to every class)."""
     if cov.ndim == 2:
-        factor = cholesky(name, cov)
+        factor = cholesky_of_covariance(name, cov)
         white = linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T / tau
         return np.asarray(white), float(np.log(np.diag(factor)).sum())
-    variances = np.broadcast_to(positive(name, cov), rows.shape[1])
+    variances = np.broadcast_to(positive_variances(name, cov), rows.shape[1])
     return rows / (tau * np.sqrt(variances)), 0.5 * float(np.log(variances).sum())

@@ -1,7 +1,7 @@
 """Bayes error of two Gaussian classes with different covariances, exact to about ten digits in any dimension.
 
-With φ(s) = log ∫ (π₀p₀)^{1−s} (π₁p₁)^s (:func:`hardpan.bayes.gaussians.unequal.log_overlap`), the moment generating
-function of the log density ratio, a generalised chi-square variable, inverting it for both classes gives
+With φ(s) = log ∫ (π₀p₀)^{1−s} (π₁p₁)^s (``unequal.log_chernoff_integral``), the moment generating function
+of the log density ratio, a generalised chi-square variable, inverting it for both classes gives
 
     E = 1/(2πi) ∫ exp φ(s) / (s (1 − s)) ds,
 
@@ -50,10 +50,10 @@ def contour_error(classes: UnequalClasses, **_: Any) -> ScaledError:
             f"must not be 'contour' for {len(classes.log_priors)} classes: it is for two; use 'chernoff'",
             argument="method",
         )
-    return ScaledError(log_error(*classes.terms(), classes.log_priors))
+    return ScaledError(log_error_of_two_classes(*classes.ratios_gaps_counts(), classes.log_priors))
 
 
-def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> float:
+def log_error_of_two_classes(ratio: Float, gap: Float, times: Float, log_priors: Float) -> float:
     """Natural logarithm of the error.
 
     Args:
@@ -64,11 +64,15 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
 
     Example:
         >>> half = np.log([0.5, 0.5])
-        >>> error = log_error(np.ones(1), np.full(1, 4.0), np.ones(1), half)  # Φ(−1)
+        >>> error = log_error_of_two_classes(np.ones(1), np.full(1, 4.0), np.ones(1), half)  # Φ(−1)
         >>> round(math.exp(error), 9)
         0.158655254
     """
-    if not gap.any() and np.all(ratio == ratio[0]) and (error := _concentric(float(ratio[0]), times, log_priors)):
+    if (
+        not gap.any()
+        and np.all(ratio == ratio[0])
+        and (error := _concentric_error(float(ratio[0]), times, log_priors))
+    ):
         return math.log(error)
     bend, pull = ratio - 1, gap * ratio
     slope = float(log_priors[1] - log_priors[0] + 0.5 * (times @ np.log(ratio)))
@@ -90,7 +94,7 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
         terms = bend / mixed + pull * ((1 - 2 * s) * mixed - s * (1 - s) * bend) / np.square(mixed)
         return slope - 0.5 * float(terms @ times)
 
-    centre, curvature = _saddle(derivative)
+    centre, curvature = _saddle_point(derivative)
     at_centre = float(phi(np.array([centre + 0j]))[0].real) - math.log(centre * (1 - centre))
 
     def integrand(s: Complex) -> Complex:
@@ -101,13 +105,13 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
     differ = np.abs(bend) > 1e-9
     far = slope + 0.5 * float((times * pull)[differ] @ (1 / bend[differ]))
     for tilt in _BENDS:
-        integral = _trapezoid(integrand, centre, 1 / math.sqrt(curvature), -tilt * np.sign(far))
+        integral = _contour_integral(integrand, centre, 1 / math.sqrt(curvature), -tilt * np.sign(far))
         if integral is not None:
             return at_centre + math.log(integral)
     raise NotConverged("the integral of method 'contour' did not converge; use method='chernoff'")
 
 
-def _concentric(ratio: float, times: Float, log_priors: Float) -> float:
+def _concentric_error(ratio: float, times: Float, log_priors: Float) -> float:
     """Error of N(0, I) and N(0, I / ratio), or 0 where a part of it is too small for the incomplete gamma function.
 
     Class 1 is chosen where q = ‖x‖² is on one side of t = (2 log(π₀/π₁) − d log ratio) / (1 − ratio); q is χ²_d
@@ -124,7 +128,7 @@ def _concentric(ratio: float, times: Float, log_priors: Float) -> float:
     return float(sum(errors)) if min(errors) > _SMALLEST else 0.0
 
 
-def _saddle(derivative: Callable[[float], float]) -> tuple[float, float]:
+def _saddle_point(derivative: Callable[[float], float]) -> tuple[float, float]:
     """The minimum of φ(s) − log s(1 − s), a convex function on (0, 1), and its second derivative there."""
     low, high = 0.0, 1.0
 
@@ -144,7 +148,9 @@ def _saddle(derivative: Callable[[float], float]) -> tuple[float, float]:
     return centre, max((slope(centre + width) - slope(centre - width)) / (2 * width), 1e-300)
 
 
-def _trapezoid(integrand: Callable[[Complex], Complex], centre: float, width: float, tilt: float) -> float | None:
+def _contour_integral(
+    integrand: Callable[[Complex], Complex], centre: float, width: float, tilt: float
+) -> float | None:
     """1/π Im ∫₀^∞ f(s(u)) s'(u) du, or None where it grows away from the centre or does not converge."""
 
     def values(u: Float) -> Float:

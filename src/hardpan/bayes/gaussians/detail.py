@@ -10,14 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from hardpan.arguments import real_number
-from hardpan.bayes.gaussians.importance import PairProposal, control_slope
-from hardpan.bayes.gaussians.methods import check_options
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Replicates, ScaledError, interval_factor, replicate
+from hardpan.bayes.gaussians.importance import PairProposal, control_variate_slope
+from hardpan.bayes.gaussians.methods import check_integration_options
+from hardpan.bayes.gaussians.sampling import (
+    MAX_DRAWS,
+    ReplicatedMeans,
+    ScaledError,
+    interval_factor,
+    replicated_means,
+)
 from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses, shared_classes
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate, unit
+from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 
 @record(eq=False)
@@ -43,7 +49,7 @@ class GaussianDetail(Report):
     pairwise: NDArray[np.float64]
     top_k: NDArray[np.float64]
     top_k_stderr: NDArray[np.float64]
-    slope: Estimate = field(metadata=unit(""))
+    slope: Estimate = field(metadata={"unit": ""})
     n: int
     seed: int
 
@@ -82,7 +88,7 @@ def gaussian_detail(
         0.241971
     """
     tau = real_number("temperature", temperature, "(0, inf)")
-    check_options("importance", rtol, seed, max_draws)
+    check_integration_options("importance", rtol, seed, max_draws)
     classes = shared_classes(means, cov, priors).at(tau)
     n_classes = len(classes.log_priors)
     if n_classes < 2:
@@ -97,8 +103,8 @@ def gaussian_detail(
             "bayes.gaussian gives its log10",
             argument="temperature",
         )
-    tally = _Tally(proposal, control_slope(proposal, seed), tau)
-    result = replicate(
+    tally = _DetailSums(proposal, control_variate_slope(proposal, seed), tau)
+    result = replicated_means(
         tally.integrands,
         n_uniform=2,
         n_normal=proposal.n_normal,
@@ -107,10 +113,10 @@ def gaussian_detail(
         rtol=rtol,
         max_draws=max_draws,
     )
-    return _assemble(classes, proposal, result, seed, rtol)
+    return _detail_of_replicates(classes, proposal, result, seed, rtol)
 
 
-class _Tally:
+class _DetailSums:
     """Sums over draws, in units of W: error, slope, top-k errors (K), confusions (K × K), one after the other."""
 
     def __init__(self, proposal: PairProposal, slope: float, tau: float) -> None:
@@ -151,8 +157,8 @@ class _Tally:
         return float(np.sum(self._rate[k, j] * first) / (1 - proposal.class_share))
 
 
-def _assemble(
-    classes: SharedClasses, proposal: PairProposal, result: Replicates, seed: int, rtol: float
+def _detail_of_replicates(
+    classes: SharedClasses, proposal: PairProposal, result: ReplicatedMeans, seed: int, rtol: float
 ) -> GaussianDetail:
     n_classes, union = len(classes.log_priors), math.exp(proposal.log_union)
     value, stderr = union * result.value, union * result.stderr
@@ -177,11 +183,11 @@ def _assemble(
     whole = classes.n_classes
     return GaussianDetail(
         error=error,
-        class_error=_spread(rows.mean(axis=0), classes.numbers, whole),
-        class_error_stderr=_spread(rows.std(axis=0, ddof=1) / root, classes.numbers, whole),
-        confusion=_spread(parts.mean(axis=0), classes.numbers, whole),
-        confusion_stderr=_spread(parts.std(axis=0, ddof=1) / root, classes.numbers, whole),
-        pairwise=_spread(_pairwise(proposal), classes.numbers, whole),
+        class_error=_at_class_numbers(rows.mean(axis=0), classes.numbers, whole),
+        class_error_stderr=_at_class_numbers(rows.std(axis=0, ddof=1) / root, classes.numbers, whole),
+        confusion=_at_class_numbers(parts.mean(axis=0), classes.numbers, whole),
+        confusion_stderr=_at_class_numbers(parts.std(axis=0, ddof=1) / root, classes.numbers, whole),
+        pairwise=_at_class_numbers(_errors_of_class_pairs(proposal), classes.numbers, whole),
         top_k=np.append(value[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         top_k_stderr=np.append(stderr[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         slope=slope,
@@ -190,7 +196,7 @@ def _assemble(
     )
 
 
-def _pairwise(proposal: PairProposal) -> Float:
+def _errors_of_class_pairs(proposal: PairProposal) -> Float:
     """Bayes errors of two classes at a time, priors rescaled to sum 1."""
     priors = np.exp(proposal.log_priors)
     mass = np.exp(proposal.log_mass)
@@ -199,7 +205,7 @@ def _pairwise(proposal: PairProposal) -> Float:
     return np.asarray(errors)
 
 
-def _spread(values: Float, classes: Index, n_classes: int) -> Float:
+def _at_class_numbers(values: Float, classes: Index, n_classes: int) -> Float:
     """Values of the classes that count, at their places among all; a class of prior 0 gets NaN, its column 0."""
     if len(classes) == n_classes:
         return values

@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardpan.bayes.gaussians.importance import PairProposal
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, REPLICATES, Replicates, ScaledError
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, REPLICATES, ReplicatedMeans, ScaledError
 from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses
 
 _SHARE = 0.5  # of a region that the next one should hold
 _SIMULATED = 512  # draws of a region in the subset simulation
-_CHAINS = 8  # of each replicate, in each region
+_CHAINS = 8  # of each replicated_means, in each region
 _STEPS = 16  # of each chain in the first round; doubled until rtol is reached
 _BURN_IN = 8
 _OFTEN = 0.01  # a class with at least this union bound on its error is counted directly
@@ -42,7 +42,7 @@ class _Regions:
     offsets: Float
     log_priors: Float
 
-    def fresh(self, generator: np.random.Generator, n: int) -> Float:
+    def projected_normals(self, generator: np.random.Generator, n: int) -> Float:
         """A ν of n standard normals ν for each region, shape (B, n, m)."""
         noise = generator.standard_normal((len(self.normals), n, self.normals.shape[2]))
         return np.asarray(noise @ self.normals.transpose(0, 2, 1))
@@ -56,18 +56,18 @@ def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int 
     proposal = PairProposal(classes)
     if proposal.log_union == -np.inf:
         return ScaledError(-np.inf)
-    often, k, j, left_out = _choose(proposal, rtol)
-    walks: list[_Walk] = []
+    often, k, j, left_out = _direct_classes_and_pairs(proposal, rtol)
+    walks: list[_RegionChains] = []
     for first, second in ((often, often), (k, j)):
-        for block in _blocks(len(first), classes):
-            regions = _regions(classes, proposal, first[block], second[block])
-            walks.append(_Walk(regions, np.random.default_rng([seed, len(walks)]), right=first is second))
+        for block in _region_blocks(len(first), classes):
+            regions = _decision_regions(classes, proposal, first[block], second[block])
+            walks.append(_RegionChains(regions, np.random.default_rng([seed, len(walks)]), right=first is second))
     in_one_step = sum(walk.chains for walk in walks)
     steps = max(1, min(_STEPS, max_draws // in_one_step))
     while True:
-        shares = sum(walk.go_on(steps, proposal.log_union) for walk in walks)
+        shares = sum(walk.error_shares(steps, proposal.log_union) for walk in walks)
         draws = sum(walk.draws for walk in walks)
-        result = Replicates(np.asarray(shares)[:, None], draws, reached=False)
+        result = ReplicatedMeans(np.asarray(shares)[:, None], draws, reached=False)
         if result.stderr[0] <= rtol * result.value[0]:
             return ScaledError(proposal.log_union, replace(result, reached=True), left_out)
         if 2 * draws > max_draws:
@@ -75,7 +75,7 @@ def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int 
         steps = walks[0].steps  # as many again: the work doubles
 
 
-def _choose(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, float]:
+def _direct_classes_and_pairs(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, float]:
     """Classes to count directly; ordered pairs (k, j) of the others; and the bound on what is left out.
 
     Pairs are left out while their bounds π_k Φ(−t_kj) add up to less than rtol/1000 of all.
@@ -92,13 +92,13 @@ def _choose(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, f
     return often, k, j, float(tails[count])
 
 
-def _blocks(n_regions: int, classes: SharedClasses) -> Iterator[slice]:
+def _region_blocks(n_regions: int, classes: SharedClasses) -> Iterator[slice]:
     width = max(len(classes.log_priors), classes.coordinates.shape[1])
     step = max(1, _BLOCK_NUMBERS // (REPLICATES * _CHAINS * width))
     return (slice(start, start + step) for start in range(0, n_regions, step))
 
 
-class _Walk:
+class _RegionChains:
     """Chains in every nested level of a block of regions, and how many of their draws lay in the next level."""
 
     def __init__(self, regions: _Regions, generator: np.random.Generator, *, right: bool) -> None:
@@ -116,12 +116,12 @@ class _Walk:
         self._hits = np.zeros((len(self._values), len(regions.offsets), REPLICATES))
         self.chains = sum(values.shape[0] * values.shape[1] for values in self._values)
 
-    def go_on(self, steps: int, log_union: float) -> Float:
+    def error_shares(self, steps: int, log_union: float) -> Float:
         """Make more steps in every chain; the share of E / W that these regions have by now, per replicate."""
         for level, values in enumerate(self._values):
             inside = np.zeros(values.shape[:2])
             for _ in range(steps):
-                values = _move(self.regions, self._shifts[level], values, self._generator)
+                values = _elliptical_slice_step(self.regions, self._shifts[level], values, self._generator)
                 margin = np.min(values + self.regions.offsets[:, None], axis=2)
                 inside += margin >= -self._shifts[level + 1][:, None]
             self._hits[level] += inside.reshape(len(values), REPLICATES, _CHAINS).sum(axis=2)
@@ -136,7 +136,7 @@ class _Walk:
             return np.asarray(np.exp(np.log(shares).sum(axis=0) + log_priors).sum(axis=0))
 
 
-def _regions(classes: SharedClasses, proposal: PairProposal, k: Index, j: Index) -> _Regions:
+def _decision_regions(classes: SharedClasses, proposal: PairProposal, k: Index, j: Index) -> _Regions:
     """Constraints "j beats i at c_k + ε" for every i ≠ j, scaled to unit normals."""
     n_classes = len(classes.log_priors)
     others = np.arange(n_classes - 1) + (np.arange(n_classes - 1) >= j[:, None])
@@ -153,7 +153,7 @@ def _regions(classes: SharedClasses, proposal: PairProposal, k: Index, j: Index)
 def _subset_simulation(regions: _Regions, generator: np.random.Generator) -> tuple[Float, list[Float]]:
     """Falling shifts (levels, B) that end at 0, and for each level starting values (B, chains, m) inside it."""
     n_starts = REPLICATES * _CHAINS
-    values = regions.fresh(generator, max(_SIMULATED, n_starts))
+    values = regions.projected_normals(generator, max(_SIMULATED, n_starts))
     shifts, starts = [np.full(len(values), np.inf)], [values[:, :n_starts]]
     while np.any(shifts[-1] > 0):
         margin = np.min(values + regions.offsets[:, None], axis=2)
@@ -165,15 +165,15 @@ def _subset_simulation(regions: _Regions, generator: np.random.Generator) -> tup
         pick = np.take_along_axis(inside, np.arange(values.shape[1])[None] % np.maximum(count, 1)[:, None], axis=1)
         values = np.take_along_axis(values, pick[:, :, None], axis=1)
         for _ in range(_BURN_IN):
-            values = _move(regions, shift, values, generator)
+            values = _elliptical_slice_step(regions, shift, values, generator)
         shifts.append(shift)
         starts.append(values[:, :n_starts])
     return np.array(shifts), starts[:-1]
 
 
-def _move(regions: _Regions, shift: Float, values: Float, generator: np.random.Generator) -> Float:
+def _elliptical_slice_step(regions: _Regions, shift: Float, values: Float, generator: np.random.Generator) -> Float:
     """One step of elliptical slice sampling in every chain, inside A ε + b + shift ≥ 0."""
-    other = regions.fresh(generator, values.shape[1])
+    other = regions.projected_normals(generator, values.shape[1])
     if np.all(np.isinf(shift)):
         return other  # the whole space: an independent draw is the best move
     uniform = generator.random(values.shape[:2])

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, Points, ScaledError, replicate
+from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, QuasiRandomPoints, ScaledError, replicated_means
 from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses
 
 _PILOT_DRAWS = 4096
@@ -44,8 +44,12 @@ class PairProposal:
         np.fill_diagonal(self.log_mass, -np.inf)
         self.log_union = float(logsumexp(self.log_mass))
         self.class_share = 0.5 if self.log_union >= 0 else 0.0
-        self._pair_cdf = _cdf(np.exp(self.log_mass.ravel() - self.log_union)) if self.log_union > -np.inf else None
-        self._class_cdf = _cdf(np.exp(self.log_priors))
+        self._pair_cdf = (
+            _cumulative_probabilities(np.exp(self.log_mass.ravel() - self.log_union))
+            if self.log_union > -np.inf
+            else None
+        )
+        self._class_cdf = _cumulative_probabilities(np.exp(self.log_priors))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -61,10 +65,10 @@ class PairProposal:
         """Pairs (k, j) chosen by the uniforms (n,); j = k marks a draw from class k without condition."""
         assert self._pair_cdf is not None
         n_classes, share = len(self.log_priors), self.class_share
-        pair = _invert(self._pair_cdf, (uniforms - share) / (1 - share))
+        pair = _sampled_indices(self._pair_cdf, (uniforms - share) / (1 - share))
         winner, loser = pair % n_classes, pair // n_classes
         if share > 0:
-            single = _invert(self._class_cdf, uniforms / share)
+            single = _sampled_indices(self._class_cdf, uniforms / share)
             unconditional = uniforms < share
             winner, loser = np.where(unconditional, single, winner), np.where(unconditional, single, loser)
         return loser, winner
@@ -111,13 +115,13 @@ def importance_error(classes: SharedClasses, *, seed: int, rtol: float, max_draw
     proposal = PairProposal(classes)
     if proposal.log_union == -np.inf:
         return ScaledError(-np.inf)
-    slope = control_slope(proposal, seed)
+    slope = control_variate_slope(proposal, seed)
 
     def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
-        weight, control = _weights(proposal, uniforms, normals)
+        weight, control = _importance_weights(proposal, uniforms, normals)
         return np.asarray(weight - slope * (control - 1.0)), NO_OTHERS
 
-    result = replicate(
+    result = replicated_means(
         integrands,
         n_uniform=2,
         n_normal=proposal.n_normal,
@@ -129,44 +133,27 @@ def importance_error(classes: SharedClasses, *, seed: int, rtol: float, max_draw
     return ScaledError(proposal.log_union, result, bounds=proposal.bounds)
 
 
-def log_error_at(classes: SharedClasses, uniforms: Float, normals: Float) -> float:
-    """Logarithm of the error from given points: like problems on the same points compare with little noise.
-
-    Args:
-        uniforms: (n, 2).
-        normals: (n, at least the rank of the means).
-    """
-    proposal = PairProposal(classes)
-    if proposal.log_union == -np.inf:
-        return -math.inf
-    weight, control = _weights(proposal, uniforms, normals[:, : proposal.n_normal])
-    variance = float(np.var(control))
-    if proposal.class_share > 0 and variance > 0:
-        weight = weight - np.mean((weight - weight.mean()) * control) / variance * (control - 1.0)
-    return proposal.log_union + math.log(float(weight.mean()))
-
-
-def control_slope(proposal: PairProposal, seed: int) -> float:
+def control_variate_slope(proposal: PairProposal, seed: int) -> float:
     """Regression of weight on control, from draws of their own so that it biases nothing."""
     if proposal.class_share == 0:
         return 0.0  # the control is constant
-    pilot = Points(2, proposal.n_normal, (seed, 2**31), net=False)
-    weight, control = _weights(proposal, *pilot.next(_PILOT_DRAWS))
+    pilot = QuasiRandomPoints(2, proposal.n_normal, (seed, 2**31), net=False)
+    weight, control = _importance_weights(proposal, *pilot.next(_PILOT_DRAWS))
     variance = float(np.var(control))
     return float(np.mean((weight - weight.mean()) * (control - control.mean())) / variance) if variance > 0 else 0.0
 
 
-def _weights(proposal: PairProposal, uniforms: Float, normals: Float) -> tuple[Float, Float]:
+def _importance_weights(proposal: PairProposal, uniforms: Float, normals: Float) -> tuple[Float, Float]:
     _, _, log_joints = proposal.draw(uniforms, normals)
     log_joints.sort(axis=1)
     joints, ranked, density = proposal.scaled(log_joints)
     return joints[:, :-1].sum(axis=1) / density, ranked / density
 
 
-def _cdf(probabilities: Float) -> Float:
+def _cumulative_probabilities(probabilities: Float) -> Float:
     total = np.cumsum(probabilities)
     return np.asarray(total / total[-1])
 
 
-def _invert(cdf: Float, uniforms: Float) -> Index:
+def _sampled_indices(cdf: Float, uniforms: Float) -> Index:
     return np.minimum(np.searchsorted(cdf, uniforms, side="right"), len(cdf) - 1)

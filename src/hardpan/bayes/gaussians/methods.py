@@ -72,30 +72,30 @@ def gaussian(
         ('importance', 0.0321)
     """
     temperature = real_number("temperature", temperature, "(0, inf)")
-    check_options(method, rtol, seed, max_draws)
+    check_integration_options(method, rtol, seed, max_draws)
     if covs is not None and cov is not None:
         raise InputError("must not both be given; use covs for one covariance per class", argument=("cov", "covs"))
     if covs is not None:
         array = check_covs(covs, *check_means(means).shape)
         if method in ("chernoff", "contour") or np.any(array != array[:1]):
             classes = unequal_classes(means, array, priors, temperature)
-            return solve(classes, method, rtol=rtol, seed=seed, max_draws=max_draws)
+            return solve_classes(classes, method, rtol=rtol, seed=seed, max_draws=max_draws)
         cov = array[0]  # one covariance after all
     shared = shared_classes(means, cov, priors).at(temperature)
-    return solve(shared, method, rtol=rtol, seed=seed, max_draws=max_draws)
+    return solve_classes(shared, method, rtol=rtol, seed=seed, max_draws=max_draws)
 
 
-def solve(
+def solve_classes(
     classes: SharedClasses | UnequalClasses, method: str, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS
 ) -> Estimate:
     """The error of checked classes by a named method."""
     if len(classes.log_priors) == 1:
         return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
     if isinstance(classes, SharedClasses):
-        fitting, described = SHARED, "one covariance for all classes"
+        fitting, described = SHARED_METHODS, "one covariance for all classes"
         best = "exact" if classes.coordinates.shape[1] <= 1 else "importance"
     else:
-        fitting, described = UNEQUAL, "a covariance for each class"
+        fitting, described = UNEQUAL_METHODS, "a covariance for each class"
         best = "contour" if len(classes.log_priors) == 2 else "chernoff"
     automatic = method == "auto"
     method = best if automatic else method
@@ -111,7 +111,7 @@ def solve(
     return result.estimate(method=method, seed=seed, rtol=rtol)
 
 
-def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:
+def check_integration_options(method: str, rtol: float, seed: int, max_draws: int) -> None:
     """Check the options that every estimator takes."""
     one_of("method", method, METHODS)
     real_number("rtol", rtol, "(0, 1)")
@@ -138,7 +138,7 @@ def exact_error(classes: SharedClasses, **_: Any) -> ScaledError:
             argument="method",
         )
     positions = classes.coordinates[:, 0] if classes.coordinates.shape[1] else np.zeros(len(log_priors))
-    winners = _envelope(positions, log_priors)
+    winners = _winning_classes(positions, log_priors)
     terms = list(log_priors[np.setdiff1d(np.arange(len(log_priors)), winners)])
     for left, right in pairwise(winners):
         distance = positions[right] - positions[left]
@@ -148,13 +148,13 @@ def exact_error(classes: SharedClasses, **_: Any) -> ScaledError:
     return ScaledError(float(logsumexp(terms)) if terms else -np.inf)
 
 
-def _envelope(positions: Float, log_priors: Float) -> list[int]:
+def _winning_classes(positions: Float, log_priors: Float) -> list[int]:
     """Classes that win somewhere, from left to right."""
     winners: list[int] = []
     for k in np.lexsort((log_priors, positions)):
         if winners and positions[winners[-1]] == positions[k]:
             winners.pop()  # same place, and the order of the sort gives k the larger prior
-        while len(winners) >= 2 and _meeting(positions, log_priors, winners[-1], k) <= _meeting(
+        while len(winners) >= 2 and _decision_boundary(positions, log_priors, winners[-1], k) <= _decision_boundary(
             positions, log_priors, winners[-2], winners[-1]
         ):
             winners.pop()
@@ -162,17 +162,17 @@ def _envelope(positions: Float, log_priors: Float) -> list[int]:
     return winners
 
 
-def _meeting(positions: Float, log_priors: Float, left: int, right: int) -> float:
+def _decision_boundary(positions: Float, log_priors: Float, left: int, right: int) -> float:
     """Where the joint densities of two neighbours are equal."""
     distance = positions[right] - positions[left]
     return float((positions[left] + positions[right]) / 2 + (log_priors[left] - log_priors[right]) / distance)
 
 
 # From checked classes and the options seed, rtol and max_draws to the error: a new method is a function and a line.
-SHARED: dict[str, Callable[..., ScaledError]] = {
+SHARED_METHODS: dict[str, Callable[..., ScaledError]] = {
     "exact": exact_error,
     "importance": importance_error,
     "hdr": hdr_error,
 }
-UNEQUAL: dict[str, Callable[..., ScaledError]] = {"contour": contour_error, "chernoff": chernoff_error}
-METHODS = ("auto", *SHARED, *UNEQUAL)
+UNEQUAL_METHODS: dict[str, Callable[..., ScaledError]] = {"contour": contour_error, "chernoff": chernoff_error}
+METHODS = ("auto", *SHARED_METHODS, *UNEQUAL_METHODS)

@@ -53,7 +53,7 @@ def shared_classes(means: ArrayLike, cov: ArrayLike | None, priors: ArrayLike | 
     weights = check_priors(priors, len(means))
     present = np.flatnonzero(weights > 0)
     rows = means if len(present) == len(means) else means[present]
-    return SharedClasses(_coordinates(rows, cov), np.log(weights[present]), present, len(means))
+    return SharedClasses(_whitened_coordinates(rows, cov), np.log(weights[present]), present, len(means))
 
 
 def check_means(means: ArrayLike) -> NDArray[Any]:
@@ -81,15 +81,15 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
 
 def check_cov(cov: ArrayLike | None, d: int) -> Float:
     """Give one covariance for all classes as (), (d,) or (d, d) finite numbers, 1 by default."""
-    return _of_shape("cov", 1.0 if cov is None else cov, (), (d,), (d, d))
+    return _array_of_shape("cov", 1.0 if cov is None else cov, (), (d,), (d, d))
 
 
 def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
     """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
-    return _of_shape("covs", covs, (n_classes,), (n_classes, d), (n_classes, d, d))
+    return _array_of_shape("covs", covs, (n_classes,), (n_classes, d), (n_classes, d, d))
 
 
-def _of_shape(name: str, values: ArrayLike, *shapes: tuple[int, ...]) -> Float:
+def _array_of_shape(name: str, values: ArrayLike, *shapes: tuple[int, ...]) -> Float:
     array = arguments.real_numbers(name, values)
     if array.shape not in shapes:
         listed = ", ".join(map(str, shapes))
@@ -97,7 +97,7 @@ def _of_shape(name: str, values: ArrayLike, *shapes: tuple[int, ...]) -> Float:
     return array
 
 
-def cholesky(name: str, cov: Float) -> Float:
+def cholesky_of_covariance(name: str, cov: Float) -> Float:
     """Lower Cholesky factor of a covariance matrix, or an error that says what is wrong with it."""
     scale = float(np.abs(cov).max())
     if float(np.abs(cov - cov.T).max()) > 1e-8 * scale:
@@ -114,19 +114,19 @@ def cholesky(name: str, cov: Float) -> Float:
         ) from None
 
 
-def positive(name: str, variances: Float) -> Float:
+def positive_variances(name: str, variances: Float) -> Float:
     """Give variances, all of which must be positive."""
     if variances.min() <= 0:
         raise InputError(f"must be positive; got minimum {variances.min():.6g}", argument=name)
     return variances
 
 
-def _whitened(means: NDArray[Any], cov: ArrayLike | None) -> Iterator[Float]:
+def _whitened_column_blocks(means: NDArray[Any], cov: ArrayLike | None) -> Iterator[Float]:
     """Blocks (b, m) of whitened columns: the K centred means and their centre; of two classes the difference."""
     n_classes, d = means.shape
     scale = check_cov(cov, d)
-    factor = cholesky("cov", scale) if scale.ndim == 2 else None
-    deviations = np.broadcast_to(np.sqrt(positive("cov", scale)), d) if factor is None else np.empty(0)
+    factor = cholesky_of_covariance("cov", scale) if scale.ndim == 2 else None
+    deviations = np.broadcast_to(np.sqrt(positive_variances("cov", scale)), d) if factor is None else np.empty(0)
     step = max(1, min(max(_BLOCK_ROWS * n_classes, 1024), _BLOCK_NUMBERS // n_classes)) if factor is None else d
     for start in range(0, d, step):
         columns = _finite_columns(means, start, min(start + step, d))
@@ -150,35 +150,35 @@ def _finite_columns(means: NDArray[Any], start: int, stop: int) -> Float:
     return columns
 
 
-def _coordinates(means: NDArray[Any], cov: ArrayLike | None) -> Float:
+def _whitened_coordinates(means: NDArray[Any], cov: ArrayLike | None) -> Float:
     """Coordinates (K, r) of the whitened means about their centre, exact to rounding."""
-    blocks = _whitened(means, cov)
+    blocks = _whitened_column_blocks(means, cov)
     if len(means) == 2:
-        half = _norm(np.array([_norm(block) for block in blocks])) / 2
+        half = _euclidean_norm(np.array([_euclidean_norm(block) for block in blocks])) / 2
         return np.array([[-half], [half]]) if half > 0 else np.empty((2, 0))
     factor = np.empty((0, len(means) + 1))
     for block in blocks:
         stacked = np.concatenate([factor, block])
-        factor = stacked if len(stacked) <= len(means) + 1 else _triangle(stacked)
-    return _principal(factor[:, :-1].T, _norm(factor[:, -1]))
+        factor = stacked if len(stacked) <= len(means) + 1 else _triangular_factor(stacked)
+    return _principal_coordinates(factor[:, :-1].T, _euclidean_norm(factor[:, -1]))
 
 
 def span_coordinates(means: Float) -> Float:
     """Coordinates (K, r) of points (K, d) in the space that their differences span."""
-    return _coordinates(means, None)
+    return _whitened_coordinates(means, None)
 
 
-def _triangle(stacked: Float) -> Float:
+def _triangular_factor(stacked: Float) -> Float:
     triangle = linalg.qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0]
     return np.asarray(triangle, dtype=np.float64)[: stacked.shape[1]]
 
 
-def _norm(vector: Float) -> float:
+def _euclidean_norm(vector: Float) -> float:
     largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(np.sqrt(np.sum((vector / largest) ** 2))) if largest > 0 else 0.0
 
 
-def _principal(points: Float, offset: float) -> Float:
+def _principal_coordinates(points: Float, offset: float) -> Float:
     """Rotate points (K, m) so that the columns fall in spread, and drop those that are rounding.
 
     The means were rounded where they were given, at a distance ``offset`` from 0.

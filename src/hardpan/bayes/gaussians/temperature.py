@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -13,14 +14,14 @@ from scipy.optimize import brentq, isotonic_regression
 
 from hardpan.arguments import real_number
 from hardpan.bayes.gaussians.detail import GaussianDetail
-from hardpan.bayes.gaussians.methods import check_options, gaussian, solve
+from hardpan.bayes.gaussians.methods import check_integration_options, gaussian, solve_classes
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS
 from hardpan.bayes.gaussians.shared import SharedClasses, shared_classes
 from hardpan.bayes.gaussians.unequal import unequal_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.base import Report
+from hardpan.report import Report
 
 TEMPERATURES = tuple(float(t) for t in np.geomspace(0.1, 10.0, 21))
 
@@ -100,27 +101,27 @@ def gaussian_curve(
     grid = [real_number("temperature", t, "(0, inf)") for t in temperatures]
     if not grid:
         raise InputError("must not be empty; give at least one positive number", argument="temperatures")
-    check_options(method, rtol, seed, max_draws)
+    check_integration_options(method, rtol, seed, max_draws)
     options: dict[str, Any] = {"rtol": rtol, "seed": seed, "max_draws": max_draws}
     if covs is not None:
         options["method"] = method
         results = [gaussian(means, cov, priors, covs=covs, temperature=t, **options) for t in grid]
-        return _curve_of(grid, results, means, seed)
+        return _error_curve(grid, results, means, seed)
     classes = shared_classes(means, cov, priors)
-    results = [solve(classes.at(t), method, **options) for t in grid]
+    results = [solve_classes(classes.at(t), method, **options) for t in grid]
     if len(results) == 1 or all(e.n == 0 for e in results):
-        return _curve_of(grid, results, means, seed)
+        return _error_curve(grid, results, means, seed)
     order = np.argsort(grid, kind="stable")
-    risen = _isotonic([results[i] for i in order])
-    return _curve_of(grid, [risen[i] for i in np.argsort(order)], means, seed)
+    risen = _non_decreasing_errors([results[i] for i in order])
+    return _error_curve(grid, [risen[i] for i in np.argsort(order)], means, seed)
 
 
-def _curve_of(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:
+def _error_curve(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:
     n_classes, dimension = np.shape(means)
     return Curve(tuple(grid), tuple(estimates), estimates[0].method, n_classes, dimension, seed)
 
 
-def _isotonic(estimates: list[Estimate]) -> list[Estimate]:
+def _non_decreasing_errors(estimates: list[Estimate]) -> list[Estimate]:
     """Non-decreasing estimates: each moved, interval and all, by the factor that isotonic regression asks for."""
     logs = np.array([e.log10 if e.log10 is not None else -math.inf for e in estimates])
     usable = np.isfinite(logs)
@@ -149,106 +150,77 @@ def temperature_for(
     cov: ArrayLike | None = None,
     priors: ArrayLike | None = None,
     *,
+    covs: ArrayLike | None = None,
     error: float,
     seed: int = 0,
 ) -> float:
-    """The temperature τ at which classes N(means[k], τ²Σ) have the Bayes error ``error``, to 1e-3 relative in it.
+    """The temperature at which :func:`hardpan.bayes.gaussian` gives ``error``, to 1e-3 relative in the error.
 
-    E(τ) rises from the error of classes with equal means (0 if there are none) to 1 − max prior; a wanted error
-    outside of that range is refused. For covariances that differ by class see :func:`temperatures_for`.
+    E(τ) rises from the error of classes with equal means (0 if there are none) to 1 − max prior; an error outside
+    of that range is refused. With diagonal ``covs`` E(τ) rises, too: 1 − E is the integral over t of the volume
+    where some π_k p_k > t; along an axis, each class holds an interval around its centre there, and intervals whose
+    centres are drawn together (a higher τ, in units of τ) cover no more than before. One axis after another. With
+    full matrices E(τ) can rise and fall, so they are refused.
+
+    Args:
+        means: (K, d); with cov, priors and seed as in :func:`hardpan.bayes.gaussian`.
+        covs: one covariance per class instead: (K,) isotropic or (K, d) diagonal; τ between 1e-3 and 1e3.
 
     Example:
         >>> round(temperature_for([[0.0], [2.0]], error=0.15865525393145707), 6)
         1.0
+        >>> temperature_for([[0.0], [2.0]], covs=[1.0, 1.0], error=0.3)  # doctest: +ELLIPSIS
+        1.90...
     """
-    check_options("auto", 1e-3, seed, MAX_DRAWS)
+    check_integration_options("auto", 1e-3, seed, MAX_DRAWS)
+    if covs is not None:
+        return _temperature_for_unequal(means, cov, covs, priors, error, seed)
     classes = shared_classes(means, cov, priors)
     lowest, highest = _error_limits(classes)
-    target = _log_of_error(error, lowest, highest)
+    target = _checked_log10_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
-        return _finite_log(solve(classes.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed))
+        return _log10_of_estimate(solve_classes(classes.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed))
 
-    low, high = _sign_change(lambda x: log_error(x, _COARSE) - target)
+    low, high = _log_temperature_interval(lambda x: log_error(x, _COARSE) - target)
     coarse = float(brentq(lambda x: log_error(x, _COARSE) - target, low, high, xtol=1e-13, rtol=1e-13))
-    return math.exp(_refined(log_error, coarse, target))
+    return math.exp(_newton_temperature(log_error, coarse, target))
 
 
-def temperatures_for(
-    means: ArrayLike,
-    covs: ArrayLike,
-    priors: ArrayLike | None = None,
-    *,
-    error: float,
-    seed: int = 0,
-) -> tuple[float, ...]:
-    """Every temperature between 1e-3 and 1e3 at which classes N(means[k], τ²Σ_k) have the Bayes error ``error``.
-
-    With a matrix for each class E(τ) can rise and fall: it is scanned at 10 temperatures a decade, and each
-    crossing is refined to 1e-3 relative in the error. A pair of crossings closer than the scan is missed.
-
-    With diagonal covariances E(τ) rises, as it does with a shared one, and there is one crossing: 1 − E is the
-    integral over t of the volume where some π_k p_k > t; along an axis, each class holds an interval around its
-    centre there, and intervals whose centres are drawn together (a higher τ, in units of τ) cover no more than
-    before. One axis after another.
-
-    Example:
-        >>> temperatures_for([[0.0], [2.0]], covs=[1.0, 1.0], error=0.3)  # doctest: +ELLIPSIS
-        (1.90...,)
-    """
-    check_options("auto", 1e-3, seed, MAX_DRAWS)
-    target = _log_of_error(error, 0.0, 1.0)
+def _temperature_for_unequal(
+    means: ArrayLike, cov: ArrayLike | None, covs: ArrayLike, priors: ArrayLike | None, error: float, seed: int
+) -> float:
+    if cov is not None:
+        raise InputError("must not both be given; use covs for one covariance per class", argument=("cov", "covs"))
+    if np.ndim(covs) > 2:
+        raise InputError(
+            "must be variances (K,) or (K, d): with matrices the error can rise and fall", argument="covs"
+        )
+    target = _checked_log10_error(error, 0.0, 1.0)
 
     def log_error(log_tau: float, rtol: float) -> float:
         classes = unequal_classes(means, covs, priors, math.exp(log_tau))
         draws = MAX_DRAWS if rtol == _FINE else _COARSE_DRAWS
-        return _finite_log(solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws))
+        return _log10_of_estimate(solve_classes(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws))
 
-    def gap(x: float) -> float:
-        return log_error(x, _COARSE) - target
+    def gap(log_tau: float) -> float:
+        return log_error(log_tau, _COARSE) - target
 
     grid = np.log(_SCAN)
-    crossings, lowest, highest = _crossings(gap, grid, rising=np.ndim(covs) < 3)
-    if not crossings:
+    lowest, highest = gap(grid[0]), gap(grid[-1])
+    if lowest > 0 or highest <= 0:
         low, high = 10 ** (lowest + target), 10 ** (highest + target)
         raise InputError(
             f"must lie between {low:.4g} and {high:.4g} for these classes; got {error:g}", argument="error"
         )
-    roots = []
-    for i in crossings:
-        coarse = float(brentq(gap, grid[i], grid[i + 1], xtol=1e-6))
-        roots.append(math.exp(_refined(log_error, coarse, target)))
-    return tuple(roots)
+    above = bisect.bisect_right(grid, 0.0, 1, len(grid) - 1, key=gap)
+    coarse = float(brentq(gap, grid[above - 1], grid[above], xtol=1e-6))
+    return math.exp(_newton_temperature(log_error, coarse, target))
 
 
-def _finite_log(error: Estimate) -> float:
+def _log10_of_estimate(error: Estimate) -> float:
     """log10 of an error, at least −1e300."""
     return -math.inf if error.log10 is None else max(error.log10, -1e300)
-
-
-def _crossings(
-    gap: Callable[[float], float], grid: NDArray[np.float64], rising: bool
-) -> tuple[list[int], float, float]:
-    """Where a function changes its sign between neighbours of a grid, and its lowest and highest value there.
-
-    A point of the grid with the value 0 counts as below, so its crossing is seen once. A rising function is asked
-    at the ends and at the middles of what is left.
-    """
-    if not rising:
-        gaps = np.array([gap(x) for x in grid])
-        above = gaps > 0
-        return np.flatnonzero(above[:-1] != above[1:]).tolist(), float(gaps.min()), float(gaps.max())
-    low, high = 0, len(grid) - 1
-    lowest, highest = gap(grid[low]), gap(grid[high])
-    if lowest > 0 or highest <= 0:
-        return [], lowest, highest
-    while high - low > 1:
-        middle = (low + high) // 2
-        if gap(grid[middle]) > 0:
-            high = middle
-        else:
-            low = middle
-    return [low], lowest, highest
 
 
 def _error_limits(classes: SharedClasses) -> tuple[float, float]:
@@ -260,7 +232,7 @@ def _error_limits(classes: SharedClasses) -> tuple[float, float]:
     return max(0.0, 1.0 - float(winners)), 1.0 - float(priors.max())
 
 
-def _log_of_error(error: float, lowest: float, highest: float) -> float:
+def _checked_log10_error(error: float, lowest: float, highest: float) -> float:
     """log10 of a wanted error inside the range."""
     if not (isinstance(error, (int, float, np.floating)) and lowest < error < highest):
         raise InputError(
@@ -270,7 +242,7 @@ def _log_of_error(error: float, lowest: float, highest: float) -> float:
     return math.log10(error)
 
 
-def _sign_change(gap: Callable[[float], float]) -> tuple[float, float]:
+def _log_temperature_interval(gap: Callable[[float], float]) -> tuple[float, float]:
     """Two log temperatures between which the rising function ``gap`` changes its sign."""
     low, high = -1.0, 1.0
     while gap(low) > 0:
@@ -282,7 +254,7 @@ def _sign_change(gap: Callable[[float], float]) -> tuple[float, float]:
     return low, high
 
 
-def _refined(log_error: Callable[[float, float], float], start: float, target: float) -> float:
+def _newton_temperature(log_error: Callable[[float, float], float], start: float, target: float) -> float:
     """Newton steps on the fine evaluation, with the slope of the coarse one, whose draws are common."""
     step = 1e-3
     slope = (log_error(start + step, _COARSE) - log_error(start - step, _COARSE)) / (2 * step)

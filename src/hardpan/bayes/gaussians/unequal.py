@@ -26,8 +26,8 @@ from hardpan.bayes.gaussians.shared import (
     check_covs,
     check_means,
     check_priors,
-    cholesky,
-    positive,
+    cholesky_of_covariance,
+    positive_variances,
     span_coordinates,
 )
 
@@ -64,7 +64,7 @@ class DiagonalClasses:
         """Uniforms that one draw needs."""
         return len(self.radii)
 
-    def terms(self) -> tuple[Float, Float, Float]:
+    def ratios_gaps_counts(self) -> tuple[Float, Float, Float]:
         """Of the first two classes: ratios of precisions, squared gaps of the means, and how often each occurs."""
         gap = np.square(self.means[1] - self.means[0]) * self.precisions[0]
         ratio = self.precisions[1] / self.precisions[0]
@@ -78,12 +78,16 @@ class DiagonalClasses:
         gap = np.square(self.means[j] - self.means[k]) * self.precisions[k]
         radial = self.radial_precisions[j] / self.radial_precisions[k]
         priors = (1 - s) * self.log_priors[k] + s * self.log_priors[j]
-        return np.asarray(priors + log_overlap(ratio, gap, s) + log_overlap(radial, 0.0 * radial, s, self.radii))
+        return np.asarray(
+            priors
+            + log_chernoff_integral(ratio, gap, s)
+            + log_chernoff_integral(radial, 0.0 * radial, s, self.radii)
+        )
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
         """One draw from each Chernoff Gaussian (k, j, s); s = 0 or j = k is class k itself."""
         draws = np.empty((len(k), self.n_normal + self.n_uniform))
-        for rows, first, second, share in _groups(k, j, s):
+        for rows, first, second, share in _rows_by_component(k, j, s):
             precision = (1 - share) * self.precisions[first] + share * self.precisions[second]
             weight = share * self.precisions[second] / precision
             centre = self.means[first] + weight * (self.means[second] - self.means[first])
@@ -124,7 +128,7 @@ class FullClasses:
         self._log_scale = np.array([-np.log(np.diag(factor)).sum() for factor in self._factors])
         self._pairs: dict[tuple[int, int], tuple[Float, Float, Float]] = {}
 
-    def pair(self, k: int, j: int) -> tuple[Float, Float, Float]:
+    def pair_basis(self, k: int, j: int) -> tuple[Float, Float, Float]:
         """Basis (d, d), precision ratios (d,) and mean of j (d,) where class k is standard normal."""
         if (k, j) not in self._pairs:
             factor = self._factors[k]
@@ -134,26 +138,28 @@ class FullClasses:
             self._pairs[k, j] = (factor @ left, spread**-2.0, left.T @ shift)
         return self._pairs[k, j]
 
-    def terms(self) -> tuple[Float, Float, Float]:
+    def ratios_gaps_counts(self) -> tuple[Float, Float, Float]:
         """As of :class:`DiagonalClasses`."""
-        _, ratio, shift = self.pair(0, 1)
+        _, ratio, shift = self.pair_basis(0, 1)
         return ratio, np.square(shift), np.ones(len(ratio))
 
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
         """As of :class:`DiagonalClasses`."""
-        parts = [self.pair(int(a), int(b)) for a, b in zip(k, j, strict=True)]
+        parts = [self.pair_basis(int(a), int(b)) for a, b in zip(k, j, strict=True)]
         ratio = np.array([term[1] for term in parts])
         gap = np.square([term[2] for term in parts])
-        return np.asarray((1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_overlap(ratio, gap, s))
+        return np.asarray(
+            (1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_chernoff_integral(ratio, gap, s)
+        )
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
         """As of :class:`DiagonalClasses`."""
         draws = np.empty_like(normals)
-        for rows, first, second, share in _groups(k, j, s):
+        for rows, first, second, share in _rows_by_component(k, j, s):
             if first == second:
                 draws[rows] = self.means[first] + normals[rows] @ self._factors[first].T
                 continue
-            basis, ratio, shift = self.pair(first, second)
+            basis, ratio, shift = self.pair_basis(first, second)
             precision = (1 - share) + share * ratio
             inner = share * ratio * shift / precision + normals[rows] / np.sqrt(precision)
             draws[rows] = self.means[first] + inner @ basis.T
@@ -171,7 +177,7 @@ class FullClasses:
 UnequalClasses = DiagonalClasses | FullClasses
 
 
-def log_overlap(ratio: Float, gap: Float, s: Float, times: Float | float = 1.0) -> Float:
+def log_chernoff_integral(ratio: Float, gap: Float, s: Float, times: Float | float = 1.0) -> Float:
     """The formula at the top of this module for P pairs: ratio and gap δ²λ_k of shape (P, d), s of shape (P,)."""
     share = s[:, None]
     mixed = (1 - share) + share * ratio
@@ -179,7 +185,7 @@ def log_overlap(ratio: Float, gap: Float, s: Float, times: Float | float = 1.0) 
     return np.asarray(0.5 * np.sum(times * (share * np.log(ratio) - np.log(mixed) - quadratic), axis=1))
 
 
-def _groups(k: Index, j: Index, s: Float) -> Iterator[tuple[Index, int, int, float]]:
+def _rows_by_component(k: Index, j: Index, s: Float) -> Iterator[tuple[Index, int, int, float]]:
     """Rows that share a component (k, j, s), so that its parameters are computed once."""
     order = np.lexsort((s, j, k))
     code = np.stack([k, j, s])[:, order]
@@ -199,20 +205,20 @@ def unequal_classes(
     rows, array, log_priors = rows[present] / temperature, array[present], np.log(weights[present])
     rows = rows - rows.mean(axis=0)
     if array.ndim == 3:
-        factors = [cholesky(f"covs[{k}]", cov) for k, cov in zip(present, array, strict=True)]
-        common = _common_basis(rows, array, factors)
+        factors = [cholesky_of_covariance(f"covs[{k}]", cov) for k, cov in zip(present, array, strict=True)]
+        common = _diagonal_in_common_basis(rows, array, factors)
         if common is None:
             return FullClasses(rows, factors, log_priors)
         rows, array = common
-    variances = positive("covs", array)
+    variances = positive_variances("covs", array)
     if variances.ndim == 1:
-        return _grouped(log_priors, [(rows, variances)])
+        return _diagonal_classes(log_priors, [(rows, variances)])
     profiles, group = np.unique(variances, axis=1, return_inverse=True)
     parts = [(rows[:, group.ravel() == g], profiles[:, g]) for g in range(profiles.shape[1])]
-    return _grouped(log_priors, parts)
+    return _diagonal_classes(log_priors, parts)
 
 
-def _grouped(log_priors: Float, parts: list[tuple[Float, Float]]) -> DiagonalClasses:
+def _diagonal_classes(log_priors: Float, parts: list[tuple[Float, Float]]) -> DiagonalClasses:
     """Classes that are isotropic within each group of columns, given as (means (K, m), variances (K,)).
 
     A group of m columns keeps the r ≤ min(m, K − 1) dimensions that its means span; in the other m − r the classes
@@ -236,7 +242,7 @@ def _grouped(log_priors: Float, parts: list[tuple[Float, Float]]) -> DiagonalCla
     )
 
 
-def _common_basis(means: Float, covs: Float, factors: list[Float]) -> tuple[Float, Float] | None:
+def _diagonal_in_common_basis(means: Float, covs: Float, factors: list[Float]) -> tuple[Float, Float] | None:
     """Means and variances (K, d) in a basis where all covariances are diagonal, if there is one.
 
     Two covariances always have one; so have covariances that are multiples of each other or commute.

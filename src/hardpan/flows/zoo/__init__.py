@@ -2,7 +2,7 @@
 
 Each folder has ``weights.safetensors`` (half precision), ``flow.json`` with its settings, the description of its
 fit, its likelihoods and Bayes errors, and a model card with samples, ``card.md``.
-``hardpan.flows.load("fashion-mnist")`` reads one; ``hardpan flow fit DATA --card`` writes such a folder. Those of
+``hardpan.flows.load("fashion-mnist")`` reads one; ``reproductions/flow_cards.py`` writes such a folder. Those of
 MNIST, Fashion-MNIST and CIFAR-10 were fitted by ``reproductions/flow_device.py train DATA --compact``; a larger
 flow describes its data better (docs/results).
 """
@@ -14,16 +14,16 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent
 
 
-def names() -> tuple[str, ...]:
+def bundled_flow_names() -> tuple[str, ...]:
     """Names of the bundled flows.
 
     Example:
-        >>> "mnist" in names()
+        >>> "mnist" in bundled_flow_names()
         True
     """
     return tuple(sorted(path.parent.name for path in _HERE.glob("*/flow.json")))
 
 
-def folder(name: str) -> Path | None:
+def bundled_flow_folder(name: str) -> Path | None:
     """The folder of a bundled flow, or None."""
-    return _HERE / name if name in names() else None
+    return _HERE / name if name in bundled_flow_names() else None

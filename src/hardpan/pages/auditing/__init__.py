@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hardpan import formatting
 from hardpan.auditing.comparison import AuditComparison, too_few
 from hardpan.auditing.evidence import AuditNote, AuditStep
 from hardpan.auditing.improvement import DataCurve, ErrorBudget
 from hardpan.auditing.running import Audit
-from hardpan.pages import floors
+from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.comparison import comparison_view
 from hardpan.pages.auditing.problems import problem_lines
 from hardpan.pages.auditing.sections import FRESH_METHOD, audit_sections
 from hardpan.pages.confusion import CITATIONS as HARD_CITATIONS
 from hardpan.pages.confusion import METHOD as HARD_METHOD
-from hardpan.report.base import View
-from hardpan.report.generic import view
-from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+from hardpan.pages.generic import view
+from hardpan.pages.sections import Chart, Section, Table, Tile, View
+from hardpan.report import Provenance
 
 __all__ = ["view"]
 IN_HERO = 7  # confusing examples beside the problems
@@ -38,7 +37,7 @@ def audit_view(audit: Audit) -> View:
     size = audit.size
     learning = [_learning_section(audit.learning)] if audit.learning is not None else []
     floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
-    parts = audit.parts if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
+    parts = () if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
     first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
     last = [section for section in parts if section not in first]
     run = _run_section(audit)
@@ -74,7 +73,8 @@ def headline(audit: Audit) -> str:
     said = f"The best model here has {formatting.estimate(best)} error. {floors.capital(words)}"
     if not bracket.low_from:
         said += "; nothing in these data bounds it from below"
-    return said + "." + floors.refused_words(audit.floor)
+    grouped = [f" {item.title}." for item in audit.problems if item.kind == "groups" and item.details["large"]]
+    return said + "." + "".join(grouped) + floors.refused_words(audit.floor)
 
 
 def _audit_lede(audit: Audit) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _audit_hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
 
 def _budget_chart(budget: ErrorBudget) -> Chart:
     parts = (
-        ("label looks wrong", budget.labels),
+        *([("annotators outvote the label", budget.labels)] if budget.labels.value else []),
         ("all models predict the same other class", budget.agreed),
         ("models disagree", budget.rest),
     )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
-from hardpan import formatting
-from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
+from hardpan.auditing.comparison import AuditComparison, HardnessOrder, too_few
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
-from hardpan.pages import floors
+from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.problems import first_names
-from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table, fields_of
+from hardpan.pages.sections import Chart, Section, Table, View, fields_of
+from hardpan.report import Provenance
 
-SMALLEST_SHOWN = 1e-12
 MEASURES = {
     "bracket": "bracket of the lowest error",
     "flow_floor": "Bayes error of the flow",
-    "gaussian_floor": "Bayes error of the Gaussian model",
+    "gaussian_floor": "Bayes error of the Gaussian model",  # in reports of earlier versions
     "best_error": "error of the best model",
     "headroom": "headroom",
     "mean_confusion": "mean confusion (bits)",
@@ -51,8 +48,6 @@ def comparison_view(comparison: AuditComparison) -> View:
     sections = [_measures_section(comparison)]
     if comparison.rankings:
         sections.append(_rankings_section(comparison))
-    if comparison.stability:
-        sections.append(_stability_section(comparison.stability))
     return View(
         title=f"Comparison of {formatting.listed(comparison.names)}",
         headline=comparison_headline(comparison),
@@ -68,7 +63,6 @@ def comparison_view(comparison: AuditComparison) -> View:
             "high": [item.high for values in comparison.values.values() for item in values.values()],
         },
         name=formatting.listed(comparison.names),
-        terminal=tuple(sections[:2]),
     )
 
 
@@ -224,68 +218,7 @@ def _rankings_section(comparison: AuditComparison) -> Section:
     tables = [Table("The order by each measure", ("by", "from hard to easy", "not separated"), rows)]
     if agreement:
         tables.append(Table("Agreement of the orders", ("orders", "Kendall's τ", "datasets"), agreement))
-    left_out = tuple(
-        f"{name} is left out of the rankings: "
-        + (
-            "its audit has no flow."
-            if bits is None
-            else f"its flow needs {formatting.number(bits)} bits per dimension."
-        )
-        for name, bits in comparison.left_out.items()
-    )
-    return Section("Which is harder?", tables=tuple(tables), warnings=left_out, key="order")
-
-
-def _stability_section(items: Sequence[OrderStability]) -> Section:
-    said = tuple(
-        f"By the Bayes error of the {item.curve}, the order at temperature 1 ({' > '.join(item.names)}) is the "
-        f"same from {formatting.number(item.low, 2)} to {formatting.number(item.high, 2)}."
-        for item in items
-    )
-    return Section(
-        "Temperature", said, folded=(*(_temperature_chart(item) for item in items), _agreement_chart(items, said))
-    )
-
-
-_AS_FITTED = ({"x": 1.0, "label": "as fitted"},)
-
-
-def _temperature_chart(item: OrderStability) -> Chart:
-    rows = tuple(
-        {"series": name, "x": temperature, "y": error}
-        for name in item.names
-        for temperature, error in zip(item.temperatures, item.errors[name], strict=True)
-        if error > SMALLEST_SHOWN
-    )
-    words = (
-        f"Bayes errors of the {item.curve} of {formatting.listed(item.names)}: where lines cross, the "
-        "order changes."
-    )
-    options = {
-        "x_title": "temperature τ",
-        "y_title": "Bayes error",
-        "log_x": True,
-        "log": True,
-        "marks": _AS_FITTED,
-    }
-    return Chart("lines", f"Bayes error of the {item.curve} against temperature", rows, words, options)
-
-
-def _agreement_chart(items: Sequence[OrderStability], said: Sequence[str]) -> Chart:
-    rows = tuple(
-        {"series": item.curve, "x": temperature, "y": tau}
-        for item in items
-        for temperature, tau in zip(item.temperatures, item.agreement, strict=True)
-    )
-    options = {
-        "x_title": "temperature τ",
-        "y_title": "Kendall's τ with the order at temperature 1",
-        "log_x": True,
-        "percent": False,
-        "domain": (-1.05, 1.05),
-        "marks": _AS_FITTED,
-    }
-    return Chart("lines", "Does the order depend on the temperature?", rows, " ".join(said), options)
+    return Section("Which is harder?", tables=tuple(tables), key="order")
 
 
 def _measure_cell(comparison: AuditComparison, measure: str, name: str) -> str | None:

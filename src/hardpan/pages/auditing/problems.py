@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-
-from hardpan import formatting
-from hardpan.auditing.labels import TELLING
 from hardpan.auditing.problems import BenchmarkProblem
-from hardpan.pages import floors
-from hardpan.report.sections import Chart, ProblemLine, Section
+from hardpan.errors import counted
+from hardpan.pages import floors, formatting
+from hardpan.pages.sections import Chart, ProblemLine, Section
 
 THUMBNAILS = 8  # under a problem on the first screen
 _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
@@ -27,10 +25,6 @@ _FIXED_TEXTS = {
         "Constant features: {columns}",
         "They carry no information; check how they were exported.",
     ),
-    "leak-feature": (
-        "A feature is nearly the label: {columns}",
-        "Check whether it is known before the label; if not, drop it.",
-    ),
     "permuted-classes": (
         "The class columns of {model} look permuted ({moved} classes)",
         "Another order of its columns fits the labels far better: check the order of the class names.",
@@ -45,6 +39,9 @@ _FIXED_TEXTS = {
 def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
     """What a problem is, in one line, and what to do about it."""
     where = _SPLITS[problem.of]
+    if "texts" in problem.details:  # of an earlier version
+        title, advice = problem.details["texts"]
+        return title, advice
     if problem.kind in _FIXED_TEXTS:
         columns = formatting.listed(first_names(problem.details.get("columns", ())))
         fields = {**problem.details, "where": where, "columns": columns}
@@ -56,48 +53,81 @@ def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
 
 
 def _copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    verb = "is a copy" if _problem_count(problem) == 1 else "are copies"
-    return (
-        f"{formatting.counted(_problem_count(problem), f'test {noun}')} {verb} of training {noun}s",
-        f"{_problem_proportion(problem)} of the test set. Remove them: their score says nothing about new data. "
-        "All numbers here leave them out.",
+    count, expected = _problem_count(problem), float(problem.details["expected"])
+    title = f"{counted(count, f'test {noun}')} {'equals' if count == 1 else 'equal'} a training {noun}"
+    advice = f"{_problem_proportion(problem)} of the test set. "
+    usual = f"about {formatting.fixed(expected, 0)}" if expected >= 0.5 else "none"
+    advice += f"If test were drawn like train, {usual} would (p {formatting.p_value(problem.details['p_value'])}). "
+    if problem.effect is not None:
+        advice += (
+            f"Without all of them the error of the best model changes by {formatting.signed(problem.effect)}. "
+        )
+    if problem.severity != "note":
+        return title, advice + "So some are copies: their score says nothing about new data. Remove them."
+    return title, advice + (
+        "That is no evidence of copies, or they do not change the score measurably; all stay in the test set. Few "
+        "copies among many natural repeats cannot be found."
     )
 
 
 def _near_copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    details = problem.details
-    verb = "is nearly a copy" if _problem_count(problem) == 1 else "are nearly copies"
-    turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
-    return (
-        f"{formatting.counted(_problem_count(problem), f'test {noun}')} {verb} of training {noun}s",
-        f"{_problem_proportion(problem)} of {details['searched']:,} searched, closer than chance explains.{turned} "
-        "Look at the pairs before removing any.",
-    )
+    details, count = problem.details, _problem_count(problem)
+    rows = counted(count, f"test {noun}")
+    if "limit" in details:
+        title = f"{rows} at most {formatting.number(details['limit'])} from a training {noun}"
+        title += f"; typical: {formatting.number(details['typical'])}"
+        advice = (
+            f"{_problem_proportion(problem)} of {details['searched']:,} searched, columns scaled to deviation 1; "
+        )
+        advice += f"nearest: {formatting.number(details['nearest'])}. "
+    else:
+        verb = "looks" if count == 1 else "look"
+        title = f"{rows} {verb} like an altered training {noun}"
+        done = [f"{name}: {n:,}" for name, n in details.get("alterations", {}).items()]
+        advice = f"{_problem_proportion(problem)} of {details['searched']:,} searched. "
+        advice += f"{floors.capital(formatting.listed(done))}. " if done else ""
+    if details.get("p_value") is None:
+        return title, advice + (
+            "The split was drawn at random from the same rows, so whether that is chance cannot be tested. One "
+            "subject or source on both sides looks like this: look at the pairs, the nearest first."
+        )
+    usual = f"about {formatting.fixed(details['expected'], 0)}" if details["expected"] >= 0.5 else "none"
+    advice += f"If test were drawn like train, {usual} would be "
+    advice += f"(p {formatting.p_value(details['p_value'])}). "
+    if problem.effect is not None:
+        advice += f"Without these the error of the best model changes by {formatting.signed(problem.effect)}. "
+    if problem.severity == "note":
+        return title, advice + "That is no evidence of copies, or they do not change the score measurably."
+    return title, advice + "So some are nearly copies: look at the pairs, the nearest first."
 
 
 def _conflict_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    groups, rows = problem.details["groups"], formatting.counted(_problem_count(problem), "row")
-    return (
-        f"{formatting.counted(groups, 'input')} {'has' if groups == 1 else 'have'} copies with different labels",
-        f"{rows}. At least one label of each is wrong or the input is ambiguous.",
+    details, rows = problem.details, counted(_problem_count(problem), "row")
+    groups = details["groups"]
+    title = f"{counted(groups, 'input')} {'has' if groups == 1 else 'have'} equal rows with different labels"
+    if "most_right" not in details:  # of an earlier version
+        return title, f"{rows}."
+    least = formatting.percent(details["least_error"])
+    return title, (
+        f"{rows}: no function of these columns gets more than {formatting.percent(details['most_right'])} of them "
+        f"right, nor errs on less than {least} of all rows. Labels may be wrong, the inputs ambiguous, or a column "
+        "may be missing. They bound the lowest possible error if whether an input repeats does not depend on its "
+        "labels."
     )
 
 
 def _duplicate_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    effect = {
-        "test": "Intervals from all test rows are too narrow; those here use each input once",
-        "train": "Models give such rows more weight",
-    }[problem.of]
     verb = "repeats" if _problem_count(problem) == 1 else "repeat"
     return (
-        f"{formatting.counted(_problem_count(problem), 'row')} of {where} {verb} another one",
-        f"{_problem_proportion(problem)} of its rows. {effect}.",
+        f"{counted(_problem_count(problem), 'row')} of {where} {verb} another one",
+        f"{_problem_proportion(problem)} of its rows. Rows with few possible values repeat naturally; if these "
+        "were copied, they count more than once.",
     )
 
 
 def _class_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     n, classes = len(problem.details["classes"]), formatting.listed(first_names(problem.details["classes"]))
-    words = formatting.counted(n, "class", "classes")
+    words = counted(n, "class", "classes")
     if problem.of == "all":
         return f"{words} {'has' if n == 1 else 'have'} no example", f"{classes}: remove the names, or add data."
     effect = {
@@ -121,25 +151,170 @@ def _imbalance_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[
 
 def _small_test_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
     details = problem.details
-    closer = f"Models closer than {formatting.rounded_points(details['smallest'])} cannot be ranked"
+    if "nested" not in details:  # of an earlier file, whose approximation was wrong both ways
+        return f"The test set has {details['n']:,} examples", "Audit again for the differences that they can show."
+    small, large = details["nested"], details["independent"]
+    title = "No comparison of two models finds a difference"
+    if small is not None:
+        title = f"One comparison of two models finds differences of {formatting.rounded_points(small)} at best"
+    if small is not None and large is not None:
+        least = formatting.rounded_points(small).removesuffix(" points")
+        title = f"One comparison of two models finds differences of {least} to {formatting.rounded_points(large)}"
+    low, high = details["needed"]
+    needed = ""
+    if low is not None:
+        most = f"to {formatting.round_up(high)}" if high is not None else "or many more"
+        needed = (
+            f" To show a tenth of the error takes about {formatting.round_up(low)} {most} examples, if errors are "
+            "independent."
+        )
     return (
-        closer if details["smallest"] < 0.995 else "The test set is too small to rank any two models",
-        f"{details['n']:,} test examples, if models err independently; a paired test may separate closer ones. To "
-        f"show a difference of a tenth of the error takes about {formatting.round_up(details['needed'])}.",
+        title,
+        f"{details['n']:,} test examples, McNemar’s exact test at 5 % with 80 % power: the smaller difference if "
+        f"the better model’s errors are among those of the other, the larger if errors are independent.{needed}",
     )
 
 
 def _index_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    columns = formatting.listed(first_names(problem.details["columns"]))
-    if problem.details.get("dropped"):
+    details = problem.details
+    columns = formatting.listed(first_names(details["columns"]))
+    if details.get("dropped"):
         return (
             f"The file has a row index that is left out here: {columns}",
             "Drop it from the file: others would train on it.",
         )
-    advice = "If so, drop it."
-    if problem.details["predicts"]:
-        advice = "It predicts the label, so scores do not measure generalisation: drop it."
-    return f"A row number or identifier is among the features: {columns}", advice
+    order = [f"{name} {word}" for name, word in zip(details["columns"], details["order"], strict=True)]
+    errors = [
+        f"{name} alone predicts the label with {formatting.percent(error)} error"
+        for name, error in zip(details["columns"], details.get("errors", ()), strict=False)
+        if error is not None
+    ]
+    beside = f"; guessing: {formatting.percent(details['guessing'])}" if errors else ""
+    return (
+        f"Numbers the rows: {columns}",
+        f"Differs in every row, and {formatting.listed(first_names(order))} with the row number. "
+        + (f"{formatting.listed(errors[:3])}{beside}. " if errors else "")
+        + "If it is an index or an id, drop it; if it is a time, name it (--column time=NAME).",
+    )
+
+
+def _leak_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+    details = problem.details
+    first, *rest = details["alone"]
+    also = formatting.listed(
+        [f"{_column_of_class(item)} ({formatting.percent(item['error'].value)})" for item in rest]
+    )
+    more = f"{also}{' and ' + counted(details['more'], 'more') if details['more'] else ''}" if rest else ""
+    error, subject = first["error"], floors.capital(_column_of_class(first))
+    return (
+        f"{subject} with {formatting.percent(error.value, 0.01)} error; the best model: "
+        f"{formatting.percent(first['best'], 0.01)}, guessing: {formatting.percent(first['guessing'], 0.01)}",
+        f"{formatting.estimate(error)} on {error.n:,} test rows. "
+        + (f"Also as good as the best model: {more}. " if more else "")
+        + "If it is known only after the outcome, it is a leak: drop it. If not, one simple rule is enough here.",
+    )
+
+
+def _column_of_class(item: Mapping[str, Any]) -> str:
+    name = str(item["column"])
+    subject = f"a block of {name} alone" if name.startswith("pixels in ") else f"column {name} alone"
+    target = "class {} against the rest".format(item["class"]) if item["class"] else "the label"
+    return f"{subject} predicts {target}"
+
+
+def _shift_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+    details, shown = problem.details, problem.details["shown"]
+    facts = []
+    if "columns" in shown:
+        listed = [_column_shift(item) for item in details["columns"]["columns"][:3]]
+        more = len(details["columns"]["columns"]) - len(listed)
+        facts.append("; ".join(listed) + (f"; {counted(more, 'more column')}" if more else ""))
+    if "labels" in shown:
+        item = details["labels"]
+        train, test = (formatting.percent(item[name], 0.01) for name in ("train", "test"))
+        facts.append(f"Class {details['class']}: {train} of train, {test} of test")
+    if "rows" in shown:
+        area = formatting.fixed(details["rows"]["auc"], 2)
+        facts.append(f"A model tells test rows from training rows with an AUC of {area} (0.5: not at all)")
+    if "error" in details:
+        item = details["error"]
+        train, test = (formatting.percent(item[name], 0.01) for name in ("train", "test"))
+        facts.append(f"A model fitted on train errs on {train} of unseen training rows and on {test} of test")
+    subject = {
+        "error": "what holds in train holds less in test" if {*shown} <= {"error"} else "",
+        "labels": "classes have other frequencies" if {*shown} <= {"labels", "error"} else "",
+    }
+    what = next((text for name, text in subject.items() if name in shown and text), "")
+    title = "The test rows are not drawn like the training rows" + (f": {what}" if what else "")
+    return (
+        "Differences between test and training rows" if problem.severity == "note" else title,
+        ". ".join(facts) + ". The score then mixes what was learned with the change; "
+        "it stands for rows like those of test only.",
+    )
+
+
+def _column_shift(item: Mapping[str, Any]) -> str:
+    name = str(item["column"])
+    words = floors.capital(name) if " of the pixels" in name or name.startswith("pixels ") else f"Column {name}"
+    if "train" in item:
+        words += (
+            f": median {formatting.number(item['train'], 4)} in train, {formatting.number(item['test'], 4)} in test"
+        )
+    else:
+        words += f": other categories ({formatting.percent(item['difference'], 0.01)} of the rows differ)"
+    if item["missing_train"] != item["missing_test"]:
+        train, test = (formatting.percent(item[f"missing_{name}"], 0.01) for name in ("train", "test"))
+        words += f", missing in {train} and {test}"
+    return words
+
+
+def _group_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+    details = problem.details
+    columns = formatting.listed(first_names(details["columns"]))
+    new, random = (formatting.percent(details[name], 0.01) for name in ("new", "random"))
+    count = formatting.cell(details["clusters"])
+    come, what, named = {
+        "values": (
+            f"Rows with one value of {columns} have one label",
+            f"{count} values that repeat",
+            f"--group {details['columns'][0]}" if columns else "",
+        ),
+        "clusters": (f"Rows come in about {count} clusters", "clusters of near rows", "--group COLUMN"),
+        "blocks": (
+            "Rows that follow one another are alike",
+            f"{count} blocks of rows in the order of the file",
+            "--group COLUMN, or by time: --column time=COLUMN",
+        ),
+    }[details["by"]]
+    unit = details["by"]
+    return (
+        f"{come}: on rows of new {unit} the error is {new}, on a random split {random}",
+        f"{floors.capital(details['model'])} on {details['rows']:,} rows, {what}. If these are persons, places or "
+        f"series of which new data will have others, split by them: {named}.",
+    )
+
+
+def _order_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+    details, shown = problem.details, problem.details["shown"]
+    along = "over time" if details["time"] else "along the file"
+    changing = {("labels",): "Labels change", ("error",): "The error rises"}.get(
+        shown, "Labels and the error change"
+    )
+    facts = []
+    if "labels" in shown:
+        facts.append(
+            f"{formatting.percent(details['equal'], 0.01)} of the rows have the label of the row before them "
+            f"({formatting.percent(details['expected'], 0.01)} in a random order)"
+        )
+    if "error" in shown:
+        facts.append(
+            f"A model fitted on the first 80 % of the rows errs on {formatting.percent(details['early'], 0.01)} of "
+            f"unseen rows among them and on {formatting.percent(details['late'], 0.01)} of the last 20 %"
+        )
+    advice = " Rows of another time, source or person look like this."
+    if not details["time"]:
+        advice += " If the order is that of time, split by time: --column time=COLUMN."
+    return f"{changing} {along}", ". ".join(facts) + "." + advice
 
 
 def _channel_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
@@ -155,62 +330,46 @@ def _problem_proportion(problem: BenchmarkProblem) -> str:
 
 
 def _label_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    assert problem.count is not None
-    count = round(problem.count.value)
-    if problem.severity == "note":
-        return _label_doubts(problem, count, where)
-    low, high = int(np.floor(problem.count.low)), int(np.ceil(problem.count.high))
-    details = problem.details
-    precision, expected, recall = (details.get(name) for name in ("precision", "expected_precision", "recall"))
-    advice = (
-        f"{formatting.estimate(problem.proportion)} of the labels that were checked. " if problem.proportion else ""
-    )
-    if precision is not None:
-        advice += f"Annotators' votes confirm {formatting.estimate(precision)} of them. "
-    elif expected is not None and recall is not None:
-        advice += (
-            f"At least {formatting.percent(expected.low, 0.05)} of these are wrong "
-            f"({formatting.number(100 * expected.confidence, 6)} % "
-            f"confidence; estimate {formatting.percent(expected.value, 0.05)}) if every input has one right "
-            "class; where classes overlap, fewer. In a test on known labels the models found "
-            f"{formatting.estimate(recall)} of those that were flipped. Look before you correct. "
-        )
-    elif expected is not None:
-        advice += (
-            f"About {formatting.estimate(expected)} of these are wrong if mistakes are as frequent on "
-            "easy examples "
-            "as on hard ones: look at the list before correcting. "
-        )
-    verb = "looks wrong" if count == 1 else "look wrong"
-    return f"{formatting.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})", advice.strip()
-
-
-def _label_doubts(problem: BenchmarkProblem, count: int, where: str) -> tuple[str, str]:
-    """Doubts about labels that the models' own errors may explain."""
-    details = problem.details
-    false = details.get("expected_false")
-    if details["clueless"]:
-        title = f"Labels of {where} could not be checked: the models err on"
-        return f"{title} {formatting.percent(details['error'], 0.1)}", "Doubts are in problems/labels.csv."
-    if not details["comparable"]:
+    count, details = _problem_count(problem), problem.details
+    if details["from"] == "votes":
         return (
-            f"Labels of {where} could not be checked in this time",
-            "The models that were trained again on known labels, to see how often a right label looks wrong, are "
-            "too weak to tell. A larger --budget may help; doubts are in problems/labels.csv.",
+            f"Annotators outvote {counted(count, 'label')} of {where}",
+            f"{_problem_proportion(problem)} of {details['examples']:,} labels with votes: more annotators chose "
+            "another class.",
         )
-    title = f"No sign of wrong labels in {where}: models' errors may explain {count:,} doubts"
-    if false is None:
-        return title, "Random mistakes would show where the models are most sure as well. problems/labels.csv."
-    if false < count:
-        title = (
-            f"{formatting.counted(count, 'label')} of {where} may be wrong, too few to tell from the models' errors"
-            if false <= (1 - TELLING) * count
-            else f"Labels of {where} could not be judged: models' errors may explain most of {count:,} doubts"
-        )
-    return title, (
-        f"If all labels were right, about {formatting.fixed(false, 0)} would still look wrong: that many did where "
-        "models were trained again on known labels. All doubts: problems/labels.csv."
+    if details["from"] == "review":
+        return count_words(details)
+    verb = "differs" if count == 1 else "differ"
+    return (
+        f"{counted(count, 'label')} of {details['examples']:,} {verb} from what models predict",
+        "The models did not see these labels; wrong labels and errors of the models look the same here. Look at "
+        "the first ones; hardpan browse DIR --review 200 counts the wrong ones.",
     )
+
+
+def count_words(details: Mapping[str, Any]) -> tuple[str, str]:
+    """What a review says: the number of wrong labels; precision of the list, the corrected error."""
+    wrong, precision, error = (details[name] for name in ("wrong", "precision", "test_error"))
+    ends = f"{round(wrong.low):,}–{round(wrong.high):,}"
+    title = f"About {round(wrong.value):,} of {details['labels']:,} labels are wrong ({ends}), judged by a reviewer"
+    if not details["found"]:
+        title = (
+            f"A review found no wrong label: at most {round(wrong.high):,} of {details['labels']:,} are wrong "
+            f"({formatting.number(100 * wrong.confidence, 6)} % confidence)"
+        )
+    advice = f"{counted(details['judged'], 'label')} drawn at random were judged, {details['found']:,} are wrong. "
+    if details["ambiguous"]:
+        advice += (
+            f"{details['ambiguous']:,} ambiguous or skipped: right in the lower limit, wrong in the upper one. "
+        )
+    if precision is not None:
+        advice += f"Of the labels that differ from the prediction {formatting.estimate(precision)} are wrong. "
+    if error is not None and details["stated_error"] is not None:
+        advice += (
+            f"By the given labels the predictions have {formatting.percent(details['stated_error'], 0.1)} error on "
+            f"the test set, by the reviewer's {formatting.estimate(error)}. "
+        )
+    return title, advice.strip()
 
 
 _PROBLEM_WORDS = {
@@ -223,7 +382,11 @@ _PROBLEM_WORDS = {
     "imbalance": _imbalance_words,
     "small-test": _small_test_words,
     "index-feature": _index_words,
+    "leak-feature": _leak_words,
     "channels-first": _channel_words,
+    "shift": _shift_words,
+    "groups": _group_words,
+    "order": _order_words,
 }
 
 

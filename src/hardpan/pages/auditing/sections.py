@@ -9,22 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import formatting, safe_files, stats
-from hardpan.auditing.evidence import USABLE, Evidence, FlowView
+from hardpan import safe_files
+from hardpan.auditing.evidence import USABLE, Evidence
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.bracketing import Floor
-from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.error_estimates import Labels
+from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
-from hardpan.pages import floors
+from hardpan.errors import counted
+from hardpan.pages import floors, formatting
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.pages.confusion import score_section
 from hardpan.pages.confusion_charts import captioned, error_by_band
-from hardpan.report.figures import confusion_matrix, dial, reliability_chart
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.pages.figures import confusion_matrix, dial, reliability_chart
+from hardpan.pages.sections import Chart, Section, Table
 
 if TYPE_CHECKING:
     from hardpan.auditing.fresh import FreshScores
+    from hardpan.confusion.label_noise import LabelIssues
     from hardpan.testbed import Comparison
 
 GALLERY = 12
@@ -48,8 +51,8 @@ def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
         parts.append(hard_section(evidence.hard, evidence.floor))
     if evidence.fresh is not None:
         parts.append(fresh_section(evidence, evidence.fresh))
-    if any(len(item.rows) for item in evidence.suspects.values()):
-        parts.append(labels_section(evidence, problems))
+    if evidence.issues is not None:
+        parts.append(labels_section(evidence, evidence.issues, problems))
     if evidence.inputs is not None:
         parts.append(copies_section(evidence, problems))
     if evidence.probs:
@@ -64,7 +67,7 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     title = "The most confusing examples"
     if tenth is not None and tenth.high - tenth.low <= WIDEST and tenth.low > 0.1:
         title = f"The most confusing tenth of the test set has {formatting.estimate(tenth)} of the errors"
-    size = f"{formatting.counted(len(recorded.seeds), 'seed')}, {formatting.counted(len(recorded.epochs), 'epoch')}"
+    size = f"{counted(len(recorded.seeds), 'seed')}, {counted(len(recorded.epochs), 'epoch')}"
     source = "trained here" if hard.model.trained_here else "your predictions"
     sentence = (
         "An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
@@ -151,38 +154,43 @@ def _other_test_set_warning(comparison: Comparison, evidence: Evidence) -> tuple
     )
 
 
-def labels_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> Section:
-    """Labels that look wrong, with pictures where the examples are images."""
-    suspects = evidence.suspects
+def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[BenchmarkProblem]) -> Section:
+    """Labels that differ from the prediction, with pictures where the examples are images."""
     problems = [item for item in problems if item.kind == "labels"]
-    total = sum(len(item.rows) for item in suspects.values())
-    title = problems[0].title if problems else f"{formatting.counted(total, 'label')} may be wrong"
+    title = problems[0].title if problems else "Labels and predictions agree"
     sentences = [
-        "Models that did not see these examples prefer another class: in test by the mean of the good models, in "
-        "train by out-of-fold predictions. All of them are in problems/labels.csv.",
+        f"{issues.examples:,} labels are compared with predictions of models that did not see them: test by the "
+        "mean of the good models, train and validation out of fold. The list has those that differ, first the "
+        "labels with the least probability. All of them are in problems/labels.csv.",
         *(f"{item.title}. {item.advice}" for item in problems[1:]),
     ]
-    charts, rows = [], []
-    names = evidence.dataset.class_names
-    for split, item in suspects.items():
-        rows += [
-            (split, evidence.dataset.place(int(row)), names[evidence.labels[row]], names[other], round(float(p), 3))
-            for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
-        ][:MOST_LISTED]
-        if evidence.is_images and len(item.rows):
-            captions = [f"{formatting.fixed(100 * p, 0)} %" for p in item.probability]
-            suggested = [names[other] for other in item.suggested]
-            title_of = f"Suspicious labels in {split}"
-            charts.append(_example_gallery(evidence, item.rows, captions, title_of, split, suggested))
-    table = Table("Most suspicious labels", ("split", "example", "label", "suggested", "probability"), tuple(rows))
+    names, some = np.array(evidence.dataset.class_names), slice(MOST_LISTED)
+    rows = [
+        (split, evidence.dataset.place(int(row)), names[label], names[other], round(float(p), 3))
+        for split, row, label, other, p in zip(
+            *(
+                column[some]
+                for column in (issues.split, issues.row, issues.label, issues.suggested, issues.probability)
+            ),
+            strict=True,
+        )
+    ]
+    charts = []
+    if evidence.is_images and len(issues):
+        captions = [f"{formatting.fixed(100 * p, 0)} %" for p in issues.probability[:GALLERY]]
+        suggested = names[issues.suggested[:GALLERY]].tolist()
+        title_of = "Labels that differ from the prediction"
+        charts.append(_example_gallery(evidence, issues.row, captions, title_of, "all", suggested))
+    columns = ("split", "example", "label", "predicted", "probability of the label")
+    table = Table("Labels that differ from the prediction", columns, tuple(rows))
     # Without pictures the first rows of the table are what there is to look at.
     first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
     return Section(
         title,
         tuple(sentences),
-        charts=tuple(charts[:1]),
-        tables=first,
-        folded=(table, *charts[1:]) if charts or len(rows) > OPEN_ROWS else (),
+        charts=tuple(charts),
+        tables=first if rows else (),
+        folded=(table,) if charts or len(rows) > OPEN_ROWS else (),
         key="labels",
         short="Labels",
     )
@@ -204,13 +212,13 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     assert inputs is not None
     sentences = [f"{item.title}. {item.advice}" for item in problems]
     if not problems:
-        sentences.append("No test example has a copy or a near-copy in train, and no row repeats another.")
-    if inputs.equal.by_chance:
-        others = "Other rows" if problems else "Rows"
-        sentences = sentences if problems else []
+        sentences.append("No row equals another one.")
+    sentences += floors.population(evidence.floor) if evidence.floor is not None else ()
+    if evidence.images is not None:
+        found = [f"{name} {hits} of {of}" for name, (hits, of) in evidence.images.sensitivity.items()]
         sentences.append(
-            f"{others} of this table coincide by chance, because its columns have few values: they are not called "
-            "copies. They are split one by one, and their labels bound the lowest error from below."
+            f"Of {len(evidence.images.found.rows):,} test images altered copies in train were searched. Of "
+            f"training images that were altered here, the search found: {formatting.listed(found)}."
         )
     ids, names, labels = evidence.dataset.ids, evidence.dataset.class_names, evidence.labels
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
@@ -239,8 +247,8 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     tables = [pairs]
     if conflicts:
         listed = tuple((position(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
-        tables.insert(0, Table("Copies with different labels", ("example", "label"), listed))
-    title = problems[0].title if problems else "No copies across the split"
+        tables.insert(0, Table("Equal rows with different labels", ("example", "label"), listed))
+    title = problems[0].title if problems else "No equal rows"
     across = any(item.kind in ("test-copies", "near-copies") for item in problems)
     return Section(
         title,
@@ -254,24 +262,34 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
 
 
 _COPIES_METHOD = (
-    "Two examples are copies when all their numbers are equal. In a table whose columns have few values rows "
-    "coincide by chance; up to 20 times as many coincidences as independent columns would give are not called "
-    "copies (rows that share a rare value are judged apart from the others). The nearest training examples of "
-    "each test example are found exactly (Euclidean distance). A near-copy is much closer to the nearest one than "
-    "to the second nearest (below a ratio of 0.01 to 0.8, the widest one below which there are far more examples "
-    "than chance explains, judged by larger ratios or by those of training examples among themselves), or an image "
-    "that equals a training image once turned or mirrored.",
+    "Rows are equal when all their numbers are (−0 equals 0, missing equals missing). Of an official test set two "
+    "tests decide whether there are more such rows across the split than in a test set that is drawn like train, "
+    "each within classes: rows that were held back from train, as many as test has, equal one of the remaining "
+    "training rows as often as test rows do (one-sided hypergeometric test; five parts, twice the median p-value); "
+    "and random splits of the same rows are as similar (Σ (t − f n)²/n over groups of n equal rows, t of them in "
+    "test, f the proportion of test; 1,999 permutations). The smaller p-value counts twice. "
+    "The nearest training examples of "
+    "each test example are found exactly (Euclidean distance). Whether an official test set has more examples with "
+    "a near neighbour than one drawn like train: training rows are held back, as many as test has at most, and "
+    "compared with test rows within each class by whether the rest of train has a different row at most δ away "
+    "(one-sided hypergeometric test; δ at four quantiles of the distances within the rest, Bonferroni; five parts, "
+    "twice the median p-value). Where the split was made here, rows nearer than half of the typical distance are "
+    "listed. "
+    "Of images, altered copies instead: descriptors of many views of each test image (shifted by up to 10 %, "
+    "cropped or zoomed to 80 %, mirrored, turned, inverted) are compared with all training images, the best "
+    "six pairs are aligned, and a pair is listed from a correlation of 0.93 without coarse structure; the test "
+    "is the same.",
 )
 
 
-def _class_stands_out(wrong: Floats, sizes: Floats, worst: int, confidence: float) -> bool:
+def _class_stands_out(inputs: FloorInputs, wrong: NDArray[np.bool_], worst: int, confidence: float) -> bool:
     """Whether a class chosen as the worst has a higher error than the others together: separate intervals."""
-    if wrong[worst] == 0 or sizes[worst] == sizes.sum():
+    own = inputs.labels[inputs.test] == worst
+    if not (wrong & own).any() or own.all():
         return False
-    level = 1 - (1 - confidence) / (2 * len(sizes))  # the class was chosen among all; two intervals
-    own = stats.share(int(wrong[worst]), int(sizes[worst]), level)
-    rest = stats.share(int(wrong.sum() - wrong[worst]), int(sizes.sum() - sizes[worst]), level)
-    return own.low > rest.high
+    level = 1 - (1 - confidence) / (2 * inputs.dataset.n_classes)  # the class was chosen among all; two intervals
+    least, most = (inputs.share(wrong[part], inputs.test[part], level) for part in (own, ~own))
+    return least.low > most.high
 
 
 def models_section(evidence: Evidence) -> Section:
@@ -292,13 +310,13 @@ def models_section(evidence: Evidence) -> Section:
         title = (
             f"{floors.capital(best)}: {int(wrong.sum())} of {len(truth)} test examples wrong, no class stands out"
         )
-    if _class_stands_out(wrong, counts.sum(axis=1), worst, evidence.config.confidence):
+    if _class_stands_out(evidence.inputs, answers != truth, worst, evidence.config.confidence):
         title = f"Class {names[worst]} is misclassified most often: {formatting.fixed(100 * rates[worst], 0)} %"
     others = counts - np.diag(np.diag(counts))
     rows = tuple(
         (
             names[c],
-            stats.share(int(wrong[c]), int(counts[c].sum()), evidence.config.confidence),
+            evidence.inputs.share((answers != truth)[truth == c], test[truth == c], evidence.config.confidence),
             names[int(others[c].argmax())] if others[c].sum() else None,
         )
         for c in np.argsort(-rates, kind="stable")[:MOST_ROWS]
@@ -307,13 +325,13 @@ def models_section(evidence: Evidence) -> Section:
     charts = [confusion_matrix(counts, names, "Confusion matrix, percent of each label")] if k > 1 else []
     reliability = reliability_chart(probs[best].max(axis=1), answers == truth, "Accuracy against stated confidence")
     errors = tuple(
-        (name, stats.share(int((p.argmax(axis=1) != truth).sum()), len(truth), evidence.config.confidence), note)
+        (name, evidence.inputs.share(p.argmax(axis=1) != truth, test, evidence.config.confidence), note)
         for group, note in ((probs, None), (evidence.seen_probs(), MAY_HAVE_SEEN))
         for name, p in group.items()
     )
     present = counts.sum(axis=1) > 0
     balanced = float(np.mean(np.diag(counts)[present] / counts.sum(axis=1)[present]))
-    accuracy = stats.share(int(np.diag(counts).sum()), len(test), evidence.config.confidence)
+    accuracy = evidence.inputs.share(answers == truth, test, evidence.config.confidence)
     said = (
         f"The best model with probabilities, {best}: accuracy {formatting.estimate(accuracy)} on "
         f"{len(test):,} test "
@@ -358,7 +376,7 @@ def contents_section(evidence: Evidence) -> Section:
     kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
     size = int(np.prod(dataset.x.shape[1:]))
     sentences = [
-        f"{dataset.name} has {len(dataset):,} {kind} ({formatting.counted(size, 'number')} each) in {k:,} classes.",
+        f"{dataset.name} has {len(dataset):,} {kind} ({counted(size, 'number')} each) in {k:,} classes.",
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
         _class_balance(total, dataset.class_names),
@@ -398,11 +416,12 @@ def _class_columns(evidence: Evidence) -> dict[str, list[Any]]:
     level = evidence.config.confidence
     by_class = [test[labels[test] == c] for c in range(k)]
     columns: dict[str, list[Any]] = {}
+    inputs = evidence.inputs
     for model in evidence.models:
-        if model.covers(test):
+        if inputs is not None and model.covers(test):
             wrong = model.probs.argmax(axis=1) != labels
             columns[f"error of {model.name}"] = [
-                stats.share(int(wrong[rows].sum()), len(rows), level) if len(rows) else None for rows in by_class
+                inputs.share(wrong[rows], rows, level) if len(rows) else None for rows in by_class
             ]
     if "confusion" in evidence.columns:
         values = np.asarray(evidence.columns["confusion"], dtype=np.float64)
@@ -435,45 +454,13 @@ def _class_bars(total: NDArray[np.int64]) -> tuple[list[int], str]:
 
 
 def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
-    """Bayes error of the flow, or of the Gaussian model, against temperature."""
-    flow, curve = evidence.flow, evidence.gaussian_curve
+    """Bayes error of the flow against temperature."""
+    flow = evidence.flow
     if flow is None:
-        if curve is None:
-            return ()
-        chart = dial(curve.temperatures, curve.estimates, "Bayes error of the Gaussian model", at_one="as fitted")
-        words = "The Bayes error of the fitted Gaussian model as its spread is scaled: a model, not the data."
-        return (
-            Section(
-                "How the Gaussian model's error depends on spread",
-                (words,),
-                folded=(chart,),
-                key="dial",
-                short="Gaussian model",
-            ),
-        )
+        return ()
     chart = dial(flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted")
-    charts = [chart]
-    if flow.gallery:
-        charts.append(_flow_sample_gallery(evidence, flow))
     words = (
         "The flow's exact Bayes error as its latents are scaled. It describes the flow; whether it describes the "
         "data is tested in the table of estimates under an assumption."
     )
-    return (
-        Section(
-            "A flow of this dataset", (words,), charts=(chart,), folded=tuple(charts[1:]), key="dial", short="Flow"
-        ),
-    )
-
-
-def _flow_sample_gallery(evidence: Evidence, flow: FlowView) -> Chart:
-    from hardpan.pages.flow_charts import TemperatureSamples, sample_gallery
-
-    samples = [TemperatureSamples(t, error, images, {}) for t, error, images in flow.gallery]
-    words = "; ".join(
-        f"{len(images)} samples at temperature {formatting.number(t, 6)}, Bayes error "
-        f"{formatting.percent(error.value, error.value / 20)}"
-        for t, error, images in flow.gallery
-    )
-    low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())
-    return sample_gallery(samples, low, high, "Samples of the flow by temperature", words)
+    return (Section("A flow of this dataset", (words,), charts=(chart,), key="dial", short="Flow"),)

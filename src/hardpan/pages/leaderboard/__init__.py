@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hardpan import formatting
+from hardpan.errors import counted
 from hardpan.files import versions_of
+from hardpan.leaderboard.item_analysis import ItemFit
+from hardpan.leaderboard.keys import SuspectKeys
+from hardpan.leaderboard.ranking import Ranking
 from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
+from hardpan.pages import formatting
+from hardpan.pages.figures import raster_chart
+from hardpan.pages.generic import view
 from hardpan.pages.leaderboard.items import (
     IRT,
     ITEM_METHODS,
@@ -39,13 +46,9 @@ from hardpan.pages.leaderboard.models import (
     ranking_table,
     short_name,
 )
-from hardpan.report.base import View
-from hardpan.report.figures import raster_chart
-from hardpan.report.generic import view
-from hardpan.report.sections import Chart, ProblemLine, Provenance, Section, Table
+from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, Table, View
+from hardpan.report import Provenance
 from hardpan.tables import csv_text
-
-FEWEST_GROUPS = 5  # with fewer, a clustered standard error says nothing
 
 
 @view.register
@@ -93,9 +96,9 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         downloads |= short_files(short)
         links["short test for lm-eval"] = "samples.json"
     sections += input_sections(result.notes)
-    size = f"{formatting.counted(len(ranking.models), 'model')}, {formatting.counted(ranking.n_items, 'item')}"
+    size = f"{counted(len(ranking.models), 'model')}, {counted(ranking.n_items, 'item')}"
     if ranking.groups:
-        size += f", {ranking.groups:,} groups ({ranking.group_column})"
+        size += f", {ranking.groups:,} groups ({ranking.cluster})"
     return View(
         title="Leaderboard",
         headline=headline,
@@ -126,63 +129,48 @@ def _short_table(table: Table) -> Table:
 
 def leaderboard_problems(result: LeaderboardSummary) -> tuple[ProblemLine, ...]:
     """What endangers the ranking, worst first."""
-    ranking, fit, keys = result.ranking, result.fit, result.keys
-    m = len(ranking.models)
-    problems = []
+    problems = (*_ranking_problems(result.ranking), *_item_problems(result.fit, result.keys))
+    return tuple(sorted(problems, key=lambda problem: SEVERITIES.index(problem.severity)))
+
+
+def _ranking_problems(ranking: Ranking) -> Iterator[ProblemLine]:
+    m, tied = len(ranking.models), first_tier(ranking)
     if ranking.unconnected:
-        problems.append(
-            ProblemLine("overlap", "high", "Some models share no items with the others", "They cannot be ranked.")
-        )
-    if fit is not None and (fit.flag == "broken").any():
-        count = int((fit.flag == "broken").sum())
-        title = f"On {formatting.counted(count, 'item')} better models do worse"
-        problems.append(
-            ProblemLine(
-                "broken-items", "high", title, "Check their keys and wording.", link="#items", link_text="which"
-            )
-        )
-    if keys is not None and keys.suspicious:
-        title = f"{formatting.counted(keys.suspicious, 'answer key')} should be checked"
-        detail = "More models agree on another answer than on the key."
-        problems.append(ProblemLine("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
+        title = "Some models share no items with the others"
+        yield ProblemLine("overlap", "high", title, "They cannot be ranked.")
     if ranking.complete < m:
         title = f"{m - ranking.complete:,} of {m:,} models lack some of the items"
         detail = "Pairs are compared on the items both have; scores are adjusted."
         severity = "high" if ranking.few_shared else "medium"
-        problems.append(ProblemLine("missing", severity, title, detail, link="ranking.csv", link_text="which"))
-    tied = first_tier(ranking)
+        yield ProblemLine("missing", severity, title, detail, link="ranking.csv", link_text="which")
     if tied > 1:
         whole = tied < m and not ranking.separated_at_top
         title = f"The first {tied:,} models cannot be separated" if whole else "The first model is not separated"
         detail = "Report ranks as sets, or add items."
         if math.isfinite(ranking.items_needed) and ranking.lead.value > 0:
-            needed = formatting.round_up(ranking.items_needed)
-            detail = (
-                f"Report ranks as sets; a lead of {100 * ranking.lead.value:.1f} points needs about {needed} items."
-            )
-        problems.append(ProblemLine("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
-    if fit is not None and len(fit.cohorts) > 1:
-        cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
-        share = cohort.dead / max(cohort.items, 1)
-        if share > 0.2 and cohort.size < m:
-            title = f"{100 * share:.0f} % of the items do not separate the {cohort.size} best models"
-            detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
-            problems.append(
-                ProblemLine("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv")
-            )
-    known = np.isfinite(ranking.stderr_clustered) & (ranking.stderr > 0)
-    if known.any() and not ranking.cluster and ranking.groups >= FEWEST_GROUPS:
-        ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
-        if ratio > 1.2:
-            title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"
-            detail = f"Matters if the {ranking.groups} groups are a sample; use --group {ranking.group_column}."
-            problems.append(ProblemLine("clusters", "medium", title, detail, link="#ranking", link_text="why"))
-    if fit is not None and not fit.converged:
-        problems.append(
-            ProblemLine("fit", "medium", "The item analysis did not converge", "Do not use its numbers.")
-        )
-    order = {"high": 0, "medium": 1, "low": 2, "note": 3}
-    return tuple(sorted(problems, key=lambda problem: order[problem.severity]))
+            lead, needed = 100 * ranking.lead.value, formatting.round_up(ranking.items_needed)
+            detail = f"Report ranks as sets; a lead of {lead:.1f} points needs about {needed} items."
+        yield ProblemLine("ties", "medium", title, detail, link="#ranking", link_text="ranks")
+
+
+def _item_problems(fit: ItemFit | None, keys: SuspectKeys | None) -> Iterator[ProblemLine]:
+    if fit is not None and (broken := int((fit.flag == "broken").sum())):
+        title = f"On {counted(broken, 'item')} better models do worse"
+        yield ProblemLine("broken-items", "high", title, "Check their keys and wording.", None, "#items", "which")
+    if keys is not None and keys.suspicious:
+        title = f"{counted(keys.suspicious, 'answer key')} should be checked"
+        detail = "More models agree on another answer than on the key."
+        yield ProblemLine("keys", "high", title, detail, link="review.csv", link_text="review sheet")
+    if fit is None:
+        return
+    cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
+    share = cohort.dead / max(cohort.items, 1)
+    if share > 0.2 and len(fit.cohorts) > 1 and cohort.size < len(fit.models):
+        title = f"{100 * share:.0f} % of the items do not separate the {cohort.size} best models"
+        detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
+        yield ProblemLine("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv")
+    if not fit.converged:
+        yield ProblemLine("fit", "medium", "The item analysis did not converge", "Do not use its numbers.")
 
 
 def picture_chart(result: LeaderboardSummary) -> Chart:
@@ -199,11 +187,7 @@ def groups_section(groups: GroupScores) -> Section:
         for i, name in enumerate(groups.models)
         for group, value in zip(groups.groups, groups.scores[i], strict=True)
     )
-    spread = groups.scores - np.nanmean(groups.scores, axis=0)
-    j = int(np.nanargmax(np.nanmax(spread, axis=0) - np.nanmin(spread, axis=0)))
-    sentences = [f"The models differ most on {groups.groups[j]}."]
-    if groups.left_out:
-        sentences.append(f"{formatting.counted(groups.left_out, 'smaller group')} not shown.")
+    left_out = (f"{counted(groups.left_out, 'smaller group')} not shown.",) if groups.left_out else ()
     chart = Chart(
         "matrix",
         f"Score by {groups.column}, percent",
@@ -211,4 +195,4 @@ def groups_section(groups: GroupScores) -> Section:
         f"Scores of the first {len(groups.models)} models by {groups.column}.",
         {"x_title": groups.column, "y_title": "", "percent": True, "text": True, "contrast": True},
     )
-    return Section("Where the best models differ", tuple(sentences), charts=(chart,), key="groups", short="Groups")
+    return Section("Scores by group", left_out, charts=(chart,), key="groups", short="Groups")

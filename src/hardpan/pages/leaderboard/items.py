@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import formatting
+from hardpan.errors import counted
 from hardpan.files import dumps, versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.short_tests import ShortTest
+from hardpan.pages import formatting
+from hardpan.pages.generic import view
 from hardpan.pages.leaderboard.models import (
-    CHART_ROWS,
     ROWS,
     input_sections,
     model_table,
     percents,
     short_name,
 )
-from hardpan.report.base import View
-from hardpan.report.generic import view
-from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.pages.sections import Chart, Section, Table, View
+from hardpan.report import Provenance
 from hardpan.tables import csv_text
 
 BARS = 15  # keys in the chart
@@ -50,7 +50,7 @@ def _item_fit_view(result: ItemFit) -> View:
         provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
         columns=item_columns(result),
         name=short_name(result.source),
-        size=f"{formatting.counted(len(result.models), 'model')}, {formatting.counted(len(result.items), 'item')}",
+        size=f"{counted(len(result.models), 'model')}, {counted(len(result.items), 'item')}",
         links={"items.csv": "items.csv"},
         downloads={"items.csv": csv_text(item_columns(result)), "skills.csv": csv_text(skill_columns(result))},
     )
@@ -77,9 +77,7 @@ def items_headline(result: ItemFit) -> str:
     """What the items are worth, in one sentence."""
     broken = int((result.flag == "broken").sum())
     start = (
-        _no_broken(result)
-        if not broken
-        else f"On {formatting.counted(broken, 'item')} better models do worse, beyond chance"
+        _no_broken(result) if not broken else f"On {counted(broken, 'item')} better models do worse, beyond chance"
     )
     cohort = result.cohorts[min(1, len(result.cohorts) - 1)]
     share = cohort.dead / max(cohort.items, 1)
@@ -112,7 +110,7 @@ def items_section(result: ItemFit) -> Section:
     title = (
         _no_broken(result)
         if not len(broken)
-        else f"{formatting.counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
+        else f"{counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
     )
     return Section(
         title,
@@ -134,7 +132,7 @@ def _item_sentences(result: ItemFit, broken: int) -> tuple[str, ...]:
     if result.model != "rasch":
         chance = "as chance gives with few models" if not broken and negative else "the flagged ones excepted"
         sentences.append(
-            f"{formatting.counted(negative, 'slope')} of {len(result.items):,} {'is' if negative == 1 else 'are'} "
+            f"{counted(negative, 'slope')} of {len(result.items):,} {'is' if negative == 1 else 'are'} "
             f"negative, {chance}; {broken} survive the rank test with Benjamini–Hochberg at 5 %."
             if negative
             else f"None of the {len(result.items):,} slopes is negative."
@@ -240,7 +238,7 @@ def _suspect_keys_view(result: SuspectKeys) -> View:
         provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
         columns=key_columns(result),
         name=short_name(result.source),
-        size=formatting.counted(result.answered, "item"),
+        size=counted(result.answered, "item"),
         links={"review sheet": "review.csv"},
         downloads={"review.csv": review_sheet(result)},
     )
@@ -283,6 +281,8 @@ def keys_headline(result: SuspectKeys) -> str:
             f"{'One model is' if most == 1 else f'{most} models are'} too few to suspect a key: an answer that "
             "differs from it says more about the model."
         )
+    if not result.comparable.any():
+        return "No key can be suspected: the models' answers hardly repeat, as in free text, or the models are few."
     if not result.suspicious:
         return f"On none of {result.answered:,} items do more models agree on another answer than on the key."
     return (
@@ -313,14 +313,12 @@ def keys_section(result: SuspectKeys) -> Section:
     ]
     most = int(result.models.max())
     if most < 5:
-        sentences.append(f"At most {formatting.counted(most, 'model')} answered an item: a margin says little.")
+        sentences.append(f"At most {counted(most, 'model')} answered an item: a margin says little.")
     tied = int((result.position == 1).sum())
     if tied > 1:
         sentences.append(f"{tied} items share the highest margin.")
     if result.unanswered:
-        sentences.append(
-            f"{formatting.counted(result.unanswered, 'item')} without a key or an answer were not examined."
-        )
+        sentences.append(f"{counted(result.unanswered, 'item')} without a key or an answer were not examined.")
     bars: tuple[dict[str, Any], ...] = tuple(
         {"name": f"{item}: {key} → {suggested}", "value": margin}
         for _, item, key, suggested, margin, _ in table.rows[:BARS]
@@ -350,35 +348,18 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     tiers = int((result.tier_before != result.tier_after).sum())
     change = 100 * np.abs(result.score_after - result.score_before)
     headline = (
-        f"{formatting.counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
+        f"{counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
         f"{change.max():.1f} points, "
     )
     if moved or tiers:
         headline += f"{moved:,} of {len(result.models):,} models change rank, {tiers:,} change tier."
     else:
         headline += "no model changes its rank or tier."
-    chart = Chart(
-        "slope",
-        "Ranks before and after",
-        tuple(
-            {"name": name, "original": before, "new": after}
-            for name, before, after in zip(
-                result.models, result.rank_before.tolist(), result.rank_after.tolist(), strict=True
-            )
-        )[:CHART_ROWS],
-        headline,
-        {"left": "before", "right": "after"},
-    )
+    names = [f"{name}_{when}" for name in ("score", "rank", "tier") for when in ("before", "after")]
+    columns = {"model": result.models} | {name: getattr(result, name) for name in names}
+    words = {name: name.replace("_", " ") + (", %" if name.startswith("score") else "") for name in columns}
     table = model_table(
-        {
-            "model": result.models,
-            "score before, %": percents(result.score_before),
-            "score after, %": percents(result.score_after),
-            "rank before": result.rank_before,
-            "rank after": result.rank_after,
-            "tier before": result.tier_before,
-            "tier after": result.tier_after,
-        }
+        {words[name]: percents(v) if name.startswith("score") else v for name, v in columns.items()}
     )
     keys = Table(
         "Corrected keys",
@@ -388,7 +369,6 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     section = Section(
         "Scores with the corrected keys",
         ("Only items whose key changed are scored again: 1 where an answer equals the new key, else 0.",),
-        charts=(chart,),
         tables=(table,),
         folded=(keys,),
     )
@@ -396,12 +376,7 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
         title="Corrected keys",
         headline=headline,
         sections=(section,),
-        columns={"model": result.models}
-        | {
-            f"{name}_{when}": getattr(result, f"{name}_{when}")
-            for name in ("score", "rank", "tier")
-            for when in ("before", "after")
-        },
+        columns=columns,
     )
 
 
@@ -426,7 +401,7 @@ def _short_test_view(result: ShortTest) -> View:
         terminal=(section,),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns=_short_columns(result),
-        size=f"{len(result.items):,} of {formatting.counted(result.n_items, 'item')}",
+        size=f"{len(result.items):,} of {counted(result.n_items, 'item')}",
         links={"items for lm-eval --samples": "samples.json", "short_items.csv": "short_items.csv"},
         downloads=short_files(result),
     )
@@ -466,14 +441,10 @@ def short_section(result: ShortTest) -> Section:
         f"points, on the best fifth of the models {formatting.points(result.bias_best)} points on average."
     ]
     warnings = []
-    if result.method == "information":
+    if result.contradicted:
         warnings.append(
-            "Items chosen for information shrink unusual models towards those it was calibrated on; use random "
-            "or stratified items where the best models matter."
+            "The interval covered less often than stated on held-out models: do not use this selection."
         )
-    chance = math.sqrt(result.confidence * (1 - result.confidence) / result.held_out)
-    if result.coverage < result.confidence - max(3 * chance, 0.02):
-        warnings.append("The interval covered less often than stated; use more items.")
     curves = {
         "half width of the interval": result.size_half_width,
         "mean error on held-out models": result.size_error,

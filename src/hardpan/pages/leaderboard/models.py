@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
-from html import escape
-from pathlib import Path, PurePath
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from hardpan import formatting
+from hardpan.errors import counted
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of, write_together
+from hardpan.files import versions_of
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.ranking import Ranking
-from hardpan.report.base import View
-from hardpan.report.generic import view
-from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.pages import formatting
+from hardpan.pages.generic import view
+from hardpan.pages.sections import Chart, Section, Table, View, fields_of
+from hardpan.report import Provenance
 from hardpan.tables import csv_text
 
 CHART_ROWS = 24
 ROWS = 100  # of a table on a page; to_frame has all of them
-_COLOURS = {"better": "#00795a", "no difference": "#57606a", "worse": "#b04300"}
 PAIRED = (
     "All pairs of models are tested on the items that both have and corrected by Holm. A model's rank set is "
     "[1 + number significantly better, M − number significantly worse]; all rank sets together contain the "
     "true ranks with the stated confidence. A tier is a model and those not separated from it.",
     "Clustered standard error: SE² = G/(G−1) Σ_g (Σ_{i∈g}(s_i − s̄))²/n²; intervals use Student's t with G − 1 "
     "degrees of freedom and the delete-a-group jackknife. Which standard error is right depends on the "
-    "question: naive for these groups as they are, clustered if the groups are a sample of groups.",
+    "question: clustered, as here where items come in groups, if the groups are a sample of groups; naive "
+    "(--group '') for these groups as they are.",
 )
 CITATIONS = (
     "Miller, Adding error bars to evals: a statistical approach to language model evaluations (2024).",
@@ -65,18 +64,12 @@ def percents(values: Any, digits: int = 1) -> list[float]:
     return [round(100 * float(value), digits) for value in values]
 
 
-def intervals(value: Any, low: Any, high: Any, stderr: Any = None) -> list[Estimate]:
-    """Arrays of values and ends as estimates."""
-    errors = np.zeros(len(value)) if stderr is None else stderr
-    columns = (np.asarray(column).tolist() for column in (value, errors, low, high))
-    return [Estimate(*row) for row in zip(*columns, strict=True)]
-
-
-def interval_marks(names: Any, value: Any, low: Any, high: Any, further: Any) -> tuple[dict[str, Any], ...]:
-    """Rows of a chart: a name, a value with its ends, and further fields; models without a value are left out."""
-    cells = zip(names, *(np.asarray(column).tolist() for column in (value, low, high)), further, strict=True)
-    rows = [{"name": n, "value": v, "low": lo, "high": hi} | more for n, v, lo, hi, more in cells]
-    return tuple(row for row in rows if math.isfinite(row["value"]))
+def interval_marks(
+    names: Iterable[str], estimates: Iterable[Estimate], further: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, Any], ...]:
+    """Rows of a chart: a name, an estimate, and further fields; models without a value are left out."""
+    cells = zip(names, estimates, further, strict=True)
+    return tuple({"name": n} | fields_of(e) | dict(more) for n, e, more in cells if math.isfinite(e.value))
 
 
 @view.register
@@ -89,7 +82,7 @@ def _ranking_view(result: Ranking) -> View:
         provenance=Provenance(method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy")),
         columns=ranking_columns(result),
         name=short_name(result.source),
-        size=f"{formatting.counted(len(result.models), 'model')}, {formatting.counted(result.n_items, 'item')}",
+        size=f"{counted(len(result.models), 'model')}, {counted(result.n_items, 'item')}",
         links={"ranking.csv": "ranking.csv"},
         downloads={"ranking.csv": csv_text(ranking_columns(result))},
     )
@@ -107,30 +100,40 @@ def first_tier(result: Ranking) -> int:
     return int(other[0]) if other.size else len(result.models)
 
 
-def undetected(difference: float) -> str:
-    """What a test with this smallest detectable difference misses."""
-    if difference >= 1:
-        return "no difference is detected reliably (80 % power)"
-    return f"differences below {100 * difference:.1f} points usually go undetected (80 % power)"
+def clustered_ratio(result: Ranking) -> float:
+    """How many times as large as the naive standard errors the clustered ones are; NaN without groups."""
+    known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
+    return float(np.median(result.stderr_clustered[known] / result.stderr[known])) if known.any() else math.nan
+
+
+def _power(difference: float, ranked: float, items: int, models: int, by: str) -> str:
+    """What one planned comparison finds, and what the ranking of all models needs."""
+    these = f"these {items:,} items{by}"
+    if not difference < 1:
+        return f"One planned comparison of two models finds no difference reliably with {these} (80 % power)"
+    first = f"One planned comparison of two models finds {_points(difference)} with {these}"
+    if models == 2 or math.isnan(ranked):  # an earlier file does not have it
+        return f"{first} (80 % power)"
+    needs = f"needs {_points(ranked)}" if ranked < 1 else "finds none"
+    return f"{first}; this ranking of {models:,} {needs} (80 % power)"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.1f} points"
 
 
 def ranking_headline(result: Ranking) -> str:
     """The sentence that an owner of the leaderboard would quote."""
     m, tied = len(result.models), first_tier(result)
     if m == 1:
-        score = intervals(result.score, result.low, result.high, result.stderr)[0]
-        return (
-            f"{result.models[0]} scores {formatting.estimate(score)} on "
-            f"{formatting.counted(result.n_items, 'item')}."
-        )
+        score = formatting.estimate(result.estimates[0])
+        return f"{result.models[0]} scores {score} on {counted(result.n_items, 'item')}."
     if result.unconnected and tied == m:
         if m == 2:
             return "The two models share no items: nothing can be said about their order."
         return f"Some of the {m:,} models share no items with the others, even indirectly: their order is unknown."
-    detect = ""
-    if math.isfinite(result.smallest_difference):
-        by = f", clustered by {result.cluster}," if result.cluster else ""
-        detect = f"with these {result.n_items:,} items{by} {undetected(result.smallest_difference)}"
+    by = f" in {result.groups:,} groups ({result.cluster})" if result.cluster else ""
+    detect = _power(result.smallest_difference, result.smallest_difference_ranked, result.n_items, m, by)
     confidence = f"{100 * result.confidence:g} %"
     if tied == 1:
         lead = formatting.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
@@ -140,14 +143,14 @@ def ranking_headline(result: Ranking) -> str:
         else:
             start = f"{result.models[0]} is ahead of all {m - 1:,} other models ({confidence} confidence"
             start += f"; {lead} before {result.models[1]})" if lead else ")"
-        return f"{start}; {detect}." if detect else f"{start}."
+        return f"{start}. {detect}."
     who = f"None of the {m:,} models" if tied == m else f"The first {tied:,} of {m:,} models"
     verb = "can be separated from the first" if tied == m else "cannot be separated"
     if tied == m == 2:
         who, verb = "The two models", "cannot be separated"
     elif tied < m and result.separated_at_top:  # the others of the first tier differ among themselves
         who, verb = f"The next {tied - 1:,} of {m:,} models", f"cannot be separated from {result.models[0]}"
-    return f"{who} {verb}: {detect}." if detect else f"{who} {verb}."
+    return f"{who} {verb}. {detect}."
 
 
 def ranking_section(result: Ranking) -> Section:
@@ -166,15 +169,10 @@ def ranking_section(result: Ranking) -> Section:
             f"with a correction for all pairs it takes about {formatting.round_up(result.items_needed)} items like "
             "these to separate two models that differ by so much (80 % power)."
         )
-    known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
-    if known.any():
-        ratio = float(np.median(result.stderr_clustered[known] / result.stderr[known]))
-        use = "used here" if result.cluster else "not used here; they matter if the groups are a sample of groups"
-        if result.few_groups:
-            use += f"; {result.groups} groups are too few for a precise value"
+    if math.isfinite(ratio := clustered_ratio(result)):
         sentences.append(
-            f"Clustered by {result.group_column} ({result.groups:,} groups), standard errors are {ratio:.1f} "
-            f"times the naive ones ({use})."
+            f"Intervals, tests and ranks are for further groups like these {result.groups:,} ({result.cluster}): "
+            f"clustered standard errors are {ratio:.1f} times those of independent items."
         )
     if np.isfinite(result.within_variance).any():
         within = result.within_variance
@@ -198,15 +196,15 @@ def ranking_section(result: Ranking) -> Section:
 
 def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
     """One row per model, best first."""
-    scores = intervals(result.score, result.low, result.high, result.stderr)[:rows]
+    scores = formatting.aligned(result.estimates[:rows], scale=100)
     columns: dict[str, Any] = {
         "model": result.models,
-        f"score, % ({100 * result.confidence:g} % interval)": formatting.aligned(scores, scale=100),
+        f"score, % ({100 * result.confidence:g} % interval)": scores,
         "standard error": [formatting.points(value, "", 2) for value in result.stderr],
     }
-    if result.group_column:
+    if result.cluster:
         clustered = [formatting.points(value, "", 2) for value in result.stderr_clustered]
-        columns[f"clustered by {result.group_column}"] = clustered
+        columns[f"clustered by {result.cluster}"] = clustered
     columns |= {"ranks": _rank_sets(result), "tier": result.tier, "items": result.items}
     return model_table(columns, rows=rows)
 
@@ -219,14 +217,13 @@ def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
     """Dots with intervals, the first tier shaded, rank sets at the right."""
     tied = first_tier(result)  # a model with few items may be in tier 1 further down
     further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(_rank_sets(result))]
-    columns = (result.models, result.score, result.low, result.high, further)
     more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
     best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
     note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
     return Chart(
         "ranking",
         f"Scores with {100 * result.confidence:g} % intervals and possible ranks{more}",
-        interval_marks(*columns)[:rows],
+        interval_marks(result.models, result.estimates, further)[:rows],
         f"{best} The shaded models are not separated from it.",
         {"x_title": "score", "note_title": "ranks"} | note,
     )
@@ -243,7 +240,7 @@ def ranking_warnings(result: Ranking) -> tuple[str, ...]:
         )
     if result.few_shared:
         warnings.append(
-            f"{formatting.counted(result.few_shared, 'pair')} of models share fewer than 30 items and can hardly "
+            f"{counted(result.few_shared, 'pair')} of models share fewer than 30 items and can hardly "
             "be compared; their rank sets are wide."
         )
     if result.unconnected:
@@ -289,7 +286,7 @@ def _paired_comparison_view(result: PairedComparison) -> View:
     return View(
         title=f"{result.first} and {result.second}",
         headline=_pair_headline(result),
-        sections=(replace(section, charts=(_pair_chart(result),)), *input_sections(result.notes)),
+        sections=(section, *input_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
         columns={
@@ -298,7 +295,7 @@ def _paired_comparison_view(result: PairedComparison) -> View:
             "score_second": result.scores[:, 1],
             "difference": result.scores[:, 0] - result.scores[:, 1],
         },
-        size=formatting.counted(result.items, "shared item"),
+        size=counted(result.items, "shared item"),
     )
 
 
@@ -311,7 +308,8 @@ def _pair_headline(result: PairedComparison) -> str:
         return f"{ahead} is better than {behind} by {by} on {result.items:,} shared items."
     headline = f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: "
     headline += formatting.signed(d)
-    return headline + (f"; {undetected(result.smallest_difference)}." if result.smallest_difference > 0 else ".")
+    least = result.smallest_difference
+    return headline + (f"; this test finds {_points(least)} with 80 % power." if 0 < least < 1 else ".")
 
 
 def _pair_section(result: PairedComparison) -> Section:
@@ -322,19 +320,12 @@ def _pair_section(result: PairedComparison) -> Section:
         f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
         f"{result.second} on {result.only_second:,}.",
     ]
-    p = f"p = {formatting.p_value(result.p_value)}"
-    sentences.append(
-        f"Interval: {d.method}; {p}" + (" (McNemar’s exact test)." if result.p_value == result.mcnemar else ".")
-    )
+    exact = " (McNemar’s exact test)" if result.p_value == result.mcnemar else ""
+    sentences.append(f"Interval: {d.method}; p = {formatting.p_value(result.p_value)}{exact}.")
     if math.isfinite(result.stderr_clustered):
-        use = "" if result.cluster else "; cluster if the groups are a sample of groups"
         sentences.append(
-            f"Standard error {100 * result.stderr:.2f} points, {100 * result.stderr_clustered:.2f} clustered "
-            f"({result.groups:,} groups{use})."
-        )
-    if math.isfinite(result.stderr_repeats):
-        sentences.append(
-            f"Differences between runs of the same item contribute {100 * result.stderr_repeats:.2f} points."
+            f"Standard error {100 * result.stderr_clustered:.2f} points, clustered by {result.cluster} "
+            f"({result.groups:,} groups); {100 * result.stderr:.2f} with independent items."
         )
     if math.isfinite(result.items_needed) and d.low <= 0 <= d.high:
         sentences.append(
@@ -343,7 +334,7 @@ def _pair_section(result: PairedComparison) -> Section:
         )
     warnings = []
     if result.missing:
-        warnings.append(f"{formatting.counted(result.missing, 'item')} that one of the models lacks are not used.")
+        warnings.append(f"{counted(result.missing, 'item')} that one of the models lacks are not used.")
     warnings += _group_warnings(result)
     columns = {"item": result.differing, result.first: result.scores[:, 0], result.second: result.scores[:, 1]}
     table = model_table(columns, "Items on which they differ")
@@ -354,85 +345,6 @@ def _pair_section(result: PairedComparison) -> Section:
         folded=(table,),
         methods=PAIRED[1:],
     )
-
-
-def _pair_chart(result: PairedComparison) -> Chart:
-    counts = {
-        f"{result.first} is better": result.only_first,
-        "no difference": result.items - result.only_first - result.only_second,
-        f"{result.second} is better": result.only_second,
-    }
-    return Chart(
-        "composition",
-        f"On how many of the {result.items:,} items each is better",
-        tuple(
-            {"name": name, "value": count / result.items, "shown": formatting.counted(count, "item")}
-            | ({"role": "muted"} if name == "no difference" else {})
-            for name, count in counts.items()
-        ),
-        "; ".join(f"{name}: {formatting.counted(count, 'item')}" for name, count in counts.items()) + ".",
-        {},
-    )
-
-
-def verdict(result: PairedComparison) -> str:
-    """How the second model compares with the first: "better", "worse" or "no difference" beyond the interval."""
-    if result.difference.high < 0:
-        return "better"
-    return "worse" if result.difference.low > 0 else "no difference"
-
-
-def card_markdown(result: PairedComparison) -> str:
-    """The comparison as a Markdown table.
-
-    Example:
-        >>> from hardpan import Outcomes, leaderboard
-        >>> scores = [[1] * 30 + [0] * 10, [1] * 20 + [0] * 20]
-        >>> result = leaderboard.compare(Outcomes.from_arrays(scores, ["main", "candidate"]), "main", "candidate")
-        >>> print(card_markdown(result).splitlines()[2])
-        | main | 75.0 % | |
-    """
-    d = result.difference
-    turned = type(d)(-d.value, d.stderr, -d.high, -d.low, d.confidence, d.method, d.n)
-    rows = (
-        ("model", "score", f"difference ({100 * d.confidence:g} % interval)"),
-        ("---", "---", "---"),
-        (_markdown_cell(result.first), f"{100 * result.score_first:.1f} %", ""),
-        (
-            _markdown_cell(result.second),
-            f"{100 * result.score_second:.1f} %",
-            f"{formatting.signed(turned)}: {verdict(result)}",
-        ),
-    )
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    lines = [line.replace("|  |", "| |") for line in lines]
-    return "\n".join(lines) + f"\n\n{result.items:,} shared items; {d.method}; p = {result.p_value:.2g}.\n"
-
-
-def card_badge(result: PairedComparison) -> str:
-    """The comparison as a small SVG picture: what was compared, and the verdict."""
-    left, right = f"{result.second} vs {result.first}", verdict(result)
-    widths = [round(6.6 * len(text)) + 14 for text in (left, right)]
-    total = sum(widths)
-    label = escape(f"{left}: {right}", quote=True)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" aria-label="{label}">'
-        f"<title>{label}</title>"
-        f'<rect width="{total}" height="20" rx="3" fill="#444c56"/>'
-        f'<rect x="{widths[0]}" width="{widths[1]}" height="20" rx="3" fill="{_COLOURS[right]}"/>'
-        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
-        f'<text x="{widths[0] / 2:g}" y="14">{escape(left)}</text>'
-        f'<text x="{widths[0] + widths[1] / 2:g}" y="14">{escape(right)}</text></g></svg>\n'
-    )
-
-
-def write_card(result: PairedComparison, folder: Path) -> None:
-    """Write card.md and badge.svg into a folder."""
-    write_together(folder, {"badge.svg": card_badge(result), "card.md": card_markdown(result)})
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 @view.register
@@ -479,17 +391,16 @@ def _inflation_section(result: Inflation) -> Section:
     if outside:
         verb = "lies" if outside == 1 else "lie"
         sentences.append(
-            f"{formatting.counted(outside, 'model')} {verb} outside the range of the others on the reference set "
+            f"{counted(outside, 'model')} {verb} outside the range of the others on the reference set "
             "and cannot be judged."
         )
     verdicts = np.where(result.outside, "outside", np.where(result.inflated, "inflated", ""))
-    excess = (result.excess, result.low, result.high)
     columns = {
         "model": result.models,
         "score, %": percents(result.score),
         "reference, %": percents(result.reference_score),
         "predicted, %": percents(result.predicted),
-        "excess, points": [formatting.signed(item, unit="") for item in intervals(*excess)],
+        "excess, points": [formatting.signed(item, unit="") for item in result.estimates],
         "p (Holm)": [float(f"{p:.2g}") for p in result.p_holm],
         "verdict": verdicts,
     }
@@ -497,7 +408,7 @@ def _inflation_section(result: Inflation) -> Section:
     chart = Chart(
         "deviations",
         "Score minus what the reference set predicts",
-        interval_marks(result.models, *excess, roles)[:CHART_ROWS],
+        interval_marks(result.models, result.estimates, roles)[:CHART_ROWS],
         _inflation_headline(result),
         {"x_title": "excess"},
     )
@@ -545,17 +456,16 @@ def _agreement_section(result: AgreementLine, headline: str) -> Section:
     if result.r2 < 0.9:
         warnings.append("The agreements do not lie on a line (r² below 0.9): the method does not apply here.")
     level = f"{100 * result.confidence:g} %"
-    estimates = intervals(result.estimate, result.low, result.high)
     columns = {
         "model": result.models,
         "labelled set, %": percents(result.accuracy),
-        f"unlabelled set, % ({level} interval)": formatting.aligned(estimates[:ROWS], scale=100),
+        f"unlabelled set, % ({level} interval)": formatting.aligned(result.estimates[:ROWS], scale=100),
     }
     notes = [{"note": f"{100 * value:.1f}"} for value in result.accuracy]
     chart = Chart(
         "ranking",
         f"Estimated accuracy with {level} intervals; at the right the labelled set",
-        interval_marks(result.models, result.estimate, result.low, result.high, notes)[:CHART_ROWS],
+        interval_marks(result.models, result.estimates, notes)[:CHART_ROWS],
         headline,
         {"x_title": "accuracy on the unlabelled set", "note_title": "labelled set, %"},
     )

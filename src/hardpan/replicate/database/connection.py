@@ -15,9 +15,9 @@ from sqlalchemy.sql.expression import FunctionElement
 
 from hardpan.errors import InputError, MissingExtra
 from hardpan.files import clean_text
-from hardpan.replicate.database.models import Event
+from hardpan.replicate.database.models import VERSION, Event, create_tables
 
-_MIGRATING, _ALONE = 727_001, 727_002  # locks of PostgreSQL, held to the end of a transaction
+_CREATING, _ALONE = 727_001, 727_002  # locks of PostgreSQL, held to the end of a transaction
 
 
 class Database:
@@ -56,27 +56,23 @@ class Database:
             reason = str(error.orig).strip().partition("\n")[0]
             raise InputError(f"the database refuses a value ({reason}); give a smaller or plainer one") from error
 
-    def migrate(self) -> None:
-        """Bring the tables to this version; several processes may do so at once."""
-        from alembic.util.exc import CommandError
-
-        from hardpan.replicate.database.migrations import upgrade_database
-
+    def create_tables(self) -> None:
+        """Make the tables of a new database; several processes may do so at once."""
+        address = make_url(self.url).render_as_string(hide_password=True)
         try:
             with self.write() as connection:
-                self._wait_for_turn(connection, _MIGRATING)
-                upgrade_database(connection)
-        except CommandError as error:  # a revision that this version does not have
-            raise InputError(
-                f"database {database_url_without_password(self.url)} was made by another version of hardpan "
-                f"({error}); use that version, or create a new project"
-            ) from error
+                self._wait_for_turn(connection, _CREATING)
+                version = create_tables(connection)
         except DatabaseError as error:  # no server, or a file that is something else
             reason = str(error.orig).strip().partition("\n")[0]
-            address = database_url_without_password(self.url)
             raise InputError(
                 f"database {address} cannot be opened ({reason}); check its address and that it runs"
             ) from error
+        if version != VERSION:
+            raise InputError(
+                f"database {address} was made by another version of hardpan (tables of version {version}); "
+                "use that version, or create a new project"
+            )
 
     def _wait_for_turn(self, connection: Connection, key: int) -> None:
         if self.dialect == "postgresql":
@@ -114,11 +110,6 @@ def check_database_text(name: str, text: str, longest: int = 2000) -> None:
         raise InputError(
             f"must have at most {longest:,} characters, no control character; got {text[:40]!r}", argument=name
         )
-
-
-def database_url_without_password(url: str) -> str:
-    """A database's address without its password."""
-    return make_url(url).render_as_string(hide_password=True)
 
 
 def _database_engine(url: str) -> Engine:

@@ -5,7 +5,7 @@ A decision is never altered: a later one on the same subject replaces it, and "o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from hardpan.arguments import one_of
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
 from hardpan.replicate.database.models import Decision, Image, Pair, Quota, SampleRow
-from hardpan.replicate.database.people import check_invitation_use
+from hardpan.replicate.database.people import check_person_admitted
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import SampledImage
 
@@ -41,7 +41,6 @@ class KeywordState:
     candidates: int
     selected: int
     removed: int
-    reviewed: int
     short: int
 
 
@@ -68,14 +67,16 @@ class ReviewItem:
 class DuplicatePair:
     """Two images that may be near-duplicates; ``other_split`` is that of the other: "new", "train" or "test"."""
 
-    subject: str
     image_id: str
     other_id: str
     other_split: str
     l2: float
     ssim: float
-    features: float | None
-    verdict: str
+
+    @property
+    def subject(self) -> str:
+        """What decisions call the pair."""
+        return f"{self.image_id}|{self.other_id}"
 
 
 def record_decision(
@@ -86,7 +87,6 @@ def record_decision(
     *,
     by: str,
     submission_key: str = "",
-    note: str = "",
 ) -> bool:
     """Record a decision, once for each ``submission_key``.
 
@@ -97,14 +97,12 @@ def record_decision(
         verdict: one of the step's verdicts; "open" withdraws an earlier one.
         by: the worker's id, or "owner".
         submission_key: the page's random name for this decision; the same again changes nothing.
-        note: why, in the person's own words.
 
     Returns:
         Whether it was new.
     """
     one_of("step", step, STEPS)
     one_of(f"verdict of {step}", verdict, STEPS[step])
-    check_database_text("note", note)
     check_database_text("submission_key", submission_key, 200)
     check_database_text("subject", subject)
     now = project.clock()
@@ -115,8 +113,8 @@ def record_decision(
                 select(Decision.id).where(Decision.submission_key == submission_key)
             ):
                 return False
-            check_invitation_use(connection, by, now)
-            row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "note": note, "at": now}
+            check_person_admitted(connection, by, now)
+            row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "at": now}
             connection.execute(insert(Decision), row | {"submission_key": submission_key or None})
             log_event(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)
             return True
@@ -163,15 +161,15 @@ def selector_view(
     return KeywordCandidates(states[0], lists[0], lists[1], {i: decided[i] for i in lists[1] if i in decided})
 
 
-def second_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewItem]:
+def second_review_queue(project: ProjectFolder) -> list[ReviewItem]:
     """Images that the first selector chose and the second reviewer has not seen, in the order of their ids."""
     with project.database.read() as connection:
         selected = {i for i, v in _decision_verdicts(connection, "first-selection").items() if v == "select"}
-        waiting = sorted(selected - _decision_verdicts(connection, "second-review").keys())[:most]
+        waiting = sorted(selected - _decision_verdicts(connection, "second-review").keys())
         return _review_items(connection, waiting)
 
 
-def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewItem]:
+def final_review_queue(project: ProjectFolder) -> list[ReviewItem]:
     """Images of the current sample that nobody has reviewed, in the order of class and id."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -180,27 +178,22 @@ def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewIt
             .order_by(SampleRow.class_index, in_database_order(SampleRow.image_id))
         )
         seen = _decision_verdicts(connection, "final-review")
-        return _review_items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
+        return _review_items(connection, [row.image_id for row in rows if row.image_id not in seen])
 
 
-def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = False) -> list[DuplicatePair]:
-    """Pairs of the current sample to review, most similar first; with ``decided``, those that have a verdict."""
+def duplicate_queue(project: ProjectFolder) -> list[DuplicatePair]:
+    """Pairs of the current sample that nobody has decided on, most similar first."""
     with project.database.read() as connection:
-        result = _decision_verdicts(connection, "duplicate")
+        decided = _decision_verdicts(connection, "duplicate")
         rows = connection.execute(
             select(Pair.__table__)
             .join(SampleRow, SampleRow.image_id == Pair.image_id)
-            .where(SampleRow.removed_round.is_(None) if not decided else SampleRow.round >= 0)
+            .where(SampleRow.removed_round.is_(None))
             .order_by(Pair.ssim.desc(), Pair.l2, Pair.id)
         ).all()
         gone = set(connection.scalars(select(SampleRow.image_id).where(SampleRow.removed_round.is_not(None))))
-    items = [
-        DuplicatePair(s, r.image_id, r.other_id, r.other_split, r.l2, r.ssim, r.features, result.get(s, ""))
-        for r in rows
-        if decided or r.other_id not in gone
-        for s in [f"{r.image_id}|{r.other_id}"]
-    ]
-    return [item for item in items if bool(item.verdict) == decided][:most]
+    pairs = [DuplicatePair(r.image_id, r.other_id, r.other_split, r.l2, r.ssim) for r in rows]
+    return [pair for pair in pairs if pair.other_id not in gone and pair.subject not in decided]
 
 
 def stored_picture(project: ProjectFolder, image_id: str) -> bytes:
@@ -228,10 +221,7 @@ def _decision_verdicts(connection: Connection, step: str) -> dict[str, str]:
 
 
 def _keyword_states(connection: Connection) -> list[KeywordState]:
-    first, second = (
-        _decision_verdicts(connection, "first-selection"),
-        _decision_verdicts(connection, "second-review"),
-    )
+    first, second = (_decision_verdicts(connection, step) for step in ("first-selection", "second-review"))
     counts: dict[tuple[int, str], list[int]] = {}
     rows = connection.execute(
         select(Image.id, Image.class_index, Image.keyword).where(
@@ -242,12 +232,11 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
         )
     )
     for row in rows:
-        count = counts.setdefault((row.class_index, row.keyword), [0, 0, 0, 0])
+        count = counts.setdefault((row.class_index, row.keyword), [0, 0, 0])
         count[0] += 1
         if first.get(row.id) == "select":
             count[1] += 1
             count[2] += second.get(row.id) == "remove"
-            count[3] += row.id in second
     states = []
     quotas = connection.execute(
         select(Quota.__table__).order_by(
@@ -255,13 +244,10 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
         )
     )
     for row in quotas:
-        have, selected, removed, reviewed = counts.get((row.class_index, row.keyword), [0, 0, 0, 0])
+        key = (row.class_index, row.keyword)
+        have, selected, removed = counts.get(key, [0, 0, 0])
         short = max(0, row.quota - (selected - removed))
-        states.append(
-            KeywordState(
-                row.class_index, row.keyword, row.originals, row.quota, have, selected, removed, reviewed, short
-            )
-        )
+        states.append(KeywordState(*key, row.originals, row.quota, have, selected, removed, short))
     return states
 
 
@@ -291,9 +277,9 @@ def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None
 
 
 def change_sample(
-    project: ProjectFolder, removed: Mapping[str, str], added: Sequence[SampledImage], round_number: int
+    project: ProjectFolder, removed: Collection[str], added: Sequence[SampledImage], round_number: int
 ) -> None:
-    """Take images out (id to reason) and put others in, as one round; one that was cut off begins again."""
+    """Take out images that people removed and put others in, as one round; one that was cut off begins again."""
     with project.database.write(alone=True) as connection:
         connection.execute(delete(SampleRow).where(SampleRow.round == round_number))
         connection.execute(
@@ -301,12 +287,8 @@ def change_sample(
             .where(SampleRow.removed_round == round_number)
             .values(removed_round=None, removed_why="")
         )
-        for name, why in removed.items():
-            connection.execute(
-                update(SampleRow)
-                .where(SampleRow.image_id == name)
-                .values(removed_round=round_number, removed_why=why)
-            )
+        taken_out = update(SampleRow).where(SampleRow.image_id.in_(removed))
+        connection.execute(taken_out.values(removed_round=round_number, removed_why="removed by a person"))
         if added:
             connection.execute(insert(SampleRow), [_sample_record(project, image, round_number) for image in added])
         log_event(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
@@ -334,10 +316,11 @@ def add_duplicate_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]
         return len(fresh)
 
 
-def all_duplicate_pairs(project: ProjectFolder) -> list[Any]:
-    """Every pair, in the order of finding."""
+def count_duplicate_pairs(project: ProjectFolder) -> tuple[int, int]:
+    """How many pairs were ever queued, and on how many somebody has decided."""
     with project.database.read() as connection:
-        return list(connection.execute(select(Pair.__table__).order_by(Pair.id)).all())
+        pairs = connection.scalar(select(func.count()).select_from(Pair))
+        return int(pairs or 0), len(_decision_verdicts(connection, "duplicate"))
 
 
 def _sample_record(project: ProjectFolder, image: SampledImage, round_number: int) -> dict[str, Any]:

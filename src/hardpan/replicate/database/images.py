@@ -112,15 +112,6 @@ def stored_keyword_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
         return {(row.class_index, row.keyword): row.quota for row in rows}
 
 
-def set_images_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
-    """Mark candidates outside the date window, and only those; they stay in the pool and are never drawn."""
-    with project.database.write(alone=True) as connection:
-        connection.execute(update(Image).where(Image.split == "aside").values(split=""))
-        for start in range(0, len(ids), 500):
-            piece = ids[start : start + 500]
-            connection.execute(update(Image).where(Image.id.in_(piece)).values(split="aside"))
-
-
 def add_image_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
     """Put planned tasks in, all or none; each needs ``workers`` workers."""
     with project.database.write(alone=True) as connection:

@@ -14,21 +14,14 @@ from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
-from hardpan.replicate.database.models import Assignment, Image, Invitation, Task, TaskImage, Vote, Worker
-from hardpan.replicate.database.people import (
-    InvitationUsedUp,
-    PersonNotAdmitted,
-    people_taking_part,
-    worker_recently_leased,
-)
+from hardpan.replicate.database.models import Assignment, Image, Task, TaskImage, Vote
+from hardpan.replicate.database.people import check_person_admitted
 from hardpan.replicate.folder import ProjectFolder
 
 _assignments = cast(Table, Assignment.__table__)
 _tasks = cast(Table, Task.__table__)
 _task_images = cast(Table, TaskImage.__table__)
 _votes = cast(Table, Vote.__table__)
-_workers = cast(Table, Worker.__table__)
-_invitations = cast(Table, Invitation.__table__)
 _a, _t, _p, _v = _assignments.c, _tasks.c, _task_images.c, _votes.c
 
 _worker: BindParameter[Any] = bindparam("worker")
@@ -39,19 +32,6 @@ _own_tasks = select(_a.task_id).where(_a.worker_id == _worker, or_(_a.state == "
 _leased = select(_a.task_id, func.count().label("held")).where(_running).group_by(_a.task_id).subquery()
 _assigned = _t.submitted + func.coalesce(_leased.c.held, 0)
 
-WORKER = (
-    select(
-        _workers.c.role, _workers.c.blocked_at, _invitations.c.id, _invitations.c.uses, _invitations.c.revoked_at
-    )
-    .outerjoin(_invitations, _invitations.c.id == _workers.c.invitation_id)
-    .where(_workers.c.id == _worker)
-)
-INVITATION_LOCKED = select(_invitations.c.id).where(_invitations.c.id == bindparam("invitation")).with_for_update()
-TAKES_PART = (
-    select(_a.id)
-    .where(_a.worker_id == _worker, or_(_a.state == "submitted", worker_recently_leased(_a, _now)))
-    .limit(1)
-)
 HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a.leased_at)
 OPEN_TASKS = (
     select(_t.id)
@@ -128,9 +108,7 @@ class SubmissionReceipt:
     """What became of a submission: "counted", or "repeated" where this lease had been counted before."""
 
     state: str
-    token: str
     done: int
-    submitted_at: float
 
 
 class LeaseLost(InputError):
@@ -153,7 +131,7 @@ def lease_next_task(project: ProjectFolder, worker_id: str, *, besides: Collecti
     """
     now = project.clock()
     with project.database.write(light=True) as connection:
-        _check_lease_worker(connection, worker_id, now)
+        check_person_admitted(connection, worker_id, now, "annotator")
         leases = connection.execute(HELD, {"worker": worker_id, "now": now}).all()
         for row in leases:
             if row.token not in besides:
@@ -203,22 +181,24 @@ def submit_lease(
     check_database_text("submission_key", submission_key, 200)
     now = project.clock()
     with project.database.write() as connection:
-        _check_lease_worker(connection, worker_id, now)
+        check_person_admitted(connection, worker_id, now, "annotator")
         row = _own_lease(connection, worker_id, token)
         if row.state == "submitted":
             same = row.submission_key == submission_key
             log_event(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
-            return SubmissionReceipt("repeated", token, _done_leases(connection, worker_id), row.submitted_at)
+            return SubmissionReceipt("repeated", _done_leases(connection, worker_id))
         positions = _checked_lease_positions(selected, len(row.image_ids))
         _check_lease_task_open(connection, row, now)
-        _check_first_lease_look(connection, row)
+        # A late submission may have put an image of this task before the same worker elsewhere.
+        if connection.scalar(ANSWERED_BEFORE, {"worker": worker_id, "images": row.image_ids}):
+            raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
         _count_lease_votes(connection, row, positions, now)
         connection.execute(SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
         seconds = round(now - row.leased_at, 3)
         log_event(
             connection, now, worker_id, "submitted", task=row.task_id, selected=len(positions), seconds=seconds
         )
-        return SubmissionReceipt("counted", token, _done_leases(connection, worker_id), now)
+        return SubmissionReceipt("counted", _done_leases(connection, worker_id))
 
 
 def lease_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
@@ -304,12 +284,6 @@ def _check_lease_task_open(connection: Connection, row: Any, now: float) -> None
         raise LeaseLost("this task's time ran out and others have finished it; take the next one")
 
 
-def _check_first_lease_look(connection: Connection, row: Any) -> None:
-    """A late submission may have put an image of this task before the same worker elsewhere."""
-    if connection.scalar(ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.image_ids}):
-        raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
-
-
 def _count_lease_votes(connection: Connection, row: Any, positions: set[int], now: float) -> None:
     class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
     pairs = connection.execute(TASK_IMAGES, {"task": row.task_id})
@@ -346,19 +320,3 @@ def _lease_from_row(connection: Connection, row: Any, expires: float | None = No
     return Lease(
         row.token, int(class_index or 0), len(row.image_ids), row.expires_at if expires is None else expires
     )
-
-
-def _check_lease_worker(connection: Connection, worker_id: str, now: float) -> None:
-    row = connection.execute(WORKER, {"worker": worker_id}).first()
-    if row is None:
-        raise InputError("this worker is not known; enter by an invitation link")
-    if row.role != "annotator":
-        raise InputError(f"tasks are for annotators; this worker has the role {row.role}")
-    if row.blocked_at is not None or row.revoked_at is not None:
-        raise PersonNotAdmitted("your access to this project has ended; ask its owner for a new link")
-    begun = connection.scalar(TAKES_PART, {"worker": worker_id, "now": now})
-    if begun is not None or row.id is None:
-        return
-    connection.execute(INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
-    if people_taking_part(connection, row.id, now, besides=worker_id) >= row.uses:
-        raise InvitationUsedUp

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Double, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    String,
+    Text,
+    UniqueConstraint,
+    insert,
+    inspect,
+    select,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -206,4 +219,46 @@ class Event(Base):
     details: Mapped[dict[str, Any]]
 
 
+class TableVersion(Base):
+    """The version of the tables; its name is that of the first databases."""
+
+    __tablename__ = "alembic_version"
+    version_num: Mapped[str] = mapped_column(String(32), primary_key=True)
+
+
+VERSION = "0001"
 APPEND_ONLY = ("votes", "events", "decisions", "answers")
+
+
+def create_tables(connection: Connection) -> str:
+    """Make the tables of a new database, in the transaction of ``connection``; give the version of its tables."""
+    if not inspect(connection).has_table(TableVersion.__tablename__):
+        Base.metadata.create_all(connection)
+        _refuse_changes(connection)
+        connection.execute(insert(TableVersion), {"version_num": VERSION})
+    return str(connection.scalar(select(TableVersion.version_num)))
+
+
+def _refuse_changes(connection: Connection) -> None:
+    """Triggers that refuse to alter rows of the append-only tables."""
+
+    def run(statement: str) -> None:
+        connection.execute(text(statement))
+
+    if connection.dialect.name == "postgresql":
+        run(
+            "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
+        )
+    for table in APPEND_ONLY:
+        if connection.dialect.name == "postgresql":
+            run(
+                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+                "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
+            )
+            continue
+        for change in ("UPDATE", "DELETE"):
+            run(
+                f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )

@@ -12,11 +12,9 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    case,
     exists,
     func,
     insert,
-    not_,
     or_,
     select,
     update,
@@ -32,6 +30,8 @@ ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
 OWNER_LEFT = "owner-left"
 MOST_USES = 1_000_000_000
+ACCESS_ENDED = "your access to this project has ended; ask its owner for a new link"
+USED_UP = "this link has been used by as many people as it was made for; ask for a new one"
 FIRST_ANSWER_SECONDS = 300.0  # a newcomer who has not answered by then no longer occupies a use of a shared link
 
 
@@ -42,16 +42,12 @@ class PersonNotAdmitted(InputError):
 class InvitationUsedUp(PersonNotAdmitted):
     """As many people as a link was made for have taken part."""
 
-    def __init__(self) -> None:
-        super().__init__("this link has been used by as many people as it was made for; ask for a new one")
-
 
 @dataclass(frozen=True, slots=True)
 class StoredInvitation:
     """An invitation; ``link`` is the signed text that goes into its address.
 
-    ``entered`` counts the people who opened it, ``used`` those who take part: have answered, or took their first
-    task in the last five minutes.
+    ``used`` counts the people who take part: have answered, or took their first task in the last five minutes.
     """
 
     id: str
@@ -60,8 +56,6 @@ class StoredInvitation:
     label: str
     uses: int
     used: int
-    entered: int
-    expires_at: float | None
     revoked: bool
 
 
@@ -73,7 +67,6 @@ class StoredPerson:
     role: str
     external_id: str
     invitation: str
-    created_at: float
     blocked: bool = False
     excluded: bool = False
 
@@ -115,16 +108,14 @@ def invite_people(
 
 
 def stored_invitations(project: ProjectFolder, only: str | None = None) -> list[StoredInvitation]:
-    """Every invitation, oldest first, with how many people opened it and how many of them have taken part."""
-    taking_part = case((_person_takes_part(project.clock()), 1))
-    counts = (
-        select(Worker.invitation_id, func.count().label("entered"), func.count(taking_part).label("used"))
-        .group_by(Worker.invitation_id)
-        .subquery()
+    """Every invitation, oldest first, with how many people have taken part."""
+    used = (
+        select(func.count())
+        .where(Worker.invitation_id == Invitation.id, _person_takes_part(project.clock()))
+        .correlate(Invitation)
+        .scalar_subquery()
     )
-    query = select(Invitation.__table__, counts.c.entered, counts.c.used).outerjoin(
-        counts, counts.c.invitation_id == Invitation.id
-    )
+    query = select(Invitation.__table__, used.label("used"))
     if only is not None:
         query = query.where(Invitation.id == only)
     with project.database.read() as connection:
@@ -136,9 +127,7 @@ def stored_invitations(project: ProjectFolder, only: str | None = None) -> list[
             row.role,
             row.label,
             row.uses,
-            row.used or 0,
-            row.entered or 0,
-            row.expires_at,
+            row.used,
             row.revoked_at is not None,
         )
         for row in rows
@@ -206,9 +195,9 @@ def check_worker_admitted(project: ProjectFolder, worker_id: str, *, entering: b
     ``entering`` by the link also needs one that has not expired.
     """
     with project.database.read() as connection:
-        row = connection.execute(_ADMITTED, {"worker": worker_id}).first()
-    if row is None or row.blocked_at is not None or row.revoked_at is not None:
-        raise PersonNotAdmitted("your access to this project has ended; ask its owner for a new link")
+        row = _admitted_person(connection, worker_id)
+    if row is None:
+        raise PersonNotAdmitted(ACCESS_ENDED)
     if entering and row.expires_at is not None and row.expires_at < project.clock():
         raise PersonNotAdmitted("this link has ended; ask for a new one")
 
@@ -249,17 +238,20 @@ def enter_by_invitation(
             ).first()
             if known is not None:
                 if known.blocked_at is not None:
-                    raise PersonNotAdmitted("your access to this project has ended; ask its owner for a new link")
+                    raise PersonNotAdmitted(ACCESS_ENDED)
                 return _person_from_row(known)
-        if people_taking_part(connection, name, now) >= invitation.uses:
-            raise InvitationUsedUp
+        if _people_taking_part(connection, name, now) >= invitation.uses:
+            raise InvitationUsedUp(USED_UP)
         worker = new_worker_name()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
         external = external or ("" if invitation.uses == 1 else f"#{worker}")
-        return _new_worker(connection, now, worker, name, external, invitation.role)
+        row = {"id": worker, "invitation_id": name, "external_id": external, "role": invitation.role}
+        connection.execute(insert(Worker), row | {"created_at": now})
+        log_event(connection, now, worker, "entered", invitation=name, role=invitation.role)
+        return StoredPerson(worker, invitation.role, external, name)
 
 
-def people_taking_part(connection: Connection, invitation: str, now: float, *, besides: str = "") -> int:
+def _people_taking_part(connection: Connection, invitation: str, now: float, *, besides: str = "") -> int:
     """How many people of an invitation have answered, or took a task in the last :data:`FIRST_ANSWER_SECONDS`.
 
     ``besides`` one who asks for the first time, perhaps in two tabs at the same moment.
@@ -268,16 +260,26 @@ def people_taking_part(connection: Connection, invitation: str, now: float, *, b
     return int(connection.scalar(select(func.count()).select_from(Worker).where(*people)) or 0)
 
 
-def check_invitation_use(connection: Connection, worker_id: str, now: float) -> None:
-    """Raise :class:`NotAdmitted` where others have used up the link of a person who has not taken part yet."""
-    newcomer = select(Worker.invitation_id).where(Worker.id == worker_id, not_(_person_takes_part(now)))
-    name = connection.scalar(newcomer)
-    if name is None:  # has taken part, or came by no link: the owner, a worker of imported votes
+def check_person_admitted(connection: Connection, worker_id: str, now: float, role: str = "") -> None:
+    """Raise :class:`PersonNotAdmitted` for a person without access, or whose link others used up before they began.
+
+    Who came by no link is the owner or a worker of imported votes; only a ``role`` needs a person of that role.
+    """
+    row = _admitted_person(connection, worker_id)
+    if role and (row is None or row.role != role):
+        raise InputError(f"this is for people with the role {role}; enter by such a link")
+    if row is None or row.id is None or connection.scalar(_TAKES_PART, {"worker": worker_id, "now": now}):
         return
-    # Newcomers of a link begin one at a time.
-    uses = connection.scalar(select(Invitation.uses).where(Invitation.id == name).with_for_update())
-    if uses is not None and people_taking_part(connection, name, now, besides=worker_id) >= uses:
-        raise InvitationUsedUp
+    connection.execute(_INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
+    if _people_taking_part(connection, row.id, now, besides=worker_id) >= row.uses:
+        raise InvitationUsedUp(USED_UP)
+
+
+def _admitted_person(connection: Connection, worker_id: str) -> Any:
+    row = connection.execute(_PERSON, {"worker": worker_id}).first()
+    if row is not None and (row.blocked_at is not None or row.revoked_at is not None):
+        raise PersonNotAdmitted(ACCESS_ENDED)
+    return row
 
 
 def stored_worker(project: ProjectFolder, worker_id: str) -> StoredPerson | None:
@@ -304,31 +306,16 @@ def worker_completion_code(project: ProjectFolder, worker_id: str) -> str:
     return f"{done}-{signature[:12].upper()}"
 
 
-def _new_worker(
-    connection: Connection, now: float, worker_id: str, invitation: str | None, external: str, role: str
-) -> StoredPerson:
-    row = {"id": worker_id, "invitation_id": invitation, "external_id": external, "role": role, "created_at": now}
-    connection.execute(insert(Worker), row)
-    log_event(connection, now, worker_id, "entered", invitation=invitation, role=role)
-    return StoredPerson(worker_id, role, external, invitation or "", now)
-
-
 def _person_from_row(row: Any) -> StoredPerson:
     blocked, excluded = row.blocked_at is not None, row.excluded_at is not None
-    return StoredPerson(
-        row.id, row.role, row.external_id, row.invitation_id or "", row.created_at, blocked, excluded
-    )
+    return StoredPerson(row.id, row.role, row.external_id, row.invitation_id or "", blocked, excluded)
 
 
-def worker_recently_leased(table: Any, now: Any) -> ColumnElement[bool]:
-    """Whether a lease runs that was taken in the last :data:`FIRST_ANSWER_SECONDS`."""
-    return and_(table.expires_at > now, table.leased_at > now - FIRST_ANSWER_SECONDS)
-
-
-def _person_takes_part(now: float) -> ColumnElement[bool]:
+def _person_takes_part(now: Any) -> ColumnElement[bool]:
     mine = Assignment.worker_id == Worker.id
+    leased = and_(Assignment.expires_at > now, Assignment.leased_at > now - FIRST_ANSWER_SECONDS)
     return or_(
-        exists().where(mine, or_(Assignment.state == "submitted", worker_recently_leased(Assignment, now))),
+        exists().where(mine, or_(Assignment.state == "submitted", leased)),
         exists().where(Decision.worker_id == Worker.id),
         exists().where(Answer.worker_id == Worker.id),
     )
@@ -340,8 +327,18 @@ def _return_worker_tasks(connection: Connection, now: float, workers: Select[str
     connection.execute(update(Assignment).where(*leased).values(expires_at=now))
 
 
-_ADMITTED = (
-    select(Worker.blocked_at, Invitation.revoked_at, Invitation.expires_at)
+# Built once: building a statement costs more than running it.
+_PERSON = (
+    select(
+        Worker.role,
+        Worker.blocked_at,
+        Invitation.id,
+        Invitation.uses,
+        Invitation.revoked_at,
+        Invitation.expires_at,
+    )
     .outerjoin(Invitation, Invitation.id == Worker.invitation_id)
     .where(Worker.id == bindparam("worker"))
 )
+_TAKES_PART = select(Worker.id).where(Worker.id == bindparam("worker"), _person_takes_part(bindparam("now")))
+_INVITATION_LOCKED = select(Invitation.id).where(Invitation.id == bindparam("invitation")).with_for_update()

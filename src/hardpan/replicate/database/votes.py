@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import case, func, insert, select
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import check_database_text, log_event
 from hardpan.replicate.database.models import Answer, Assignment, Event, Image, Question, Task, Vote, Worker
-from hardpan.replicate.database.people import check_invitation_use, excluded_workers
+from hardpan.replicate.database.people import check_person_admitted
 from hardpan.replicate.folder import ProjectFolder
 
-MOST_NAME = 64  # characters of a worker's name in the database
+MOST_NAME = 64  # characters of "PLATFORM:WORKER" in the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +31,22 @@ class StoredVote:
     task_id: int | None
 
 
+_VOTES = select(
+    Vote.image_id, Vote.class_index, Vote.worker_id, Vote.role, Vote.selected, Vote.at, Vote.task_id
+).order_by(Vote.id)
+
+
 def all_votes(project: ProjectFolder) -> list[StoredVote]:
     """Every vote, in the order of counting."""
     with project.database.read() as connection:
-        rows = connection.execute(
-            select(
-                Vote.image_id, Vote.class_index, Vote.worker_id, Vote.role, Vote.selected, Vote.at, Vote.task_id
-            ).order_by(Vote.id)
-        )
-        return [StoredVote(*row) for row in rows]
+        return [StoredVote(*row) for row in connection.execute(_VOTES)]
 
 
 def counted_votes(project: ProjectFolder) -> list[StoredVote]:
     """Every vote but those of workers whose votes the owner has excluded."""
-    excluded = excluded_workers(project)
-    return [vote for vote in all_votes(project) if vote.worker_id not in excluded]
+    query = _VOTES.join(Worker, Worker.id == Vote.worker_id).where(Worker.excluded_at.is_(None))
+    with project.database.read() as connection:
+        return [StoredVote(*row) for row in connection.execute(query)]
 
 
 def vote_totals(project: ProjectFolder) -> tuple[int, int]:
@@ -59,7 +59,7 @@ def vote_totals(project: ProjectFolder) -> tuple[int, int]:
 
 
 def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, platform: str) -> tuple[int, int]:
-    """Add another platform's votes (image_id, class_index, worker, selected, at); give how many were new and known.
+    """Add another platform's votes (image_id, class_index, worker, selected); give how many were new and known.
 
     Roles follow from the images: an original of the target class is a positive control, of another a negative one.
     """
@@ -69,9 +69,9 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         unknown = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
         if unknown is not None:
             raise InputError(f": image {unknown!r} is not in this project; add the images first", argument="votes")
-        names = {imported_voter_name(platform, row["worker"]) for row in rows}
-        for name in (platform, *names):
-            check_database_text("votes: the name of a worker or platform", name)
+        names = {f"{platform}:{row['worker']}" for row in rows}
+        for name in names:
+            check_database_text("platform:worker", name, MOST_NAME)
         known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
         fresh = [
             {"id": name, "invitation_id": None, "external_id": name, "role": "annotator", "created_at": now}
@@ -85,39 +85,34 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         present = {tuple(row) for row in keys}
         votes = []
         for row in rows:
-            worker = imported_voter_name(platform, row["worker"])
+            worker = f"{platform}:{row['worker']}"
             key = (worker, row["image_id"], row["class_index"])
             if key in present:
                 continue
             present.add(key)
-            votes.append(_vote_record(images[row["image_id"]], worker, row, now))
+            image, target = images[row["image_id"]], row["class_index"]
+            control = "positive" if image.class_index == target else "negative"
+            values = {"image_id": image.id, "class_index": target, "worker_id": worker, "task_id": None, "at": now}
+            role = "candidate" if image.kind == "candidate" else control
+            votes.append(values | {"role": role, "selected": bool(row["selected"])})
         if votes:
             connection.execute(insert(Vote), votes)
             log_event(connection, now, "owner", "imported", votes=len(votes), platform=platform)
         return len(votes), len(rows) - len(votes)
 
 
-def imported_voter_name(platform: str, worker: str) -> str:
-    """What a worker of another platform is called here; long names that begin alike stay apart.
-
-    Example:
-        >>> imported_voter_name("prolific", "5f1"), len({imported_voter_name("p" * 80, str(k)) for k in range(9)})
-        ('prolific:5f1', 9)
-    """
-    name = f"{platform}:{worker}"
-    if len(name) <= MOST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
-    return f"{name[: MOST_NAME - 17]}-{digest}"
-
-
-def stored_events(project: ProjectFolder, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
-    """Events after a number, oldest first: id, at, actor, what, details."""
+def stored_events(project: ProjectFolder) -> list[dict[str, Any]]:
+    """Every event, oldest first: id, at, actor, what, details."""
     with project.database.read() as connection:
-        rows = connection.execute(
-            select(Event.__table__).where(Event.id > after).order_by(Event.id).limit(most)
-        ).all()
-    return [dict(row._mapping) for row in rows]
+        rows = connection.execute(select(Event.__table__).order_by(Event.id))
+        return [dict(row._mapping) for row in rows]
+
+
+def last_events(project: ProjectFolder, count: int) -> list[dict[str, Any]]:
+    """The newest events, newest first."""
+    with project.database.read() as connection:
+        rows = connection.execute(select(Event.__table__).order_by(Event.id.desc()).limit(count))
+        return [dict(row._mapping) for row in rows]
 
 
 def has_event(project: ProjectFolder, what: str) -> bool:
@@ -158,33 +153,24 @@ def vote_coverage(project: ProjectFolder) -> list[ClassCoverage]:
     """Annotation so far, one row per class with tasks."""
     now = project.clock()
     with project.database.read() as connection:
-        tasks = connection.execute(select(Task.id, Task.class_index, Task.needed, Task.submitted)).all()
-        leases = connection.execute(
+        leased = (
             select(Assignment.task_id, func.count().label("number"))
             .where(Assignment.state == "leased", Assignment.expires_at > now)
             .group_by(Assignment.task_id)
-        ).all()
-    leased = {row.task_id: int(row.number) for row in leases}
-    results: dict[int, list[int]] = {}
-    for task in tasks:
-        sums = results.setdefault(task.class_index, [0, 0, 0, 0, 0])
-        amounts = (1, int(task.submitted >= task.needed), task.needed, task.submitted, leased.get(task.id, 0))
-        results[task.class_index] = [a + b for a, b in zip(sums, amounts, strict=True)]
-    return [ClassCoverage(c, *results[c]) for c in sorted(results)]
-
-
-def _vote_record(image: Any, worker: str, row: Mapping[str, Any], now: float) -> dict[str, Any]:
-    same = image.class_index == row["class_index"]
-    role = "candidate" if image.kind == "candidate" else "positive" if same else "negative"
-    return {
-        "image_id": image.id,
-        "class_index": row["class_index"],
-        "worker_id": worker,
-        "role": role,
-        "selected": bool(row["selected"]),
-        "task_id": None,
-        "at": now if row.get("at") is None else float(row["at"]),
-    }
+            .subquery()
+        )
+        complete = func.sum(case((Task.submitted >= Task.needed, 1), else_=0))
+        in_progress = func.coalesce(func.sum(leased.c.number), 0)
+        rows = connection.execute(
+            select(
+                *(Task.class_index, func.count(), complete),
+                *(func.sum(Task.needed), func.sum(Task.submitted), in_progress),
+            )
+            .outerjoin(leased, leased.c.task_id == Task.id)
+            .group_by(Task.class_index)
+            .order_by(Task.class_index)
+        )
+        return [ClassCoverage(*map(int, row)) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +222,8 @@ def next_question(project: ProjectFolder, worker_id: str) -> NextQuestion | None
 def question_image(project: ProjectFolder, worker_id: str, question: int) -> bytes:
     """The image of a question, for participants only, encoded as :meth:`ProjectFolder.blinded_picture` does."""
     with project.database.read() as connection:
-        _check_participant(connection.scalar(select(Worker.role).where(Worker.id == worker_id)))
+        if connection.scalar(select(Worker.role).where(Worker.id == worker_id)) != "participant":
+            raise InputError("this experiment is for its participants; enter by their link")
         row = connection.execute(
             select(Image.id, Image.row).join(Question, Question.image_id == Image.id).where(Question.id == question)
         ).first()
@@ -252,14 +239,14 @@ def answer_question(project: ProjectFolder, worker_id: str, question: int, class
     now = project.clock()
     with project.database.write() as connection:
         # The worker's row is locked so that two tabs cannot answer the same question at the same time.
-        _check_participant(connection.scalar(select(Worker.role).where(Worker.id == worker_id).with_for_update()))
+        connection.execute(select(Worker.id).where(Worker.id == worker_id).with_for_update())
+        check_person_admitted(connection, worker_id, now, "participant")
         if connection.scalar(select(Question.id).where(Question.id == question)) is None:
             raise InputError("there is no such question")
         if connection.scalar(
             select(Answer.id).where(Answer.question_id == question, Answer.worker_id == worker_id)
         ):
             return False
-        check_invitation_use(connection, worker_id, now)
         row = {"question_id": question, "worker_id": worker_id, "class_index": class_index, "at": now}
         connection.execute(insert(Answer), row)
         log_event(connection, now, worker_id, "answered", question=question)
@@ -270,13 +257,6 @@ def question_count(project: ProjectFolder) -> int:
     """How many questions the experiment has; 0 before it has begun."""
     with project.database.read() as connection:
         return int(connection.scalar(select(func.count()).select_from(Question)) or 0)
-
-
-def question_truths(project: ProjectFolder) -> dict[int, tuple[str, int]]:
-    """Question number to its set and right class, for simulated participants; no page may show it."""
-    with project.database.read() as connection:
-        rows = connection.execute(select(Question.id, Question.origin, Question.class_index)).all()
-    return {row.id: (row.origin, row.class_index) for row in rows}
 
 
 def human_responses(project: ProjectFolder) -> list[dict[str, str]]:
@@ -306,8 +286,3 @@ def human_responses(project: ProjectFolder) -> list[dict[str, str]]:
         }
         for row in rows
     ]
-
-
-def _check_participant(role: str | None) -> None:
-    if role != "participant":
-        raise InputError("this experiment is for its participants; enter by their link")

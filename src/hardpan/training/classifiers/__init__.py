@@ -1,4 +1,4 @@
-"""Classifiers by name, from logistic regression to transformers, with weights decided by a seed.
+"""Classifiers by name, from logistic regression to wide residual nets, with weights decided by a seed.
 
 Example:
     >>> from hardpan.training import classifiers
@@ -22,17 +22,16 @@ from torch import nn
 
 from hardpan.arguments import whole_number
 from hardpan.errors import InputError
-from hardpan.training.classifiers import plain, residual, vit
-from hardpan.training.classifiers.layers import Shape, initialise
-from hardpan.training.config import canonical_name, nearest_name
+from hardpan.training.classifiers import plain, residual
+from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
+from hardpan.training.config import canonical_model_name, nearest_name
 
-__all__ = ["build", "names", "option_names", "parameter_count"]
+__all__ = ["build", "classifier_names", "classifier_option_names", "parameter_count"]
 
-_Make = Callable[..., nn.Module]  # (shape, n_classes, *, options)
+_Maker = Callable[..., nn.Module]  # (shape, n_classes, *, options)
 
-_MAKERS: dict[str, _Make] = {
+_MAKERS: dict[str, _Maker] = {
     "linear": plain.linear,
-    "random-features": plain.random_features,
     "mlp": plain.mlp,
     "convnet": plain.convnet,
     "alexnet": plain.alexnet,
@@ -43,24 +42,19 @@ _MAKERS: dict[str, _Make] = {
         for layers in (*residual.BASIC, *residual.BOTTLENECK)
     },
     **{f"resnet{layers}": partial(residual.thin_resnet, layers=layers) for layers in residual.THIN},
-    **{f"regnet-y-{size}": partial(residual.regnet_y, size=size) for size in residual.DESIGNS},
     "wide-resnet-16-4": partial(residual.wide_resnet, depth=16, widening=4),
     "wide-resnet-28-10": partial(residual.wide_resnet, depth=28, widening=10),
-    **{f"vit-{size}": partial(vit.transformer, size=size) for size in vit.SIZES},
 }
 _WIDE = re.compile(r"wide-resnet-(\d{1,3})-(\d{1,3})")
 _FACTORY = re.compile(r"[\w.]+:\w+")
 _BUILDING = threading.Lock()  # a foreign factory draws from torch's one generator
 
 
-def names() -> tuple[str, ...]:
+def classifier_names() -> tuple[str, ...]:
     """The names that :func:`build` knows, besides ``wide-resnet-D-W`` and ``module:factory``.
 
-    A family's name alone means one of it: ``vit`` is ``vit-small``, ``regnet-y`` is ``regnet-y-400mf``, and
-    ``wide-resnet`` is ``wide-resnet-28-10``.
-
     Example:
-        >>> "resnet18" in names()
+        >>> "resnet18" in classifier_names()
         True
     """
     return tuple(_MAKERS)
@@ -70,8 +64,8 @@ def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 
     """A classifier with initial weights, from images or vectors to logits.
 
     Args:
-        name: one of :func:`names`, ``wide-resnet-D-W``, or ``module:factory`` for a function on the import path
-            that takes ``input_shape``, ``n_classes`` and the options, and returns a module.
+        name: one of :func:`classifier_names`, ``wide-resnet-D-W``, or ``module:factory`` for a function on the
+            import path that takes ``input_shape``, ``n_classes`` and the options, and returns a module.
         input_shape: (C, H, W) of images or (d,) of vectors.
         n_classes: C, the number of logits.
         seed: decides the weights; torch's own generators are left as they are.
@@ -87,17 +81,17 @@ def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 
         >>> parameter_count(build("resnet18", input_shape=(3, 224, 224), n_classes=1000))
         11689512
     """
-    shape = _shape(input_shape)
+    shape = _checked_input_shape(input_shape)
     whole_number("n_classes", n_classes, 2)
     whole_number("seed", seed)
     if _FACTORY.fullmatch(name):
-        return _from_factory(name, tuple(input_shape), n_classes, seed, options)
-    make = _maker(name)
-    _check_options(name, options)
+        return _build_from_factory(name, tuple(input_shape), n_classes, seed, options)
+    make = _find_maker(name)
+    _check_classifier_options(name, options)
     with torch.device("meta"):
         model = make(shape, n_classes, **options)
     with torch.no_grad():
-        initialise(model, torch.Generator().manual_seed(seed))
+        draw_initial_weights(model, torch.Generator().manual_seed(seed))
     return model
 
 
@@ -106,7 +100,7 @@ def parameter_count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _shape(input_shape: Sequence[int]) -> Shape:
+def _checked_input_shape(input_shape: Sequence[int]) -> InputShape:
     sizes = tuple(input_shape)
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes)
     if len(sizes) not in (1, 3) or not whole:
@@ -114,11 +108,11 @@ def _shape(input_shape: Sequence[int]) -> Shape:
             f"must be (C, H, W) of images or (d,) of vectors, whole numbers above 0; got {sizes}",
             argument="input_shape",
         )
-    return Shape(*sizes)
+    return InputShape(*sizes)
 
 
-def _maker(name: str) -> _Make:
-    plain_name = canonical_name(name)
+def _find_maker(name: str) -> _Maker:
+    plain_name = canonical_model_name(name)
     if plain_name in _MAKERS:
         return _MAKERS[plain_name]
     wide = _WIDE.fullmatch(plain_name)
@@ -129,16 +123,16 @@ def _maker(name: str) -> _Make:
     raise InputError(f"model {name!r} is not known; {meant}give one of {', '.join(_MAKERS)}, or module:factory")
 
 
-def option_names(name: str) -> tuple[str, ...]:
+def classifier_option_names(name: str) -> tuple[str, ...]:
     """The options that :func:`build` takes for a classifier; none are known of a ``module:factory``.
 
     Example:
-        >>> option_names("vgg16")
+        >>> classifier_option_names("vgg16")
         ('dropout', 'width')
     """
     if _FACTORY.fullmatch(name):
         return ()
-    make = _maker(name)
+    make = _find_maker(name)
     fixed = set(make.keywords) if isinstance(make, partial) else set()
     return tuple(
         option.name
@@ -147,15 +141,15 @@ def option_names(name: str) -> tuple[str, ...]:
     )
 
 
-def _check_options(name: str, options: dict[str, Any]) -> None:
-    known = option_names(name)
+def _check_classifier_options(name: str, options: dict[str, Any]) -> None:
+    known = classifier_option_names(name)
     for option in options:
         if option not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has none"
             raise InputError(f"model {name} has no option {option!r}; {offered}")
 
 
-def _from_factory(
+def _build_from_factory(
     name: str, input_shape: tuple[int, ...], n_classes: int, seed: int, options: dict[str, Any]
 ) -> nn.Module:
     module_name, _, factory_name = name.partition(":")
@@ -178,11 +172,11 @@ def _from_factory(
             ) from error
     if not isinstance(model, nn.Module):
         raise InputError(f"model {name!r} gave a {type(model).__name__}; it must give a torch.nn.Module")
-    _check_output(name, model, input_shape, n_classes)
+    _check_logits_shape(name, model, input_shape, n_classes)
     return model
 
 
-def _check_output(name: str, model: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
+def _check_logits_shape(name: str, model: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
     training = model.training
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         result = tuple(model.eval()(torch.zeros(2, *input_shape)).shape)

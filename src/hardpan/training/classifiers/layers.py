@@ -14,8 +14,8 @@ SMALL_IMAGE = 64  # up to this many pixels a side, a stem that halves the image 
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Shape of one example: (C, H, W) of images, or (d,) of vectors, for which height and width are 0."""
+class InputShape:
+    """InputShape of one example: (C, H, W) of images, or (d,) of vectors, for which height and width are 0."""
 
     channels: int
     height: int = 0
@@ -40,12 +40,10 @@ class Shape:
         return f"({self.channels}, {self.height}, {self.width})" if self.is_image else f"({self.channels},)"
 
 
-def require_image(name: str, shape: Shape, smallest: int = 1, largest: int = 1 << 30) -> None:
+def require_image_shape(name: str, shape: InputShape, smallest: int = 1, largest: int = 1 << 30) -> None:
     """Refuse vectors, and images that the network called ``name`` cannot take."""
     if not shape.is_image:
-        raise InputError(
-            f"{name} takes images (C, H, W) and input_shape is {shape}; use linear, random-features or mlp"
-        )
+        raise InputError(f"{name} takes images (C, H, W) and input_shape is {shape}; use linear or mlp")
     if shape.side < smallest:
         raise InputError(
             f"{name} needs images of at least {smallest} × {smallest} pixels; input_shape is {shape}; "
@@ -58,25 +56,23 @@ def require_image(name: str, shape: Shape, smallest: int = 1, largest: int = 1 <
         )
 
 
-def wants_small_stem(name: str, stem: str, shape: Shape) -> bool:
+def uses_small_stem(name: str, stem: str, shape: InputShape) -> bool:
     """Whether to begin with one convolution of stride 1 (``stem="small"``) or as for ImageNet; "auto" decides."""
     if stem not in ("auto", "small", "imagenet"):
         raise InputError(f"stem of {name} must be auto, small or imagenet; got {stem!r}")
     return shape.side <= SMALL_IMAGE if stem == "auto" else stem == "small"
 
 
-def convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1) -> nn.Conv2d:
+def convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Conv2d:
     """A convolution that keeps the size of the image but for its stride."""
-    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
 
 
 class ConvNormAct(nn.Sequential):
     """Convolution, batch normalisation, and a rectifier unless ``act`` is False."""
 
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1, act: bool = True
-    ) -> None:
-        layers = [convolution(inputs, outputs, kernel, stride, groups=groups), nn.BatchNorm2d(outputs)]
+    def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, act: bool = True) -> None:
+        layers = [convolution(inputs, outputs, kernel, stride), nn.BatchNorm2d(outputs)]
         super().__init__(*layers, *([nn.ReLU(inplace=True)] if act else []))
 
 
@@ -88,7 +84,7 @@ class MeanOverImage(nn.Module):
         return x.mean(dim=(2, 3))
 
 
-def initialise(model: nn.Module, generator: torch.Generator) -> None:
+def draw_initial_weights(model: nn.Module, generator: torch.Generator) -> None:
     """Give memory to a model that was made on the device "meta", and draw its weights from ``generator``.
 
     So the seed alone decides the weights, also among threads, and nothing draws from torch's own generator.
@@ -110,8 +106,6 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
             nn.init.uniform_(module.weight, -bound, bound, generator=generator)
             if module.bias is not None:
                 nn.init.uniform_(module.bias, -bound, bound, generator=generator)
-        elif isinstance(module, nn.LayerNorm):
-            module.reset_parameters()
         elif isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
             module.reset_running_stats()
             module.reset_parameters()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
@@ -13,11 +9,11 @@ from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.training.classifiers.layers import (
     ConvNormAct,
+    InputShape,
     MeanOverImage,
-    Shape,
     convolution,
-    require_image,
-    wants_small_stem,
+    require_image_shape,
+    uses_small_stem,
 )
 
 BASIC = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
@@ -65,7 +61,7 @@ class Padding(nn.Module):
         return nn.functional.pad(thinned, (0, 0, 0, 0, self._new // 2, self._new - self._new // 2))
 
 
-def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", width: int = 64) -> nn.Module:
+def resnet(shape: InputShape, n_classes: int, *, layers: int, stem: str = "auto", width: int = 64) -> nn.Module:
     """ResNet of He et al. (2016), 18 to 152 layers; the stride of a bottleneck is in its 3 × 3 convolution.
 
     Args:
@@ -77,11 +73,11 @@ def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", wid
     """
     name = f"resnet{layers}"
     whole_number("width", width, 1)
-    require_image(name, shape, 4)
+    require_image_shape(name, shape, 4)
     widens = 4 if layers in BOTTLENECK else 1
-    block = _bottleneck if layers in BOTTLENECK else _basic
+    block = _bottleneck_branch if layers in BOTTLENECK else _basic_branch
     plan: list[nn.Module]
-    if wants_small_stem(name, stem, shape):
+    if uses_small_stem(name, stem, shape):
         plan = [ConvNormAct(shape.channels, width)]
     else:
         plan = [ConvNormAct(shape.channels, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
@@ -99,9 +95,9 @@ def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", wid
     return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
 
 
-def thin_resnet(shape: Shape, n_classes: int, *, layers: int, width: int = 16) -> nn.Module:
+def thin_resnet(shape: InputShape, n_classes: int, *, layers: int, width: int = 16) -> nn.Module:
     """The CIFAR form of He et al. (2016, section 4.2): 6n + 2 layers, three stages, shortcuts without weights."""
-    require_image(f"resnet{layers}", shape, 4)
+    require_image_shape(f"resnet{layers}", shape, 4)
     whole_number("width", width, 1)
     plan: list[nn.Module] = [ConvNormAct(shape.channels, width)]
     inputs = width
@@ -110,19 +106,19 @@ def thin_resnet(shape: Shape, n_classes: int, *, layers: int, width: int = 16) -
         for number in range((layers - 2) // 6):
             stride = 2 if stage > 0 and number == 0 else 1
             shortcut = nn.Identity() if stride == 1 else Padding(stride, outputs - inputs)
-            plan.append(Residual(_basic(inputs, outputs, outputs, stride), shortcut))
+            plan.append(Residual(_basic_branch(inputs, outputs, outputs, stride), shortcut))
             inputs = outputs
     return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
 
 
-def wide_resnet(shape: Shape, n_classes: int, *, depth: int, widening: int, dropout: float = 0.0) -> nn.Module:
+def wide_resnet(shape: InputShape, n_classes: int, *, depth: int, widening: int, dropout: float = 0.0) -> nn.Module:
     """WRN-``depth``-``widening`` of Zagoruyko and Komodakis (2016): rectifiers first, few and wide blocks."""
     name = f"wide-resnet-{depth}-{widening}"
     if depth < 10 or (depth - 4) % 6:
         raise InputError(f"{name}: the depth must be 6n + 4, such as 10, 16, 22, 28, 40; got {depth}")
     whole_number("widening", widening, 1)
     real_number("dropout", dropout, "[0, 1)")
-    require_image(name, shape, 4)
+    require_image_shape(name, shape, 4)
     plan: list[nn.Module] = [convolution(shape.channels, 16)]
     inputs = 16
     for stage in range(3):
@@ -158,105 +154,13 @@ class PreActivated(nn.Module):
         return summed
 
 
-def _basic(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
-    return _branch(((inputs, inner, 3, stride), (inner, outputs, 3, 1)))
+def _basic_branch(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
+    return nn.Sequential(ConvNormAct(inputs, inner, 3, stride), ConvNormAct(inner, outputs, act=False))
 
 
-def _bottleneck(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
-    return _branch(((inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)))
-
-
-def _branch(plan: Sequence[tuple[int, int, int, int]]) -> nn.Module:
-    last = len(plan) - 1
-    return nn.Sequential(*(ConvNormAct(*sizes, act=number < last) for number, sizes in enumerate(plan)))
-
-
-_QUANTUM = 8
-_STEM_WIDTH = 32
-_SQUEEZE = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """The five numbers of a RegNet: depth, initial width, slope, quantisation, and channels per group."""
-
-    depth: int
-    initial: int
-    slope: float
-    quantised: float
-    group: int
-
-    def stages(self) -> list[tuple[int, int]]:
-        """(width, number of blocks) of each stage.
-
-        Width u_j = initial + slope · j is rounded to the nearest initial · quantised^s for whole s, and then to a
-        multiple of 8; blocks of equal width are a stage, whose width must be a multiple of its group.
-
-        Example:
-            >>> DESIGNS["400mf"].stages()
-            [(48, 1), (104, 3), (208, 6), (440, 6)]
-        """
-        counts: dict[int, int] = {}
-        for block in range(self.depth):
-            power = round(math.log((self.initial + self.slope * block) / self.initial) / math.log(self.quantised))
-            width = round(self.initial * self.quantised**power / _QUANTUM) * _QUANTUM
-            counts[width] = counts.get(width, 0) + 1
-        stages = []
-        for width, count in counts.items():
-            group = min(self.group, width)
-            stages.append((max(round(width / group), 1) * group, count))
-        return stages
-
-
-DESIGNS = {
-    "200mf": Design(13, 24, 36.44, 2.49, 8),
-    "400mf": Design(16, 48, 27.89, 2.09, 8),
-    "800mf": Design(14, 56, 38.84, 2.4, 16),
-    "1.6gf": Design(27, 48, 20.71, 2.65, 24),
-    "3.2gf": Design(21, 80, 42.63, 2.66, 24),
-    "8gf": Design(17, 192, 76.82, 2.19, 56),
-}
-
-
-class SqueezeExcite(nn.Module):
-    """Scale each channel by a number in (0, 1) computed from the averages of all."""
-
-    def __init__(self, channels: int, squeezed: int) -> None:
-        super().__init__()
-        self.weigh = nn.Sequential(
-            nn.Conv2d(channels, squeezed, 1), nn.ReLU(), nn.Conv2d(squeezed, channels, 1), nn.Sigmoid()
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Weigh the channels of x."""
-        scaled: Tensor = x * self.weigh(x.mean(dim=(2, 3), keepdim=True))
-        return scaled
-
-
-def regnet_y(shape: Shape, n_classes: int, *, size: str, stem: str = "auto") -> nn.Module:
-    """RegNet-Y of a named size; ``stem`` "small" keeps the first pixels, "imagenet" halves them, "auto" decides."""
-    name = f"regnet-y-{size}"
-    require_image(name, shape, 8)
-    design = DESIGNS[size]
-    small = wants_small_stem(name, stem, shape)
-    plan: list[nn.Module] = [ConvNormAct(shape.channels, _STEM_WIDTH, 3, 1 if small else 2)]
-    inputs = _STEM_WIDTH
-    for stage, (width, count) in enumerate(design.stages()):
-        for number in range(count):
-            # A small image keeps its pixels through the first stage, as it does in a ResNet.
-            stride = 2 if number == 0 and not (small and stage == 0) else 1
-            plan.append(_block(inputs, width, stride, design.group))
-            inputs = width
-    return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
-
-
-def _block(inputs: int, width: int, stride: int, group: int) -> Residual:
-    branch = nn.Sequential(
-        ConvNormAct(inputs, width, 1),
-        ConvNormAct(width, width, 3, stride, groups=width // min(group, width)),
-        SqueezeExcite(width, round(_SQUEEZE * inputs)),
-        ConvNormAct(width, width, 1, act=False),
+def _bottleneck_branch(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
+    return nn.Sequential(
+        ConvNormAct(inputs, inner, 1),
+        ConvNormAct(inner, inner, 3, stride),
+        ConvNormAct(inner, outputs, 1, act=False),
     )
-    same = stride == 1 and inputs == width
-    shortcut = nn.Identity() if same else ConvNormAct(inputs, width, 1, stride, act=False)
-    return Residual(branch, shortcut, BEGINS_SMALL)

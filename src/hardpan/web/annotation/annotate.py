@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import leases, people
-from hardpan.web.annotation.site import Body, Site, action, picture, view
+from hardpan.web.annotation.site import Body, Site, image_route, page_route, post_route
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import text_of, texts_of
 
@@ -23,16 +23,16 @@ def routes(site: Site) -> list[BaseRoute]:
     """Everything under /annotate."""
     role = Role.ANNOTATOR
     return [
-        view(site, "/annotate/", role, page),
-        action(site, "/annotate/api/task", role, take, admits=False),
-        action(site, "/annotate/api/renew", role, renew),
-        action(site, "/annotate/api/submit", role, submit, admits=False),
-        action(site, "/annotate/api/code", role, code, writes=False),
-        picture(site, "/annotate/image/{token}/{position:int}", role, image, blinded=True),
+        page_route(site, "/annotate/", role, annotator_page),
+        post_route(site, "/annotate/api/task", role, next_task, admits=False),
+        post_route(site, "/annotate/api/renew", role, renew_task),
+        post_route(site, "/annotate/api/submit", role, submit_task, admits=False),
+        post_route(site, "/annotate/api/code", role, completion_code, writes=False),
+        image_route(site, "/annotate/image/{token}/{position:int}", role, task_image, blinded=True),
     ]
 
 
-def page(site: Site, session: Session, request: Request) -> Response:
+def annotator_page(site: Site, session: Session, request: Request) -> Response:
     """The page; tasks come to it by script."""
     shape, classes = site.project.config.shape, site.project.class_names
     return site.shell.page(
@@ -45,7 +45,7 @@ def page(site: Site, session: Session, request: Request) -> Response:
     )
 
 
-def take(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def next_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next task, besides those that the page holds already."""
     besides = texts_of(body, "besides", MOST_AHEAD)
     lease = leases.lease_next_task(site.project, session.person, besides=besides)
@@ -56,13 +56,13 @@ def take(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return answer
 
 
-def renew(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def renew_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More time for a task in hand."""
     lease = leases.renew_lease(site.project, session.person, text_of(body, "task"))
     return {"seconds": _seconds(site, lease)}
 
 
-def submit(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def submit_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Count the answers to a task, once."""
     token, key, selected = text_of(body, "task"), text_of(body, "key"), body.get("selected")
     if not isinstance(selected, list):
@@ -71,12 +71,12 @@ def submit(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"state": receipt.state, "done": receipt.done}
 
 
-def code(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def completion_code(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The completion code for what is done so far."""
     return {"code": people.worker_completion_code(site.project, session.person), **_progress(site, session)}
 
 
-def image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
+def task_image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """The image at a position of one's own task."""
     try:
         return leases.lease_image(site.project, session.person, parameters["token"], parameters["position"])

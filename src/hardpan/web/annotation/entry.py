@@ -172,7 +172,7 @@ def path_of(invited: people.StoredInvitation) -> str:
     """The path of an invitation.
 
     Example:
-        >>> path_of(people.StoredInvitation("a", "a.signature", "annotator", "", 1, 0, 0, None, False))
+        >>> path_of(people.StoredInvitation("a", "a.signature", "annotator", "", 1, 0, False))
         '/annotate/join/a.signature'
     """
     return f"/{ROLE_NAMES[invited.role].value}/join/{invited.link}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -34,7 +34,7 @@ from hardpan.replicate.quality import (
 )
 from hardpan.testbed.followups import Humans
 from hardpan.web.annotation.entry import path_of
-from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, action, view
+from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, page_route, post_route
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import flag_of, integer_of, text_of
 
@@ -50,13 +50,13 @@ def routes(site: Site) -> list[BaseRoute]:
     role = Role.OWNER
     cache = CachedFigures()
     return [
-        view(site, "/owner/", role, page),
-        view(site, "/owner/live", role, lambda *arguments: live(cache, *arguments)),
-        action(site, "/owner/api/invite", role, invite),
-        action(site, "/owner/api/revoke", role, revoke),
-        action(site, "/owner/api/block", role, block),
-        action(site, "/owner/api/unblock", role, unblock),
-        *(view(site, f"/owner/export/{name}", role, download) for name in EXPORTS),
+        page_route(site, "/owner/", role, owner_page),
+        page_route(site, "/owner/live", role, lambda *arguments: live_figures(cache, *arguments)),
+        post_route(site, "/owner/api/invite", role, make_invitations),
+        post_route(site, "/owner/api/revoke", role, revoke_invitation),
+        post_route(site, "/owner/api/block", role, block_annotator),
+        post_route(site, "/owner/api/unblock", role, unblock_annotator),
+        *(page_route(site, f"/owner/export/{name}", role, download_export) for name in EXPORTS),
     ]
 
 
@@ -67,16 +67,6 @@ class CachedFigures:
         self._lock = threading.Lock()
         self._figures: Figures | None = None
         self._good_until = 0.0
-        self._last_events: deque[dict[str, Any]] = deque(maxlen=EVENTS_SHOWN)
-        self._seen = 0
-
-    def events(self, site: Site) -> list[dict[str, Any]]:
-        """The newest events, newest first; only what is new is read."""
-        with self._lock:
-            for event in events_after(site.project, self._seen):
-                self._seen = event["id"]
-                self._last_events.append({**event, "at": time_text(event["at"])})
-            return list(self._last_events)[::-1]
 
     def get(self, site: Site) -> Figures:
         """The figures; many windows share one count."""
@@ -89,7 +79,7 @@ class CachedFigures:
             return self._figures
 
 
-def page(site: Site, session: Session, request: Request) -> Response:
+def owner_page(site: Site, session: Session, request: Request) -> Response:
     """The dashboard; its figures come by /owner/live."""
     return site.shell.page(
         "owner.html",
@@ -101,7 +91,7 @@ def page(site: Site, session: Session, request: Request) -> Response:
     )
 
 
-def live(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
+def live_figures(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
     invited = [(item, path_of(item)) for item in people.stored_invitations(site.project)]
     return site.shell.page(
@@ -110,11 +100,11 @@ def live(cache: CachedFigures, site: Site, session: Session, request: Request) -
         chosen=site.class_number(request.query_params.get("class", "")),
         classes=site.project.class_names,
         invited=invited[::-1],
-        events=cache.events(site),
+        events=[event | {"at": time_text(event["at"])} for event in votes.last_events(site.project, EVENTS_SHOWN)],
     )
 
 
-def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def make_invitations(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Make links: ``count`` of them, each for ``uses`` people of a role."""
     role, label = text_of(body, "role", 20), body.get("label", "")
     if role not in ROLE_NAMES:
@@ -126,37 +116,30 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"paths": [path_of(item) for item in invitations]}
 
 
-def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def revoke_invitation(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a link, and the sessions of the people who came by it."""
     people.revoke_invitation(site.project, text_of(body, "invitation", 64))
     return {}
 
 
-def block(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def block_annotator(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a worker's access; their votes are excluded where that was asked for."""
     people.block_worker(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
     return {}
 
 
-def unblock(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def unblock_annotator(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Give a worker access again."""
     people.unblock_worker(site.project, text_of(body, "worker", 64))
     return {}
 
 
-def download(site: Site, session: Session, request: Request) -> Response:
+def download_export(site: Site, session: Session, request: Request) -> Response:
     """A file with everything of one kind."""
     name = request.url.path.rpartition("/")[2]
     made = EXPORTS[name][1](site.project)
     content, kind = (made, "application/x-ndjson") if isinstance(made, str) else (tables.csv_text(made), "text/csv")
     return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
-
-
-def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
-    """Every event after a number, oldest first."""
-    while batch := votes.stored_events(project, after=after, most=5000):
-        yield from batch
-        after = batch[-1]["id"]
 
 
 def _votes(project: Project) -> Columns:
@@ -184,7 +167,7 @@ def _answers(project: Project) -> Columns:
 
 
 def _events(project: Project) -> str:
-    return "".join(json.dumps(event) + "\n" for event in events_after(project))
+    return "".join(json.dumps(event) + "\n" for event in votes.stored_events(project))
 
 
 # File name to what it holds, and what makes its columns or its text.
@@ -212,23 +195,15 @@ def time_text(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One annotator: the crowd platform's number, answers on the controls, tasks, seconds per task."""
+    """One annotator: the crowd platform's number, answers on the hidden controls, tasks, seconds per task."""
 
     name: str
     quality: WorkerQuality
+    controls: int
+    right: int
     tasks: int
     seconds: float | None
-    blocked: bool = False
-
-    @property
-    def controls(self) -> int:
-        """Hidden controls seen."""
-        return self.quality.positives + self.quality.negatives
-
-    @property
-    def right(self) -> int:
-        """Hidden controls answered as they should be."""
-        return self.quality.hits + self.quality.negatives - self.quality.false_alarms
+    blocked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +221,6 @@ class Figures:
     """Everything that the dashboard shows; histograms by class number, None for all classes."""
 
     coverage: list[votes.ClassCoverage]
-    done: int
-    needed: int
-    votes: int
     median_seconds: float | None
     workers: list[WorkerRow]
     flagged: int
@@ -262,16 +234,13 @@ class Figures:
 
 def owner_figures(project: Project) -> Figures:
     """Count everything anew."""
-    quality = project.quality(probabilities=False)
+    quality = project.quality()
     coverage = votes.vote_coverage(project)
     persons = people.stored_workers(project)
     seconds = votes.task_seconds(project)
     every = [value for values in seconds.values() for value in values]
     return Figures(
         coverage,
-        sum(item.submitted for item in coverage),
-        sum(item.needed for item in coverage),
-        sum(item.votes for item in quality.workers),
         statistics.median(every) if every else None,
         _worker_rows(quality, {person.id: person for person in persons}, seconds),
         len(quality.flagged),
@@ -320,8 +289,10 @@ def _worker_rows(
     """Weakest on the controls first; who has seen too few to tell comes last."""
     rows = [
         WorkerRow(
-            _outside(persons[item.worker_id].external_id),
+            re.sub("^#.*", "", persons[item.worker_id].external_id),  # "#": came without a platform's number
             item,
+            item.positives + item.negatives,
+            item.hits + item.negatives - item.false_alarms,
             len(seconds.get(item.worker_id, ())),
             statistics.median(seconds[item.worker_id]) if item.worker_id in seconds else None,
             persons[item.worker_id].blocked,
@@ -334,11 +305,6 @@ def _worker_rows(
 def _if_defined(alpha: Estimate | None) -> Estimate | None:
     """Agreement means nothing where everybody always says the same."""
     return None if alpha is None or math.isnan(alpha.value) else alpha
-
-
-def _outside(name: str) -> str:
-    """A crowd platform's number; people who came without one have a name that begins with "#"."""
-    return "" if name.startswith("#") else name
 
 
 def _humans(project: Project) -> Humans | None:

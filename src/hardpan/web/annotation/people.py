@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import votes
-from hardpan.web.annotation.site import Body, Site, action, picture, view
+from hardpan.web.annotation.site import Body, Site, image_route, page_route, post_route
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import integer_of
 
@@ -21,14 +21,14 @@ def routes(site: Site) -> list[BaseRoute]:
     """Everything under /people."""
     role = Role.PARTICIPANT
     return [
-        view(site, "/people/", role, page),
-        action(site, "/people/api/question", role, question, writes=False),
-        action(site, "/people/api/answer", role, answer),
-        picture(site, "/people/image/{question:int}", role, image, blinded=True),
+        page_route(site, "/people/", role, participant_page),
+        post_route(site, "/people/api/question", role, question_to_answer, writes=False),
+        post_route(site, "/people/api/answer", role, record_answer),
+        image_route(site, "/people/image/{question:int}", role, question_image, blinded=True),
     ]
 
 
-def page(site: Site, session: Session, request: Request) -> Response:
+def participant_page(site: Site, session: Session, request: Request) -> Response:
     """The page; questions come to it by script."""
     names = site.project.class_names
     return site.shell.page("people.html", session=session, classes=site.project.classes, keys=keys_of(names))
@@ -46,7 +46,7 @@ def keys_of(names: Sequence[str]) -> list[str]:
     return [str((position + 1) % 10) if len(names) <= 10 else "" for position in range(len(names))]
 
 
-def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def question_to_answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next question of this participant, or none."""
     upcoming = votes.next_question(site.project, session.person)
     if upcoming is None:
@@ -54,14 +54,14 @@ def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"question": upcoming.question, "done": upcoming.done, "total": upcoming.total}
 
 
-def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def record_answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Record an answer (the first one counts) and give the next question."""
     number, response = (integer_of(body, name, 0, LARGEST_NUMBER) for name in ("question", "class"))
     new = votes.answer_question(site.project, session.person, number, response)
-    return {"new": new, **question(site, session, body)}
+    return {"new": new, **question_to_answer(site, session, body)}
 
 
-def image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
+def question_image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """The image of a question."""
     number = integer_of(parameters, "question", 0, LARGEST_NUMBER)
     return votes.question_image(site.project, session.person, number)

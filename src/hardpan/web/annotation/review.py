@@ -14,14 +14,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import decisions
-from hardpan.web.annotation.site import Body, Site, action, image_by_id, picture, view
+from hardpan.web.annotation.site import Body, Site, image_by_id, image_route, page_route, post_route
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import flag_of, integer_of, text_of, texts_of
 
 CANDIDATES_AT_ONCE = 100
 IMAGES_AT_ONCE = 48
 PAIRS_AT_ONCE = 20
-LOOK_AHEAD = 100_000
 QUEUES = {"second": decisions.second_review_queue, "final": decisions.final_review_queue}
 STEPS = {"second": "second-review", "final": "final-review"}
 
@@ -30,21 +29,21 @@ def routes(site: Site) -> list[BaseRoute]:
     """Everything under /select and /review."""
     selector, role = Role.SELECTOR, Role.REVIEWER
     return [
-        view(site, "/select/", selector, keywords_page),
-        view(site, "/select/keyword", selector, keyword_page),
-        action(site, "/select/api/candidates", selector, candidates, writes=False),
-        action(site, "/select/api/decide", selector, select),
-        picture(site, "/select/image", selector, image_by_id),
-        view(site, "/review/", role, overview),
-        view(site, "/review/second", role, grid_page),
-        view(site, "/review/final", role, grid_page),
-        view(site, "/review/duplicates", role, pairs_page),
-        action(site, "/review/api/images", role, images, writes=False),
-        action(site, "/review/api/decide", role, decide),
-        action(site, "/review/api/pairs", role, pairs, writes=False),
-        action(site, "/review/api/pair", role, decide_pair),
-        picture(site, "/review/image", role, image_by_id),
-        picture(site, "/review/difference", role, gap),
+        page_route(site, "/select/", selector, keywords_page),
+        page_route(site, "/select/keyword", selector, keyword_page),
+        post_route(site, "/select/api/candidates", selector, more_candidates, writes=False),
+        post_route(site, "/select/api/decide", selector, record_selection),
+        image_route(site, "/select/image", selector, image_by_id),
+        page_route(site, "/review/", role, review_overview),
+        page_route(site, "/review/second", role, review_grid_page),
+        page_route(site, "/review/final", role, review_grid_page),
+        page_route(site, "/review/duplicates", role, duplicates_page),
+        post_route(site, "/review/api/images", role, images_to_review, writes=False),
+        post_route(site, "/review/api/decide", role, record_reviews),
+        post_route(site, "/review/api/pairs", role, pairs_to_review, writes=False),
+        post_route(site, "/review/api/pair", role, record_pair_review),
+        image_route(site, "/review/image", role, image_by_id),
+        image_route(site, "/review/difference", role, difference_image),
     ]
 
 
@@ -79,7 +78,7 @@ def keyword_page(site: Site, session: Session, request: Request) -> Response:
     )
 
 
-def candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def more_candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More candidates of a keyword."""
     index, start = integer_of(body, "class", 0, len(site.project.classes) - 1), integer_of(body, "start", 0, 10**9)
     seen = decisions.selector_view(
@@ -88,7 +87,7 @@ def candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return _candidates_json(seen, start)
 
 
-def select(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def record_selection(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Select a candidate, or take that back."""
     verdict = "select" if flag_of(body, "picked") else "open"
     new = decisions.record_decision(
@@ -117,24 +116,24 @@ def _candidates_json(seen: decisions.KeywordCandidates, start: int) -> dict[str,
     }
 
 
-def overview(site: Site, session: Session, request: Request) -> Response:
+def review_overview(site: Site, session: Session, request: Request) -> Response:
     """What waits, and which keywords went back to the first selector."""
-    waiting = {name: len(queue(site.project, LOOK_AHEAD)) for name, queue in QUEUES.items()}
-    waiting["duplicates"] = len(decisions.duplicate_queue(site.project, most=LOOK_AHEAD))
+    waiting = {name: len(queue(site.project)) for name, queue in QUEUES.items()}
+    waiting["duplicates"] = len(decisions.duplicate_queue(site.project))
     states = decisions.keyword_states(site.project)
     short = [(site.class_name(state.class_index), state) for state in states if came_back(state)]
     return site.shell.page("review.html", session=session, waiting=waiting, short=short)
 
 
-def grid_page(site: Site, session: Session, request: Request) -> Response:
+def review_grid_page(site: Site, session: Session, request: Request) -> Response:
     """Second or final review: what is picked is removed, the rest is kept."""
     return site.shell.page("review_grid.html", session=session, step=request.url.path.rpartition("/")[2])
 
 
-def images(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def images_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next images of one class and keyword, and how many wait in all."""
     step = _step(body)
-    queue = QUEUES[step](site.project, LOOK_AHEAD)
+    queue = QUEUES[step](site.project)
     if not queue:
         return {"left": 0, "images": []}
     groups: dict[tuple[int, str], list[str]] = {}
@@ -151,7 +150,7 @@ def images(site: Site, session: Session, body: Body) -> dict[str, Any]:
     }
 
 
-def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def record_reviews(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep or remove the images of one grid; a retry finds what was recorded and adds the rest."""
     step, key = STEPS[_step(body)], text_of(body, "key", 64)
     images, removed = texts_of(body, "images", IMAGES_AT_ONCE), set(texts_of(body, "removed", IMAGES_AT_ONCE))
@@ -166,14 +165,14 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"kept": len(images) - len(removed), "removed": len(removed)}
 
 
-def pairs_page(site: Site, session: Session, request: Request) -> Response:
+def duplicates_page(site: Site, session: Session, request: Request) -> Response:
     """Near-duplicates, one pair at a time."""
     return site.shell.page("review_pairs.html", session=session, colour=len(site.project.config.shape) == 3)
 
 
-def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def pairs_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The most similar pairs that nobody has decided on."""
-    waiting = decisions.duplicate_queue(site.project, most=LOOK_AHEAD)
+    waiting = decisions.duplicate_queue(site.project)
     items = [
         {
             "subject": item.subject,
@@ -188,7 +187,7 @@ def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"left": len(waiting), "pairs": items}
 
 
-def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def record_pair_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep the new image of a pair, remove it, or open the question again."""
     new = decisions.record_decision(
         site.project,
@@ -201,7 +200,7 @@ def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
     return {"new": new}
 
 
-def gap(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+def difference_image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """Where two images differ, as PNG: |a − b| per channel; the second takes the size of the first."""
     first, second = (
         Image.fromarray(decisions.image_pixels(site.project, text_of(where, name))).convert("RGB")

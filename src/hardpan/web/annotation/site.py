@@ -79,7 +79,7 @@ class Site:
         return int(text) if known else None
 
 
-def view(site: Site, path: str, role: Role, show: View) -> Route:
+def page_route(site: Site, path: str, role: Role, show: View) -> Route:
     """A page for one role: ``show(site, session, request)`` runs outside the event loop."""
 
     def run(session: Session, request: Request) -> Response:
@@ -93,7 +93,7 @@ def view(site: Site, path: str, role: Role, show: View) -> Route:
     return Route(path, endpoint, methods=["GET"])
 
 
-def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True, admits: bool = True) -> Route:
+def post_route(site: Site, path: str, role: Role, do: Action, *, writes: bool = True, admits: bool = True) -> Route:
     """A post for one role: ``do(site, session, body)`` returns what becomes the answer's JSON.
 
     Without ``admits`` it is ``do`` that refuses a person whose access has ended, in its own transaction.
@@ -113,7 +113,7 @@ def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True
     return Route(path, endpoint, methods=["POST"])
 
 
-def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool = False) -> Route:
+def image_route(site: Site, path: str, role: Role, find: Picture, *, blinded: bool = False) -> Route:
     """An image for one role: ``find(site, session, parameters of the address)`` gives the project's image.
 
     A ``blinded`` one is sent as it is, at a multiple of ``image_seconds`` after the request: how long reading took

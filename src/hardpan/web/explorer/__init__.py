@@ -1,6 +1,7 @@
 """The explorer: look through every example of an audit in a browser; filter, compare models, tag, relabel, export.
 
-It answers on this machine only and reads one folder; the only file that it writes is ``corrections.csv`` in it.
+It answers on this machine only and reads one folder; the only files that it writes are ``corrections.csv`` and,
+with a review of labels, ``review.csv`` in it.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from starlette.types import ASGIApp
 from hardpan import arguments, confusion, files
 from hardpan.auditing.examples import Examples
 from hardpan.errors import HardpanError, InputError
-from hardpan.report.palette import DARK, LIGHT
+from hardpan.pages.palette import DARK, LIGHT
 from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.query import Explorer, read_filters
+from hardpan.web.explorer.review import ReviewSite
 from hardpan.web.security import local
 from hardpan.web.shell import read_json
 
@@ -112,6 +114,7 @@ def create_app(
     hosts: tuple[str, ...] = (),
     folder: Path | None = None,
     images: Path | None = None,
+    review: ReviewSite | None = None,
 ) -> ASGIApp:
     """Make the explorer's application.
 
@@ -121,10 +124,11 @@ def create_app(
         hosts: names that it answers to, besides this machine's own.
         folder: the audit's folder: its page is served at /report, and corrections.csv is written there.
         images: the folder that the paths of the table start from.
+        review: a review of labels, served at /review.
     """
     paths = examples.table["path"] if "path" in examples.table.column_names else None
     site = _ExplorerSite(
-        Explorer(examples), Marks(folder), Pictures(examples.thumbnails, paths, images), title, folder
+        Explorer(examples), Marks(folder), Pictures(examples.thumbnails, paths, images), title, folder, review
     )
     routes = [
         Route("/", _explorer_file("explorer.html", "text/html; charset=utf-8")),
@@ -140,6 +144,12 @@ def create_app(
         Route("/api/marks", site.mark, methods=["POST"]),
         Route("/api/subset", site.subset, methods=["POST"]),
     ]
+    if review is not None:
+        routes += [
+            Route("/review", _explorer_file("review.html", "text/html; charset=utf-8")),
+            Route("/review.js", _explorer_file("review.js", "text/javascript; charset=utf-8")),
+            Route("/api/review", site.reviewed, methods=["GET", "POST"]),
+        ]
     if site.page is not None:
         # The files that the page links to are copied too.
         routes += [Route(path, site.download) for path in ("/report", "/report.json", "/problems/{name}.csv")]
@@ -178,6 +188,7 @@ class _ExplorerSite:
     pictures: Pictures
     title: str
     folder: Path | None
+    review: ReviewSite | None
 
     @property
     def page(self) -> Path | None:
@@ -222,7 +233,8 @@ class _ExplorerSite:
             numbers = np.array(self.explorer.find(ids), dtype=np.int64)
             page, total = numbers[start : start + count], len(numbers)
         else:
-            page, total = await run_in_threadpool(_page_of_rows, self.explorer, query, start, count)
+            options = _order_options(query)
+            page, total = await run_in_threadpool(self.explorer.page, **options, offset=start, limit=count)
         return JSONResponse({"total": total, "offset": start, "rows": self._with_marks(page)})
 
     async def histogram(self, request: Request) -> Response:
@@ -232,7 +244,7 @@ class _ExplorerSite:
 
     async def disagreements(self, request: Request) -> Response:
         query = await read_json(request)
-        numbers = await run_in_threadpool(_ordered_rows, self.explorer, query)
+        numbers = await run_in_threadpool(self.explorer.order, **_order_options(query))
         cases = self.explorer.disagreements(str(query.get("first", "")), str(query.get("second", "")), numbers)
         sides = {name: self._with_marks(cases[name][:SIDE_BY_SIDE]) for name in ("first", "second")}
         return JSONResponse({"counts": {name: len(rows) for name, rows in cases.items()}, **sides})
@@ -254,6 +266,14 @@ class _ExplorerSite:
         answer = [dataclasses.asdict(mark) for mark in changed]
         return JSONResponse({"marks": answer, "tags": self.marks.tags(), "marked": len(self.marks)})
 
+    async def reviewed(self, request: Request) -> Response:
+        assert self.review is not None
+        if request.method == "POST":
+            return JSONResponse(await run_in_threadpool(self.review.judge, await read_json(request)))
+        size = self.pictures.size
+        picture = {"thumbnails": None if size is None else {"height": size[0], "width": size[1]}}
+        return JSONResponse(self.review.sample() | picture | {"spriteColumns": SPRITE_COLUMNS})
+
     async def corrections(self, request: Request) -> Response:
         headers = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
         return Response(self.marks.csv(), media_type="text/csv; charset=utf-8", headers=headers)
@@ -262,7 +282,7 @@ class _ExplorerSite:
         query = await read_json(request)
         n = self.explorer.table.num_rows
         if query.get("rows") is None:
-            rows = _ordered_rows(self.explorer, query)
+            rows = self.explorer.order(**_order_options(query))
             how = {"filters": query.get("filters", []), "sort": query.get("sort", "")}
         else:
             rows, how = _row_numbers(query["rows"], n), {"selected": "by hand"}
@@ -290,16 +310,10 @@ class _ExplorerSite:
         return [row | {"mark": dataclasses.asdict(self.marks.of(str(row["id"])))} for row in rows]
 
 
-def _page_of_rows(
-    explorer: Explorer, query: dict[str, Any], start: int, count: int
-) -> tuple[NDArray[np.int64], int]:
+def _order_options(query: dict[str, Any]) -> dict[str, Any]:
+    """The filters and the order of a query, as arguments of :meth:`Explorer.order`."""
     filters, sort = read_filters(query.get("filters", [])), str(query.get("sort") or "")
-    return explorer.page(filters, sort, descending=query.get("descending") is True, offset=start, limit=count)
-
-
-def _ordered_rows(explorer: Explorer, query: dict[str, Any]) -> NDArray[np.int64]:
-    filters = read_filters(query.get("filters", []))
-    return explorer.order(filters, str(query.get("sort") or ""), descending=query.get("descending") is True)
+    return {"filters": filters, "sort": sort, "descending": query.get("descending") is True}
 
 
 def _row_numbers(values: Any, n: int) -> NDArray[np.int64]:

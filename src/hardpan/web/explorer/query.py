@@ -23,10 +23,10 @@ BINS = 40
 CORRECT = "correct: "  # in front of a model's name: the column that says whether it is right
 
 OPERATIONS = {
-    "number": ("at_least", "at_most", "known", "unknown"),
+    "number": ("at_least", "at_most"),
     "flag": ("is",),
-    "choice": ("any_of", "known", "unknown"),
-    "text": ("contains", "known", "unknown"),
+    "choice": ("any_of",),
+    "text": ("contains",),
 }
 TITLES = {
     "id": "Id",
@@ -59,7 +59,6 @@ class Column:
         low: the smallest number.
         high: the largest.
         choices: the values, where there are few.
-        unknown: how many rows have no value.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Column:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +194,7 @@ class Explorer:
         order = self._orders(sort, descending)
         if not filters:
             return order
-        masks = (
-            _passing_rows(self.table[name], self.columns[name], operation, value)
-            for name, operation, value in filters
-        )
+        masks = (_passing_rows(self.table[name], operation, value) for name, operation, value in filters)
         passing = functools.reduce(pc.and_, masks)
         rows: NDArray[np.int64] = order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
         return rows
@@ -250,21 +245,21 @@ def _column_of(name: str, values: pa.ChunkedArray) -> Column:
         if name.startswith(CORRECT)
         else name.replace("_", " ").strip().capitalize() or name
     )
-    kind, unknown = values.type, int(values.null_count)
+    kind = values.type
     if pa.types.is_boolean(kind):
-        return Column(name, title, "flag", unknown=unknown)
+        return Column(name, title, "flag")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         known = _as_floats(values.combine_chunks())
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (None, None)
-        return Column(name, title, "number", low, high, unknown=len(values) - len(known))
+        return Column(name, title, "number", low, high)
     if pa.types.is_dictionary(kind):
         used = pc.unique(values.combine_chunks().indices).drop_null()
         choices = values.combine_chunks().dictionary.cast(pa.string()).take(used).drop_null().to_pylist()
         if len(choices) <= MOST_CHOICES:
             choices = sorted(set(choices), key=_choice_sort_key)
-            return Column(name, title, "choice", choices=tuple(choices), unknown=unknown)
-    return Column(name, title, "text", unknown=unknown)
+            return Column(name, title, "choice", choices=tuple(choices))
+    return Column(name, title, "text")
 
 
 def _choice_sort_key(text: str) -> tuple[int, float, str]:
@@ -293,7 +288,7 @@ def _check_filter(column: Column, item: Filter) -> None:
             f": {column.name!r} is a {column.kind} and takes {allowed}; got {operation!r}", argument="filters"
         )
     if operation in ("at_least", "at_most"):
-        usable, expected = _is_finite_number(value), "a number"
+        usable, expected = type(value) in (int, float) and abs(value) < 1e300, "a number"  # not NaN
     elif operation == "is":
         usable, expected = isinstance(value, bool), "true or false"
     elif operation == "any_of":
@@ -302,17 +297,11 @@ def _check_filter(column: Column, item: Filter) -> None:
             "a list of values of the column",
         )
     else:
-        usable, expected = operation != "contains" or _is_encodable_text(value), "a text to search for"
+        usable, expected = _is_encodable_text(value), "a text to search for"
     if not usable:
         raise InputError(
             f": {column.name!r} with {operation} takes {expected}; got {ascii(value)[:80]}", argument="filters"
         )
-
-
-def _is_finite_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) < 1e300  # also of whole numbers that no float holds
 
 
 def _is_encodable_text(value: Any) -> bool:
@@ -320,10 +309,7 @@ def _is_encodable_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _passing_rows(values: pa.ChunkedArray, column: Column, operation: str, value: Any) -> pa.ChunkedArray:
-    if operation in ("known", "unknown"):
-        missing = pc.is_null(values, nan_is_null=column.kind == "number")
-        return pc.invert(missing) if operation == "known" else missing
+def _passing_rows(values: pa.ChunkedArray, operation: str, value: Any) -> pa.ChunkedArray:
     if operation == "contains":
         passing = pc.match_substring(values.cast(pa.string()), value, ignore_case=True)
     elif operation == "any_of":

@@ -1,0 +1,383 @@
+"""What every single column says about the label, and columns that number the rows: facts, without a verdict.
+
+The error of one column alone is listed beside the error of the best model and beside guessing. Whether a column
+that is as good as all of them is a leak or an honest feature cannot be seen in the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from hardpan import stats
+from hardpan.auditing.evidence import Evidence
+from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.data.dataset import Dataset
+
+LEVEL = 0.02  # of the test against guessing, over all columns and classes of an audit
+MOST_LISTED = 5
+MOST_ROWS = 10_000  # rows that a rule is fitted on, drawn at random from more
+MOST_COLUMNS = 200  # of more, those whose class means differ most
+MOST_CLASSES = 30  # that are tried one against the rest, the most frequent
+FEWEST_ROWS = 20
+LEAF = 3  # training rows of a leaf
+FOLDS = 3
+SMOOTHING = 1.0  # rows of the class frequencies that every value of a table starts with
+BLOCKS = 8  # an image is so many blocks wide and high
+PIXELS = 8  # of a block, those whose class means differ most
+TRIED_BLOCKS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Feature columns as the file has them.
+
+    Attributes:
+        values: (N, d) numbers; a category is its number, NaN is a missing value.
+        names: the d names.
+        categorical: (d,) booleans.
+    """
+
+    values: Floats
+    names: tuple[str, ...]
+    categorical: NDArray[np.bool_]
+
+
+def feature_columns(dataset: Dataset) -> Columns:
+    """The feature columns of a table before they were encoded.
+
+    Example:
+        >>> feature_columns(Dataset.from_arrays(np.eye(3), feature_names=("a", "b", "c"))).names
+        ('a', 'b', 'c')
+    """
+    if dataset.table is not None:
+        return Columns(dataset.table.values, dataset.table.names, dataset.table.categorical)
+    d = dataset.x.shape[1]
+    names = dataset.feature_names or tuple(map(str, range(d)))
+    return Columns(np.asarray(dataset.x, dtype=np.float64), names, np.zeros(d, dtype=bool))
+
+
+def column_probs(
+    column: Floats,
+    labels: Labels,
+    train: Labels,
+    test: Labels,
+    *,
+    classes: int,
+    categorical: bool = False,
+    seed: int = 0,
+) -> Floats:
+    """Class probabilities of the ``test`` rows from one column alone.
+
+    A column of numbers is given to a shallow decision tree, with its missing values as a second column; a column of
+    categories, or of numbers that repeat, to a table of the classes of each value, (n_vc + π_c)/(n_v + 1) with π_c
+    the frequency of the class, where a missing value is a value of its own. Of numbers that repeat, the rule with
+    the lower cross-validated error on ``train`` is taken.
+
+    Args:
+        column: (N,) numbers; NaN is missing.
+        labels: (N,) class numbers.
+        train: rows that the rule is fitted on.
+        test: rows whose classes are predicted.
+        classes: how many classes there are.
+        categorical: whether the numbers are those of categories.
+        seed: of the folds.
+
+    Returns:
+        (len(test), classes) probabilities.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 3, 300)
+        >>> probs = column_probs(y + 0.1 * rng.normal(size=300), y, np.arange(200), np.arange(200, 300), classes=3)
+        >>> float((probs.argmax(axis=1) != y[200:]).mean())
+        0.0
+    """
+    known = column[train]
+    distinct = len(np.unique(known))
+    if categorical:
+        return _table_probs(column, labels, train, test, classes)
+    if 2 * distinct > len(train) or distinct <= 2:
+        return _tree_probs(_with_gaps(column), labels, train, test, classes)
+    fold = np.random.default_rng([seed, 73]).permutation(len(train)) % FOLDS
+    errors = np.zeros(2)
+    for k in range(FOLDS):
+        inside, outside = train[fold != k], train[fold == k]
+        both = (
+            _tree_probs(_with_gaps(column), labels, inside, outside, classes),
+            _table_probs(column, labels, inside, outside, classes),
+        )
+        errors += [np.count_nonzero(probs.argmax(axis=1) != labels[outside]) for probs in both]
+    if errors[1] < errors[0]:
+        return _table_probs(column, labels, train, test, classes)
+    return _tree_probs(_with_gaps(column), labels, train, test, classes)
+
+
+def _with_gaps(column: Floats) -> Floats:
+    gap = np.isnan(column)
+    if not gap.any():
+        return column[:, None]
+    return np.column_stack([np.where(gap, 0.0, column), gap])
+
+
+def _tree_probs(features: Floats, labels: Labels, train: Labels, test: Labels, classes: int) -> Floats:
+    """A decision tree with at most 16 leaves, or four for each class."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    leaf = LEAF if len(train) >= 20 * LEAF else 1
+    tree = DecisionTreeClassifier(max_leaf_nodes=max(16, 4 * classes), min_samples_leaf=leaf, random_state=0)
+    largest = np.abs(features).max(axis=0)  # trees compute in float32
+    scaled = features / np.where(largest > 0, largest, 1.0)
+    tree.fit(scaled[train], labels[train])
+    probs = np.zeros((len(test), classes))
+    probs[:, tree.classes_] = tree.predict_proba(scaled[test])
+    return probs
+
+
+def _table_probs(column: Floats, labels: Labels, train: Labels, test: Labels, classes: int) -> Floats:
+    _, value = np.unique(column, return_inverse=True)  # NaN is one value
+    counts = np.zeros((value.max() + 1, classes))
+    np.add.at(counts, (value[train], labels[train]), 1.0)
+    prior = np.bincount(labels[train], minlength=classes) / len(train)
+    smooth = counts + SMOOTHING * prior
+    return np.asarray((smooth / smooth.sum(axis=1, keepdims=True))[value[test]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alone:
+    """A column whose predictions are compared: of all classes, or of one class against the rest."""
+
+    name: str
+    of_class: int | None
+    wrong: NDArray[np.bool_]
+    best: NDArray[np.bool_]
+    guess: NDArray[np.bool_]
+
+    @property
+    def error(self) -> float:
+        return float(self.wrong.mean())
+
+    @property
+    def as_good(self) -> bool:
+        """Whether the interval of the paired difference from the best model includes none."""
+        difference = self.wrong.astype(np.float64) - self.best
+        error = float(difference.std()) / float(np.sqrt(len(difference)))
+        return float(difference.mean()) <= stats.normal_quantile(0.95) * error
+
+    @property
+    def p_value(self) -> float:
+        """One-sided exact McNemar test against guessing."""
+        won, lost = np.count_nonzero(self.guess & ~self.wrong), np.count_nonzero(self.wrong & ~self.guess)
+        return float(special.bdtr(lost, won + lost, 0.5)) if won + lost else 1.0
+
+
+def telling_columns(
+    probs: Mapping[str, Floats], labels: Labels, best: Labels, most_frequent: int
+) -> tuple[list[_Alone], int]:
+    """Columns that predict as well as the best model, within the interval of the paired difference.
+
+    A column must also be better than always answering the most frequent class, by an exact McNemar test at 2 %
+    over all columns and classes. With more than two classes each class against the rest is compared, too, for the
+    columns that do not already predict all of them.
+
+    Args:
+        probs: (m, K) probabilities of the test rows by column.
+        labels: (m,) classes of the test rows.
+        best: (m,) classes that the best model answers.
+        most_frequent: the most frequent class of train.
+
+    Returns:
+        The columns, the best first, all classes before one against the rest; and how many comparisons were made.
+    """
+    classes = next(iter(probs.values())).shape[1] if probs else 0
+    counts = np.bincount(labels, minlength=classes)
+    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist() if classes > 2 else []
+    whole = [
+        _Alone(name, None, p.argmax(axis=1) != labels, best != labels, labels != most_frequent)
+        for name, p in probs.items()
+    ]
+    single = [
+        _Alone(
+            name,
+            c,
+            np.not_equal(p[:, c] > 0.5, labels == c),
+            (best == c) ^ (labels == c),
+            (labels == c) == (2 * counts[c] <= len(labels)),
+        )
+        for name, p in probs.items()
+        for c in frequent
+    ]
+    tried = len(whole) + len(single)
+    found = [item for item in whole if item.as_good and item.p_value * tried <= LEVEL]
+    named = {item.name for item in found}
+    parts = [item for item in single if item.name not in named and item.as_good and item.p_value * tried <= LEVEL]
+    parts.sort(key=lambda item: item.p_value)
+    first = {item.name: item for item in reversed(parts)}  # of a column, its clearest class
+    return [
+        *sorted(found, key=lambda item: item.error),
+        *sorted(first.values(), key=lambda item: item.p_value),
+    ], tried
+
+
+def numbering_columns(columns: Columns, order: Labels, split: Sequence[Labels] = ()) -> dict[str, str]:
+    """Columns that differ in every row and rise or fall with the row number: "rises" or "falls" by name.
+
+    Args:
+        columns: the feature columns.
+        order: (N,) row numbers in the order of the file.
+        split: rows of files that were joined; within each a column may count anew.
+
+    Example:
+        >>> x = np.column_stack([np.arange(30.0), -np.arange(30.0), np.arange(30.0) % 7])
+        >>> numbering_columns(Columns(x, ("a", "b", "c"), np.zeros(3, dtype=bool)), np.arange(30))
+        {'a': 'rises', 'b': 'falls'}
+    """
+    files = [order[np.isin(order, rows)] for rows in split] or [order]
+    found = {}
+    for j, name in enumerate(columns.names):
+        column = columns.values[:, j]
+        if columns.categorical[j] or len(column) < FEWEST_ROWS:
+            continue
+        for word, sign in (("rises", 1.0), ("falls", -1.0)):
+            if all(bool((sign * np.diff(column[rows]) > 0).all()) for rows in files):
+                found[name] = word
+    return found
+
+
+def best_decisions(evidence: Evidence) -> Labels | None:
+    """Classes that the best model answers for the test rows of the floor; None where they are not known."""
+    inputs, floor = evidence.inputs, evidence.floor
+    if inputs is None or floor is None or floor.best is None or not len(inputs.test):
+        return None
+    name = floor.best.name
+    if name in evidence.probs:
+        return np.asarray(evidence.probs[name].argmax(axis=1))
+    return inputs.decisions.get(name)
+
+
+def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Kind and details of the notes about single columns: "index-feature" and "leak-feature"."""
+    inputs = evidence.inputs
+    best = best_decisions(evidence)
+    numbered: dict[str, str] = {}
+    if not evidence.is_images:
+        columns = feature_columns(evidence.dataset)
+        numbered = numbering_columns(columns, *file_order(evidence.dataset))
+    if inputs is None or best is None:
+        if numbered:
+            yield "index-feature", {"columns": tuple(numbered), "order": tuple(numbered.values())}
+        return
+    labels, test, k = evidence.labels, inputs.test, evidence.dataset.n_classes
+    known = np.concatenate([inputs.split.train, inputs.split.validation])
+    rng = np.random.default_rng([evidence.config.seed, 74])
+    known = np.sort(rng.permutation(known)[:MOST_ROWS])
+    majority = int(np.bincount(labels[known]).argmax())
+    guessing = float((labels[test] != majority).mean())
+    if evidence.is_images:
+        probs, searched = _block_probs(evidence, known, test), BLOCKS**2
+    else:
+        probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed)
+        searched = len(columns.names)
+        if numbered:
+            errors = [
+                float((probs[name].argmax(axis=1) != labels[test]).mean()) if name in probs else None
+                for name in numbered
+            ]
+            details = {"order": tuple(numbered.values()), "errors": tuple(errors), "guessing": guessing}
+            yield "index-feature", {"columns": tuple(numbered), **details}
+            probs = {name: item for name, item in probs.items() if name not in numbered}
+    found, _ = telling_columns(probs, labels[test], best, majority)
+    if not found:
+        return
+    names = evidence.dataset.class_names
+    shown = tuple(
+        {
+            "column": item.name,
+            "class": "" if item.of_class is None else names[item.of_class],
+            "error": stats.share(int(item.wrong.sum()), len(test), evidence.config.confidence),
+            "best": float(item.best.mean()),
+            "guessing": float(item.guess.mean()),
+        }
+        for item in found[:MOST_LISTED]
+    )
+    listed = {"columns": tuple(item.name for item in found[:MOST_LISTED]), "alone": shown}
+    yield "leak-feature", {**listed, "more": len(found) - len(shown), "searched": searched}
+
+
+def file_order(dataset: Dataset) -> tuple[Labels, list[Labels]]:
+    """Rows in the order of the file, and the rows of each file where every split may have its own."""
+    row = dataset.metadata.get("row", np.arange(len(dataset)))
+    order = np.argsort(np.asarray(row, dtype=np.int64), kind="stable")
+    if dataset.split is None:
+        return order, []
+    return order, [np.flatnonzero(dataset.split == name) for name in np.unique(dataset.split)]
+
+
+def _all_column_probs(
+    columns: Columns, labels: Labels, train: Labels, test: Labels, classes: int, seed: int
+) -> dict[str, Floats]:
+    """Probabilities by column, and by whether a column is missing."""
+    values, gaps = columns.values, np.isnan(columns.values)
+    tried = np.arange(values.shape[1])
+    if len(tried) > MOST_COLUMNS:
+        score = class_differences(values, labels, train) + class_differences(gaps.astype(float), labels, train)
+        tried = np.sort(np.argsort(-score, kind="stable")[:MOST_COLUMNS])
+    found = {}
+    for j in tried.tolist():
+        name, kind = columns.names[j], bool(columns.categorical[j])
+        found[name] = column_probs(values[:, j], labels, train, test, classes=classes, categorical=kind, seed=seed)
+        if gaps[train, j].any() and not gaps[train, j].all():
+            found[f"{name} is missing"] = _table_probs(gaps[:, j].astype(float), labels, train, test, classes)
+    return found
+
+
+def class_differences(values: Floats, labels: Labels, rows: Labels) -> Floats:
+    """Of every column, the largest squared t statistic of a class against the others."""
+    x = np.nan_to_num(values[rows].reshape(len(rows), -1).astype(np.float64))
+    x -= x.mean(axis=0)
+    total, squares = x.sum(axis=0), (x**2).sum(axis=0)
+    largest = np.zeros(x.shape[1])
+    for c in np.unique(labels[rows]):
+        inside = labels[rows] == c
+        n, m = np.count_nonzero(inside), np.count_nonzero(~inside)
+        if not n or not m:
+            continue
+        own = x[inside].sum(axis=0)
+        difference = own / n - (total - own) / m
+        explained = difference**2 * n * m / len(rows)
+        left = np.maximum(squares - explained, 1e-12 * np.maximum(squares, 1e-300))
+        largest = np.maximum(largest, np.where(squares > 0, explained / left, 0.0))
+    return largest * len(rows)
+
+
+def _block_probs(evidence: Evidence, train: Labels, test: Labels) -> dict[str, Floats]:
+    """Probabilities by block of an image, each a tree over its pixels, for the blocks that differ most by class."""
+    x, labels, k = evidence.dataset.x, evidence.labels, evidence.dataset.n_classes
+    height, width = x.shape[1:3]
+    some = train[:: max(1, len(train) // 2000)][:2000]
+    score = class_differences(np.asarray(x[some], dtype=np.float64), labels[some], np.arange(len(some)))
+    score = score.reshape(x.shape[1:])
+    tall, wide = max(1, -(-height // BLOCKS)), max(1, -(-width // BLOCKS))
+    blocks = []
+    for top in range(0, height, tall):
+        for left in range(0, width, wide):
+            part = np.zeros(score.shape, dtype=bool)
+            part[top : top + tall, left : left + wide] = True
+            at = np.flatnonzero(part.ravel())
+            at = at[np.argsort(-score.ravel()[at], kind="stable")[:PIXELS]]
+            name = f"rows {top + 1}–{min(top + tall, height)}, columns {left + 1}–{min(left + wide, width)}"
+            blocks.append((float(score.ravel()[at[0]]), f"pixels in {name}", at))
+    blocks.sort(key=lambda item: -item[0])
+    rows = np.concatenate([train, test])
+    flat = np.asarray(x[rows]).reshape(len(rows), -1)
+    known, asked = np.arange(len(train)), np.arange(len(train), len(rows))
+    found = {}
+    for _, name, at in blocks[:TRIED_BLOCKS]:
+        features = flat[:, at].astype(np.float64)
+        found[name] = _tree_probs(features, labels[rows], known, asked, k)
+    return found

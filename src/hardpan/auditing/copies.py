@@ -1,0 +1,172 @@
+"""Rows that repeat: copies of training rows in an official test set, repeats within a split, conflicting labels.
+
+Natural repeats of discrete rows are no defect. Whether an official test set has more rows that equal a training row
+than one that is drawn like train is decided by two tests, from the groups of equal rows alone; both compare within
+classes, so that other class proportions in test do not look like copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.auditing.near_copies import excess_p_value
+from hardpan.bayes.floors.error_estimates import Labels
+from hardpan.bayes.floors.inputs import FloorInputs
+
+HELD_BACK = 5  # random parts of train that are compared with test
+PERMUTATIONS = 1999
+PERMUTED_AT_ONCE = 4_000_000  # numbers
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTest:
+    """Whether more test rows equal a training row than if test were drawn like train.
+
+    Attributes:
+        p_value: of both tests together (Bonferroni).
+        expected: how many test rows would equal a training row if test were drawn like train.
+    """
+
+    p_value: float
+    expected: float
+
+
+def copy_test(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
+    """Test whether an official test set contains copies of training rows; None where no row of it equals one.
+
+    Args:
+        inputs: train and validation are both training rows here.
+        seed: of the random parts and permutations.
+
+    Example:
+        >>> from hardpan import Dataset
+        >>> from hardpan.bayes.floors.inputs import split_inputs
+        >>> rng = np.random.default_rng(0)
+        >>> x, y = rng.integers(0, 9, (800, 3)), rng.integers(0, 2, 800)
+        >>> split, ids = np.repeat(["train", "test"], [600, 200]), np.arange(800).astype(str)
+        >>> test = copy_test(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0))
+        >>> 90 < test.expected < 120, test.p_value > 0.1
+        (True, True)
+        >>> x[600:700] = x[:100]
+        >>> copy_test(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0)).p_value < 0.001
+        True
+    """
+    if inputs.dataset.split is None or not len(inputs.copied):
+        return None
+    split = inputs.split
+    rows = inputs.equal.group, inputs.labels, np.concatenate([split.train, split.validation]), split.test
+    p_value = min(held_back_test(*rows, seed), similarity_test(*rows, seed))
+    return CopyTest(min(1.0, 2 * p_value), natural_repeats(*rows))
+
+
+def natural_repeats(group: Labels, labels: Labels, train: Labels, test: Labels) -> float:
+    """How many test rows equal a training row if as many of each class do as training rows equal another one.
+
+    Args:
+        group: (N,) group of equal rows of each row.
+        labels: (N,) class numbers.
+        train: row numbers.
+        test: row numbers.
+
+    Example:
+        >>> group, labels = np.array([0, 0, 1, 2, 0, 1]), np.zeros(6, dtype=int)
+        >>> natural_repeats(group, labels, np.arange(4), np.arange(4, 6))
+        1.0
+    """
+    again = np.bincount(group[train], minlength=int(group.max()) + 1)[group[train]] > 1
+    k = int(labels.max()) + 1
+    own, repeated = (np.bincount(labels[train[rows]], minlength=k) for rows in (slice(None), again))
+    return float(np.bincount(labels[test], minlength=k) @ (repeated / np.maximum(own, 1)))
+
+
+def held_back_test(group: Labels, labels: Labels, train: Labels, test: Labels, seed: int = 0) -> float:
+    """Test whether more test rows equal a row of a part R of train than rows that were held back from train do.
+
+    Of each class as many training rows as test has, at most half of them, are held back; R is the rest. If test
+    is drawn like train within classes, then, given R, "equals a row of R" is an independent coin with one
+    probability for held-back and test rows of a class, whatever the dependence between columns. One-sided
+    hypergeometric test with classes as strata: the sum over classes of hypergeometric variables. Five parts are
+    held back; the p-value is twice the median.
+
+    Args:
+        group: (N,) group of equal rows of each row.
+        labels: (N,) class numbers.
+        train: row numbers.
+        test: row numbers.
+        seed: of the parts.
+
+    Example:
+        >>> group, labels = np.r_[np.arange(900), np.arange(100)], np.zeros(1000, dtype=int)
+        >>> held_back_test(group, labels, np.arange(900), np.arange(900, 1000)) < 1e-9
+        True
+    """
+    p_values = []
+    for draw in range(HELD_BACK):
+        rng = np.random.default_rng([seed, 101, draw])
+        held = np.zeros(len(group), dtype=bool)
+        for label in np.unique(labels[test]):
+            rows = train[labels[train] == label]
+            held[rng.permutation(rows)[: min(int((labels[test] == label).sum()), len(rows) // 2)]] = True
+        known = np.zeros(int(group.max()) + 1, dtype=bool)
+        known[group[train[~held[train]]]] = True
+        counts = []
+        for label in np.unique(labels[test]):
+            back, new = train[held[train] & (labels[train] == label)], test[labels[test] == label]
+            if len(back):
+                counts.append((len(back), int(known[group[back]].sum()), len(new), int(known[group[new]].sum())))
+        p_values.append(excess_p_value(counts))
+    return min(1.0, 2 * float(np.median(p_values)))
+
+
+def similarity_test(group: Labels, labels: Labels, train: Labels, test: Labels, seed: int = 0) -> float:
+    """Test whether a test set is too similar to train: a copied row takes part of each group that it belongs to.
+
+    Σ_v (t_v − f n_v)²/n_v over groups v of equal rows (n_v rows in all, t_v of them in test, f the proportion of
+    test rows) is small where test repeats train. Its p-value is exact: the rows are assigned to train and test at
+    random, within classes, 1,999 times; (1 + draws with a statistic as small) / 2,000.
+
+    Args:
+        group: (N,) group of equal rows of each row.
+        labels: (N,) class numbers.
+        train: row numbers.
+        test: row numbers.
+        seed: of the permutations.
+
+    Example:
+        >>> group, labels = np.r_[np.arange(75), np.arange(25)], np.zeros(100, dtype=int)
+        >>> similarity_test(group, labels, np.arange(75), np.arange(75, 100))
+        0.0005
+    """
+    rows = np.concatenate([train, test])
+    is_test = np.arange(len(rows)) >= len(train)
+    number, sizes = np.unique(group[rows], return_inverse=True, return_counts=True)[1:]
+    number, fraction = number.ravel(), len(test) / len(rows)
+    repeated = sizes > 1
+    place = np.where(repeated, np.cumsum(repeated), 0)[number]  # 0: rows without an equal one
+    weights = sizes[repeated].astype(np.float64)
+
+    def statistic(in_test: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Of (D, 1 + V) test rows without an equal one, and of each group, up to a constant."""
+        away = in_test[:, 1:] - fraction * weights
+        return np.asarray((away**2 / weights).sum(axis=1) + (1 - 2 * fraction) * in_test[:, 0])
+
+    columns = int(repeated.sum()) + 1
+    observed = statistic(np.bincount(place[is_test], minlength=columns)[None])[0]
+    strata = []
+    for label in np.unique(labels[rows]):
+        mine = labels[rows] == label
+        used, counts = np.unique(place[mine], return_counts=True)
+        strata.append((used, counts, int((mine & is_test).sum())))
+    rng = np.random.default_rng([seed, 102])
+    as_small, done = 0, 0
+    while done < PERMUTATIONS:
+        draws = min(PERMUTATIONS - done, max(1, PERMUTED_AT_ONCE // columns))
+        in_test = np.zeros((draws, columns), dtype=np.int64)
+        for used, counts, drawn in strata:
+            in_test[:, used] += rng.multivariate_hypergeometric(counts, drawn, size=draws, method="marginals")
+        as_small += int((statistic(in_test) <= observed * (1 + 1e-12) + 1e-9).sum())
+        done += draws
+    return (1 + as_small) / (1 + PERMUTATIONS)

@@ -1,0 +1,258 @@
+"""Groups that no column names: clusters of near rows, and columns that look like the id of a group.
+
+A random split puts rows of one group on both sides; the error for a new group is then higher than what is reported.
+Whether clusters are groups that new data will not repeat, or modes that it will, cannot be seen in the data: both
+errors are stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from hardpan import stats
+from hardpan.auditing.columns import Columns, feature_columns, file_order
+from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.shift import ERROR_POINTS, LEVEL, image_features
+from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.inputs import standardised
+from hardpan.estimates import Estimate
+
+MOST_ROWS = 3000  # drawn at random from more
+FEWEST_CLUSTERS = 10
+BLOCKS = 25  # of rows that follow one another
+FOLDS = 5
+Z = 3.0  # standard errors by which the dimension must rise with the scale
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterErrors:
+    """Errors of one model on a random split and on rows of new clusters.
+
+    Attributes:
+        clusters: how many clusters of two or more rows there are.
+        random: cross-validated error in random folds.
+        new: the same where no cluster is in two folds.
+        difference: new minus random, with its interval over clusters.
+        p_value: one-sided, that the errors are equal.
+        model: "1-NN" or "extra trees", the one with the lower error in random folds.
+    """
+
+    clusters: int
+    random: float
+    new: float
+    difference: Estimate
+    p_value: float
+    model: str
+
+    @property
+    def large(self) -> bool:
+        """Whether the difference is significant, and at least 2 points."""
+        return self.p_value <= LEVEL / 2 and self.difference.low >= ERROR_POINTS
+
+
+def dimensions_by_scale(x: Floats) -> tuple[Labels, Floats, Floats]:
+    """Dimension of the neighbourhoods of j to 2j rows, for j = 1, 2, 4, ...
+
+    Where the density is smooth, log(r_2j/r_j) of the distances to the j-th and 2j-th nearest rows has the mean
+    (ψ(2j) − ψ(j))/d. At the size of a cluster the distance jumps over empty space, so that d is low; beyond it d
+    rises again.
+
+    Args:
+        x: (n, d) different rows.
+
+    Returns:
+        j, the dimensions, and their standard errors.
+
+    Source: Levina and Bickel, Maximum likelihood estimation of intrinsic dimension (2004).
+
+    Example:
+        >>> j, d, _ = dimensions_by_scale(np.random.default_rng(0).normal(size=(2000, 2)))
+        >>> bool((abs(d[:4] - 2) < 0.3).all())
+        True
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    j = 2 ** np.arange(max(1, int(np.log2(max(2, len(x) // 4)))))  # up to a quarter of the rows
+    distances = NearestNeighbors(n_neighbors=int(2 * j[-1])).fit(x).kneighbors()[0]
+    jumps = np.log(np.maximum(distances[:, 2 * j - 1], 1e-300) / np.maximum(distances[:, j - 1], 1e-300))
+    mean, error = jumps.mean(axis=0), jumps.std(axis=0) / np.sqrt(len(x) / (2 * j))
+    expected = special.digamma(2 * j) - special.digamma(j)
+    mean = np.maximum(mean, 1e-12)
+    return j, expected / mean, expected * error / mean**2
+
+
+def near_clusters(x: Floats) -> Labels | None:
+    """Clusters of near rows by average linkage; None where the dimension rises at no scale.
+
+    The dimension of rows from a smooth density falls with the scale or stays; that it rises by three standard
+    errors shows empty space around clusters of that size.
+
+    Args:
+        x: (n, d) scaled rows.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> centres = rng.normal(size=(50, 6))
+        >>> found = near_clusters(np.repeat(centres, 10, axis=0) + 0.05 * rng.normal(size=(500, 6)))
+        >>> len(np.unique(found)), near_clusters(rng.normal(size=(500, 6)))
+        (50, None)
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    j, dimension, error = dimensions_by_scale(x)
+    rise = dimension[None, :] - dimension[:, None]  # from a scale (row) to a larger one (column)
+    clear = np.triu(rise > Z * np.hypot(error[None, :], error[:, None]), 1).any(axis=1)
+    clear &= (j + 1) * FEWEST_CLUSTERS <= len(x)
+    if not clear.any():
+        return None
+    at = int(np.argmin(np.where(clear, dimension, np.inf)))
+    tree = linkage(x, "average")
+    heights = np.log(np.maximum(tree[:, 2], 1e-300))
+    # A cluster has j + 1 to 2j rows: of the numbers of clusters around that, the one with the clearest gap.
+    few, many = (int(np.clip(len(x) / part, 2, len(x) - 1)) for part in (2.5 * j[at], 0.6 * (j[at] + 1)))
+    gaps = np.diff(heights[len(x) - 1 - many : len(x) - few])
+    clusters = many - int(gaps.argmax()) if len(gaps) else few
+    return np.asarray(fcluster(tree, clusters, "maxclust"), dtype=np.int64) - 1
+
+
+def cluster_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -> ClusterErrors | None:
+    """Error of 1-NN or extra trees on rows of new clusters, beside that in random folds.
+
+    Rows whose class has most of its rows in one fold are left out of both: no model could know it. The test is a
+    t test of the difference of errors summed over clusters.
+
+    Args:
+        x: (n, d) scaled features without missing values.
+        labels: (n,) class numbers.
+        clusters: (n,) cluster of each row.
+        seed: of the folds.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> cluster = np.repeat(np.arange(60), 8)
+        >>> x = rng.normal(size=(60, 4))[cluster] + 0.05 * rng.normal(size=(480, 4))
+        >>> errors = cluster_errors(x, rng.integers(0, 2, 60)[cluster], cluster)
+        >>> errors.random < 0.05, errors.new > 0.3
+        (True, True)
+    """
+    from sklearn.ensemble import ExtraTreesClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+
+    rng = np.random.default_rng([seed, 91])
+    number = np.unique(clusters, return_inverse=True)[1].ravel()
+    folds = {"new": (rng.permutation(number.max() + 1) % FOLDS)[number], "random": rng.permutation(len(x)) % FOLDS}
+    models: dict[str, Any] = {
+        "1-NN": lambda: KNeighborsClassifier(1, algorithm="brute"),
+        "extra trees": lambda: ExtraTreesClassifier(50, min_samples_leaf=1, random_state=seed % 2**31),
+    }
+    wrong = {(kind, name): np.zeros(len(x), dtype=bool) for kind in folds for name in models}
+    known, total = np.ones(len(x), dtype=bool), np.bincount(labels)
+    for kind, fold in folds.items():
+        for k in range(FOLDS):
+            fit, asked = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            if not len(fit) or not len(asked):
+                continue
+            left = np.bincount(labels[fit], minlength=len(total)) / np.maximum(1, total)
+            known[asked] &= left[labels[asked]] >= 0.5
+            for name, make in models.items():
+                wrong[kind, name][asked] = make().fit(x[fit], labels[fit]).predict(x[asked]) != labels[asked]
+    used = len(np.unique(number[known]))
+    if used < FEWEST_CLUSTERS:
+        return None
+    best = min(models, key=lambda name: float(wrong["random", name][known].mean()))
+    difference = wrong["new", best][known].astype(np.float64) - wrong["random", best][known]
+    sums = np.bincount(number[known], difference, minlength=number.max() + 1)
+    size = np.bincount(number[known], minlength=number.max() + 1)
+    mean = float(difference.mean())
+    error = float(np.sqrt(((sums - mean * size) ** 2).sum() * used / (used - 1)) / size.sum())
+    p_value = float(special.stdtr(used - 1, -mean / error)) if error > 0 else float(mean <= 0)
+    method = "error on rows of new clusters minus error in random folds"
+    estimate = stats.normal(mean, error, len(difference), method=method, df=used - 1)
+    rates = [float(wrong[kind, best][known].mean()) for kind in ("random", "new")]
+    several = int(np.count_nonzero(np.bincount(number) > 1))
+    return ClusterErrors(several, rates[0], rates[1], estimate, p_value, best)
+
+
+def id_columns(columns: Columns, labels: Labels) -> list[str]:
+    """Columns of categories or whole numbers whose values repeat, each with one label, beyond chance.
+
+    With independent labels all rows of every value agree with probability Π_v Σ_c p_c^{n_v}; a column is listed
+    where that is at most 2 % divided by the number of columns.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> patient, age = np.repeat(np.arange(50), 6), rng.integers(0, 40, 300)
+        >>> columns = Columns(np.column_stack([patient, age]) * 1.0, ("patient", "age"), np.zeros(2, dtype=bool))
+        >>> id_columns(columns, rng.integers(0, 2, 50)[patient])
+        ['patient']
+    """
+    share = np.bincount(labels) / len(labels)
+    found = []
+    for j, name in enumerate(columns.names):
+        column = columns.values[:, j]
+        known = ~np.isnan(column)
+        if not known.any() or not (columns.categorical[j] or (column[known] == np.round(column[known])).all()):
+            continue
+        _, value, size = np.unique(column[known], return_inverse=True, return_counts=True)
+        if len(size) < FEWEST_CLUSTERS or 2 * len(size) > np.count_nonzero(known):
+            continue
+        pairs = np.unique(np.stack([value.ravel(), labels[known]]), axis=1).shape[1]
+        chance = float(np.log((share[:, None] ** size).sum(axis=0)).sum())
+        if pairs == len(size) and chance <= np.log(LEVEL / len(columns.names)):
+            found.append(name)
+    return found
+
+
+def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]:
+    """Effect and details of the note "groups", where the split was made here and no column of groups is named.
+
+    Groups are, in this order: the values of a column that look like ids; clusters of near rows; blocks of rows that
+    follow one another in the file. Of independent rows in any order, blocks are as good as random folds.
+    """
+    dataset, inputs = evidence.dataset, evidence.inputs
+    if (
+        dataset.split is not None
+        or {"group", "time"} & set(dataset.metadata)
+        or inputs is None
+        or not len(inputs.test)
+    ):
+        return
+    rng = np.random.default_rng([evidence.config.seed, 92])
+    names = [] if evidence.is_images else id_columns(feature_columns(dataset), evidence.labels)
+    rows, values = _sample(evidence, np.sort(rng.permutation(len(dataset))[:MOST_ROWS]))
+    found: Labels | None = None
+    if names:
+        columns = feature_columns(dataset)
+        found = np.unique(columns.values[rows, columns.names.index(names[0])], return_inverse=True)[1].ravel()
+    elif len(rows) >= 10 * FEWEST_CLUSTERS:
+        found = near_clusters(values)
+    errors = None if found is None else cluster_errors(values, evidence.labels[rows], found, evidence.config.seed)
+    kind = "values" if names else "clusters"
+    if not names and (errors is None or not errors.large):
+        start = int(rng.integers(0, max(1, len(dataset) - MOST_ROWS + 1)))
+        rows, values = _sample(evidence, file_order(dataset)[0][start : start + MOST_ROWS])
+        if len(rows) < 2 * BLOCKS:
+            return
+        blocks, kind = np.arange(len(rows)) * BLOCKS // len(rows), "blocks"
+        errors = cluster_errors(values, evidence.labels[rows], blocks, evidence.config.seed)
+    if errors is None or (not names and not errors.large):
+        return
+    details = {"clusters": errors.clusters, "new": errors.new, "random": errors.random, "model": errors.model}
+    yield (
+        errors.difference,
+        details | {"columns": tuple(names), "by": kind, "large": errors.large, "rows": len(rows)},
+    )
+
+
+def _sample(evidence: Evidence, rows: Labels) -> tuple[Labels, Floats]:
+    """The rows without repeats of their inputs, and their scaled features, of images the means of blocks."""
+    assert evidence.inputs is not None
+    rows = rows[np.sort(np.unique(evidence.inputs.equal.group[rows], return_index=True)[1])]
+    if evidence.is_images:
+        return rows, standardised(image_features(np.asarray(evidence.dataset.x[rows]))[0], np.arange(len(rows)))
+    return rows, np.asarray(evidence.inputs.table.scaled[rows], dtype=np.float64)

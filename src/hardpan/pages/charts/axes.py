@@ -1,0 +1,246 @@
+"""What charts share: rows for Altair, tick labels, logarithmic axes, colours of series."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from hardpan.estimates import Estimate
+from hardpan.pages.palette import LIGHT
+
+SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here; smaller values are in the table
+
+
+PERCENT = "datum.value == 0 ? '0 %' : format(100 * datum.value, ',.6~r') + ' %'"
+"""An expression of Vega that labels an error in percent."""
+
+
+SMALLEST_PERCENT = 1e-6  # 0.0001 %: an axis with smaller ticks has powers of ten at all of them
+
+
+# In this order; from the seventh line on, only dashes distinguish lines.
+SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LIGHT.muted)
+
+
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+
+
+LETTER = 6.8  # pixels: mean width of a letter, for text of 12 pixels
+_SYMBOL = 34  # pixels of a legend's symbol and the space beside it
+_SHORT_LEGEND, _FEW = 20, 3  # letters that a narrow screen has room for in one line; names that may have one each
+
+
+class Rows(alt.Data):
+    """Rows of a drawing: they never change, so the copies that Altair makes of its layers share them."""
+
+    def __deepcopy__(self, memo: Any) -> Rows:
+        return self
+
+
+def data_of(rows: Sequence[dict[str, Any]]) -> Rows:
+    """Give a drawing its rows.
+
+    Example:
+        >>> data_of([{"x": 1}]).to_dict()
+        {'values': [{'x': 1}]}
+    """
+    return Rows(values=list(rows))  # type: ignore[no-untyped-call]  # inherited from Altair
+
+
+def estimate_of(row: Mapping[str, Any], value: str = "value", low: str = "low", high: str = "high") -> Estimate:
+    """A value of a row with its interval; what the row leaves out is not known.
+
+    Example:
+        >>> estimate_of({"x": 0.5, "x_low": 0.4, "x_high": 0.6}, "x", "x_low", "x_high").high
+        0.6
+    """
+    cells = (row.get(name) for name in (value, low, high))
+    known = [math.nan if number is None else float(number) for number in cells]
+    return Estimate(known[0], 0.0, known[1], known[2])
+
+
+def _power_of_ten_label() -> str:
+    """An expression of Vega that labels a fraction as 10⁻⁷, or 2 × 10⁻⁷."""
+    parts = "split(format(datum.value, '.2~e'), 'e')"
+    signs = zip("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True)
+    power = functools.reduce(
+        lambda text, pair: f"replace({text}, regexp('{pair[0]}', 'g'), '{pair[1]}')", signs, f"{parts}[1]"
+    )
+    power = f"replace({power}, '+', '')"
+    return f"datum.value == 0 ? '0' : ({parts}[0] == '1' ? '' : {parts}[0] + ' × ') + '10' + {power}"
+
+
+POWERS = _power_of_ten_label()
+
+
+def in_powers(smallest: float) -> bool:
+    """Whether an axis of errors whose smallest tick is about this one is labelled by powers of ten, all along."""
+    return 0 < smallest < SMALLEST_PERCENT
+
+
+def error_labels(smallest: float) -> str:
+    """How an axis of errors is labelled: in one style along all of it."""
+    return POWERS if in_powers(smallest) else PERCENT
+
+
+def error_title(title: str, smallest: float) -> str:
+    """Name of an axis of errors; it says so where its labels are no percents.
+
+    Example:
+        >>> error_title("Bayes error", 1e-9), error_title("Bayes error", 1e-3)
+        ('Bayes error as a fraction', 'Bayes error')
+    """
+    return f"{title} as a fraction" if in_powers(smallest) else title
+
+
+def whole(values: Iterable[float]) -> bool:
+    """Whether numbers are counts: none is broken, and they are more than a 0 and a 1, which may be shares.
+
+    Example:
+        >>> whole([1, 2.0, 3]), whole([0.0, 1.0]), whole([0.5, 2])
+        (True, False, False)
+    """
+    numbers = list(values)
+    return max(numbers, default=0) > 1 and all(number == round(number) for number in numbers)
+
+
+NUMBER = (
+    "abs(datum.value) >= 1e6 ? replace(format(datum.value, '.3~s'), 'G', 'B') : "
+    "datum.value == 0 ? '0' : format(datum.value, ',.6~r')"
+)
+"""An expression of Vega that labels a plain number: 0.25, 1,200, 3.5M."""
+
+
+def number_ticks() -> dict[str, Any]:
+    """Options of an axis of plain numbers."""
+    return {"labelExpr": NUMBER, "tickCount": 6}
+
+
+def whole_ticks() -> dict[str, Any]:
+    """Options of an axis with ticks at whole numbers only.
+
+    The least step alone leaves halves where an axis is no longer than two; these are drawn without label and line.
+    """
+    broken: dict[str, Any] = {"condition": {"test": "datum.value % 1 == 0", "value": 1}, "value": 0}
+    label = f"datum.value % 1 == 0 ? ({NUMBER}) : ''"
+    return {"tickCount": 6, "tickMinStep": 1, "labelExpr": label, "tickOpacity": broken, "gridOpacity": broken}
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two positive ones: 1, 2, 5 over a short span, powers of ten over a long one."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = last - first
+    steps = (1, 2, 5) if decades <= 3 else (1,)
+    every = max(1, math.ceil(decades / 8))
+    ticks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    if len(inside) == 2 and decades <= 3:
+        ticks = [step * 10.0**power for power in range(first, last + 1) for step in (1, 1.5, 2, 3, 5, 7)]
+        return [tick for tick in ticks if low <= tick <= high]
+    if len(inside) >= 2:
+        return inside
+    # Less than a decade without two such numbers: round the ends and what lies between them.
+    values = (low * (high / low) ** (third / 3) for third in range(4))
+    return sorted({round(value, 1 - math.floor(math.log10(value))) for value in values})
+
+
+def log_edge(values: Iterable[float]) -> float:
+    """Where a logarithmic axis of errors begins: below the smallest positive number that it has to show."""
+    positive = [value for value in values if value > 0]
+    return max(SMALLEST_SHOWN, 0.7 * min(positive)) if positive else SMALLEST_SHOWN
+
+
+def count_ticks(largest: float) -> dict[str, Any]:
+    """Options of a logarithmic axis of counts, from 1 to the largest."""
+    return {"labelExpr": NUMBER, "values": log_ticks(1.0, max(10.0, largest))}
+
+
+def error_axis(words: str, edge: float, top: float) -> dict[str, Any]:
+    """Title, scale and axis of errors: from 0, or logarithmic from ``edge`` where that is a positive number."""
+    if edge > 0:
+        top = max(top, 2 * edge)
+        ticks = log_ticks(edge, top)
+        scale = alt.Scale(type="log", domain=[edge, top], nice=False)
+        axis = alt.Axis(values=ticks, labelExpr=error_labels(ticks[0]))
+        return {"title": axis_title(error_title(words, ticks[0]), True), "scale": scale, "axis": axis}
+    top = top if top > 0 else 1.0
+    scale = alt.Scale(type="linear", domain=[0, top], nice=True)
+    axis = alt.Axis(labelExpr=error_labels(top / 10), tickCount=6, labelOverlap="parity")
+    return {"title": axis_title(error_title(words, top / 10), False), "scale": scale, "axis": axis}
+
+
+def x_ticks(values: list[float], log: bool) -> dict[str, Any]:
+    """Options of an axis of plain numbers: round numbers on a logarithmic one, whole ones where all are whole."""
+    positive = [value for value in values if value > 0]
+    if log and positive:
+        ticks = log_ticks(min(positive), max(positive))
+        return {"values": sorted({round(tick) for tick in ticks}) if whole(values) else ticks, **number_ticks()}
+    return whole_ticks() if whole(values) else number_ticks()
+
+
+def short_percent(value: float) -> str:
+    """A fraction as a short label on a chart.
+
+    Example:
+        >>> [short_percent(value) for value in (0.0, 0.004, 0.064, 0.4)]
+        ['0 %', '0.40 %', '6.4 %', '40 %']
+    """
+    if value == 0:
+        return "0 %"
+    return f"{100 * value:.{0 if value >= 0.1 else 1 if value >= 0.01 else 2}f} %"
+
+
+def named_rows(limit: int = 190) -> alt.Axis:
+    """An axis of names in front of rows; the part of a key before "|" keeps equal names apart and is not shown."""
+    label = "slice(datum.label, indexof(datum.label, '|') + 1)"
+    return alt.Axis(labelExpr=label, labelLimit=limit, labelPadding=6, ticks=False, domain=False, grid=False)
+
+
+def axis_title(title: str, log: bool) -> str:
+    """A title in one line; it says that an axis is logarithmic."""
+    # A line separator (U+2028) would break the expressions that Vega makes of titles.
+    title = " ".join(title.split())
+    return f"{title} (log scale)" if log else title
+
+
+def domain_of(values: list[float]) -> list[float]:
+    """The span of some numbers with a little room at both ends."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.04 * (high - low) or 0.02
+    return [low - room, high + room]
+
+
+def series_look(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
+    """Colours, then dashes, so that every line of a chart differs from the others; with a legend if wanted."""
+    columns: Any = 3 if sum(map(len, names)) < _SHORT_LEGEND else 1 if len(names) <= _FEW else 2
+    if columns == 2:  # a phone has room for two short names in a line
+        columns = alt.ExprRef(f"width < {round(2 * (LETTER * max(map(len, names)) + _SYMBOL))} ? 1 : 2")
+    key = (
+        alt.Legend(
+            title=None,
+            orient="top",
+            columns=columns,
+            labelLimit=240,
+            labelFontSize=12,
+            labelColor=LIGHT.ink,
+            symbolType="stroke",
+            symbolStrokeWidth=3,
+            symbolOpacity=1,
+        )
+        if legend
+        else None
+    )
+    return (
+        alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled_looks(SERIES, len(names))), legend=key),
+        alt.StrokeDash(
+            f"{field}:N", scale=alt.Scale(domain=names, range=_cycled_looks(DASHES, len(names))), legend=key
+        ),
+    )
+
+
+def _cycled_looks(values: Any, count: int) -> list[Any]:
+    return [values[number % len(values)] for number in range(max(1, count))]

@@ -1,0 +1,166 @@
+"""A report on a terminal: verdict, problems and numbers in about ten lines, and tables that fit any width."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hardpan import files
+from hardpan.pages import formatting
+from hardpan.pages.sections import View
+
+GAP = 2
+MOST_ROWS = 20  # of a table; the rest is on the page and in the JSON
+MOST_PROBLEMS = 6
+_MARKS = {"high": ("●", "red"), "medium": ("●", "yellow"), "low": ("○", ""), "note": ("·", "dim")}
+
+
+def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
+    """Headline, problems and numbers in about ten lines, then the sections that the view has for a terminal.
+
+    Example:
+        >>> from hardpan.pages.sections import ProblemLine, Tile
+        >>> problems = (ProblemLine("labels", "high", "About 17 labels are wrong (10–27)"),)
+        >>> tiles = (Tile("Best error", "0.6 %"), Tile("Fresh data"))
+        >>> Console(width=60).print(render(View("Audit", "At most 2.5 %.", tiles=tiles, problems=problems)))
+        At most 2.5 %.
+        ● About 17 labels are wrong (10–27)
+        Best error  0.6 %
+        Not measured: Fresh data
+    """
+    lines: list[RenderableType] = [_terminal_text(view.headline, style="bold")]
+    lines += [_terminal_text(sentence) for sentence in view.lede]
+    for problem in view.problems[:MOST_PROBLEMS]:
+        mark, style = _MARKS[problem.severity]
+        lines.append(Text.assemble((mark, style), " ", _terminal_text(problem.title)))
+    if len(view.problems) > MOST_PROBLEMS:
+        lines.append(_terminal_text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
+    values = [(tile.title, tile.value) for tile in view.tiles if tile.value]
+    if values:
+        table = Table.grid(padding=(0, GAP, 0, 0))
+        for row in values:
+            table.add_row(*map(_terminal_text, row))
+        lines.append(table)
+    missing = [tile.title for tile in view.tiles if not tile.value]
+    if missing:
+        lines.append(_terminal_text(f"Not measured: {', '.join(missing)}", style="dim"))
+    for section in view.sections if view.terminal is None else view.terminal:
+        lines += [_terminal_text(""), _terminal_text(section.title, style="bold")]
+        lines += [_terminal_text(sentence) for sentence in section.sentences]
+        lines += [_terminal_text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
+        if section.estimates:
+            rows = [(name, formatting.estimate(item)) for name, item in section.estimates.items()]
+            lines.append(FittedTable("", ("", "estimate"), rows))
+        for item in section.tables:
+            lines.append(FittedTable(item.title, item.columns, item.rows[:most_rows]))
+            if len(item.rows) > most_rows:
+                lines.append(_terminal_text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
+    return Group(*lines)
+
+
+class FittedTable:
+    """Columns side by side if they fit; else intervals under their values; else a row's cells below each other.
+
+    Args:
+        title: above it, without one the table alone.
+        columns: their names.
+        rows: values of the cells: numbers, text, None for nothing.
+
+    Example:
+        >>> table = FittedTable("Errors", ("model", "error"), [("linear", "26.8 % (24.9–28.9 %)")])
+        >>> for width in (30, 24, 16):
+        ...     print("\\n".join(line.rstrip() for line in _terminal_lines(table, width)))
+        Errors
+        model   error
+        linear  26.8 % (24.9–28.9 %)
+        Errors
+        model   error
+        linear  26.8 %
+                (24.9–28.9 %)
+        Errors
+        model: linear
+          error: 26.8 %
+          (24.9–28.9 %)
+    """
+
+    def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self._title, self._columns = title, tuple(columns)
+        by_column = list(zip(*rows, strict=True))
+        self._words = [any(isinstance(cell, str) for cell in cells) for cells in by_column]
+        self._rows = list(zip(*map(formatting.column, by_column), strict=True))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """What fits into the width."""
+        if self._title:
+            yield _terminal_text(self._title, style="italic")
+        broken = [tuple(map(_interval_below, row)) for row in self._rows]
+        room = options.max_width - GAP * (len(self._columns) - 1)
+        for rows in (self._rows, broken):
+            widths = [
+                _terminal_width([*name.split(), *cells]) for name, *cells in zip(self._columns, *rows, strict=True)
+            ]
+            if sum(widths) <= room:
+                yield self._columns_side_by_side(rows, _widened_columns(widths, self._columns, room))
+                return
+        yield Group(*(line for row in self._rows for line in self._stacked_cells(row, options.max_width)))
+
+    def _columns_side_by_side(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        for position, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
+            justify: JustifyMethod = "left" if not self._words or self._words[position] else "right"
+            table.add_column(
+                _terminal_text(name), min_width=width, max_width=width, overflow="fold", justify=justify
+            )
+        for row in rows:
+            table.add_row(*map(_terminal_text, row))
+        return table
+
+    def _stacked_cells(self, row: Sequence[str], width: int) -> Iterator[RenderableType]:
+        first, *others = (f"{name}: {cell}" for name, cell in zip(self._columns, row, strict=True))
+        yield _terminal_text(first, style="bold")
+        for line in others:
+            fits = _terminal_width([line]) + GAP <= width
+            yield Padding(_terminal_text(line if fits else _interval_below(line)), (0, 0, 0, GAP))
+
+
+def _interval_below(text: str) -> str:
+    """A value with its interval below it, so that no number is broken in two.
+
+    Example:
+        >>> _interval_below("26.8 % (24.9–28.9 %)"), _interval_below("1.2 × 10⁻⁷ ± 2.6 × 10⁻¹²")
+        ('26.8 %\\n(24.9–28.9 %)', '1.2 × 10⁻⁷\\n± 2.6 × 10⁻¹²')
+    """
+    return text.replace(" (", "\n(").replace(" ± ", "\n± ")
+
+
+def _terminal_text(text: str, style: str = "") -> Text:
+    """A file's name may hold what a terminal would act on."""
+    return Text(files.clean_text(text, lines=True), style=style)
+
+
+def _terminal_width(lines: Sequence[str]) -> int:
+    return max((_terminal_text(line).cell_len for text in lines for line in text.split("\n")), default=0)
+
+
+def _widened_columns(widths: Sequence[int], names: Sequence[str], room: int) -> list[int]:
+    """Give the remaining width to columns whose names are wider than their cells, from the first on."""
+    left = room - sum(widths)
+    result: list[int] = []
+    for width, name in zip(widths, names, strict=True):
+        more = min(left, max(0, _terminal_width([name]) - width))
+        left, result = left - more, [*result, width + more]
+    return result
+
+
+def _terminal_lines(table: FittedTable, width: int) -> list[str]:
+    """What a terminal of this width shows."""
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().splitlines()

@@ -1,0 +1,172 @@
+"""The base of every result that people look at; :mod:`hardpan.pages` makes what they see."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from hardpan import files, tables
+from hardpan.files import Content, record
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hardpan.pages.sections import Section, View
+
+
+__all__ = ["Provenance", "Report"]
+
+
+@record
+class Provenance:
+    """How a report was computed: enough for a stranger to compute it again.
+
+    Attributes:
+        method: paragraphs of plain words and formulas.
+        citations: the papers it rests on.
+        command: the command that computes the report again.
+        seed: the seed of everything random in it.
+        versions: name and version of what computed it.
+        hashes: what was read, and its sha256.
+        warnings: what limits the claims of the whole report.
+    """
+
+    method: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+    command: str = ""
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Report:
+    """A result with a headline, sections, a page, a notebook view, a terminal view, a frame and JSON.
+
+    A subclass is a frozen dataclass of numbers without sentences, registered with :func:`hardpan.files.record`.
+    What it says is made from its fields and its ``HEADLINE`` (:mod:`hardpan.pages.generic`). A module of
+    :mod:`hardpan.pages` named like the package of the class may register another view with charts and prose; it is
+    imported when it is first needed. A view is made once per result.
+
+    Attributes:
+        HEADLINE: the main finding as a template that the fields fill (:func:`hardpan.pages.generic.fill`).
+    """
+
+    __slots__ = ("_view",)
+    HEADLINE: ClassVar[str] = ""
+    _view: View
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.headline})"
+
+    def view(self) -> View:
+        """What the result says and shows."""
+        try:
+            return self._view
+        except AttributeError:
+            made: View = _view_function(type(self).__module__)(self)
+            object.__setattr__(self, "_view", made)  # the record is frozen; its view is no field
+            return made
+
+    @property
+    def headline(self) -> str:
+        """The main finding in one sentence."""
+        return self.view().headline
+
+    def sections(self) -> tuple[Section, ...]:
+        """The sections of the report, in order."""
+        return self.view().sections
+
+    def provenance(self) -> Provenance | None:
+        """How the result was computed."""
+        return self.view().provenance
+
+    def to_html(self, *, command: str = "", date: str = "") -> str:
+        """The report as one self-contained HTML file.
+
+        Args:
+            command: the command that computes it again, for the line above the headline.
+            date: the day it was computed, likewise.
+        """
+        view = self.view()
+        from hardpan.pages.writer import view_page  # the drawing library is imported when a page is first written
+
+        provenance = view.provenance or Provenance()
+        if command and not provenance.command:
+            provenance = dataclasses.replace(provenance, command=command)
+        return view_page(dataclasses.replace(view, provenance=provenance), date=date)
+
+    def to_json(self) -> str:
+        """The result as JSON text; :func:`hardpan.files.from_json` reads it back."""
+        return files.dumps(files.to_json(self))
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """The numbers as a data frame: pandas if installed, else polars, else a pyarrow Table; ``kind`` chooses."""
+        return tables.to_frame(self.view().columns, kind)
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        command: str = "",
+        extra: Mapping[str, Content] | None = None,
+    ) -> Path:
+        """Write index.html, report.json and config.json (where there are settings), all or none.
+
+        Args:
+            folder: where to; created if missing.
+            command: the command that makes the report again, for the page.
+            extra: further files by name (:func:`hardpan.files.write_together`).
+
+        Returns:
+            The path of the page.
+        """
+        target, date, record = files.as_path("folder", folder), _today(), self.to_json() + "\n"
+        contents: dict[str, Content] = {"index.html": self.to_html(command=command, date=date)}
+        contents |= {**self.view().downloads, **(extra or {})}
+        config = getattr(self, "config", None)
+        if config is not None:
+            contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
+        files.write_together(target, contents | {"report.json": record})
+        return target / "index.html"
+
+    def _repr_html_(self) -> str:
+        from hardpan.pages.writer import first_screen
+
+        return first_screen(self.view())
+
+    def __rich__(self) -> RenderableType:
+        from hardpan.pages.terminal import render
+
+        return render(self.view())
+
+
+def _today() -> str:
+    """The day in UTC; SOURCE_DATE_EPOCH (seconds) fixes it for builds that have to be equal to the byte."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
+    now = (
+        datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+        if seconds
+        else datetime.datetime.now(datetime.UTC)
+    )
+    return now.date().isoformat()
+
+
+def _view_function(module: str) -> Callable[[Any], View]:
+    """``view`` of the module of :mod:`hardpan.pages` with the name of its innermost package, or its own."""
+    package, _, own_name = module.rpartition(".")
+    name = f"hardpan.pages.{own_name if package == 'hardpan' else package.rpartition('.')[2] or 'none'}"
+    try:
+        return cast("Callable[[Any], View]", importlib.import_module(name).view)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        from hardpan.pages import generic
+
+        return generic.view

@@ -1,0 +1,167 @@
+"""Tests of train against test: level on data drawn alike, power on planted shifts, and what the page says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from hardpan import auditing
+from hardpan.auditing import shift
+from hardpan.auditing.columns import Columns
+from hardpan.data.dataset import Dataset
+
+SHAPES = ("correlated integers", "one-hot", "heavy tails", "ties", "missing", "copies", "few classes", "categories")
+
+
+def shape(name, rng, n):
+    """Rows that are drawn alike, whatever their split, and labels."""
+    if name == "correlated integers":
+        x = np.clip(np.round(2 * rng.normal(size=(n, 1)) + rng.normal(size=(n, 4))), -3, 3)
+    elif name == "one-hot":
+        x = np.eye(5)[rng.integers(0, 5, n)]
+    elif name == "heavy tails":
+        x = rng.standard_cauchy((n, 3))
+    elif name == "ties":
+        x = np.round(rng.normal(size=(n, 3)), 1)
+    elif name == "missing":
+        x = np.where(rng.random((n, 3)) < 0.3, np.nan, rng.normal(size=(n, 3)))
+    elif name == "copies":
+        x = rng.normal(size=(n, 3))
+        x[: n // 3] = x[rng.integers(n // 3, n, n // 3)]
+        x = x[rng.permutation(n)]
+    elif name == "categories":
+        x = np.minimum(rng.geometric(0.05, (n, 2)), 60).astype(float)
+    else:
+        x = rng.lognormal(sigma=3, size=(n, 3))
+    rare = rng.random(n) < (0.08 if name == "few classes" else 0.0)
+    y = np.where(rare, 2, (np.nan_to_num(x[:, 0]) > np.nan_to_num(x[:, 1])).astype(int))
+    return Columns(x, tuple(map(str, range(x.shape[1]))), np.full(x.shape[1], name == "categories")), y
+
+
+def units_of(columns):
+    return shift.row_units(np.unique(np.nan_to_num(columns.values), axis=0, return_inverse=True)[1].ravel())
+
+
+def most(draws, level):
+    """So many rejections at this level have a probability of at most 0.002."""
+    return stats.binom.isf(0.002, draws, level)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_columns_and_labels_keep_their_level(name):
+    draws, n = 300, 160
+    p_values = np.zeros((draws, 2))
+    for draw in range(draws):
+        rng = np.random.default_rng([draw, 2])
+        columns, y = shape(name, rng, n)
+        in_test = rng.permutation(n) < 60
+        one = shift.one_per_unit(units_of(columns), rng)
+        some = Columns(columns.values[one], columns.names, columns.categorical)
+        p_values[draw] = (
+            shift.column_tests(some, in_test[one]).p_value,
+            shift.label_test(y[one], in_test[one], 3, draw).p_value,
+        )
+    for level in (0.05, 0.01):
+        assert (np.count_nonzero(p_values <= level, axis=0) <= most(draws, level)).all()
+
+
+@pytest.mark.parametrize("name", ["correlated integers", "missing", "copies", "heavy tails"])
+def test_models_keep_their_level(name):
+    draws, n = 20, 120
+    p_values = []
+    for draw in range(draws):
+        rng = np.random.default_rng([draw, 3])
+        columns, y = shape(name, rng, n)
+        parts = shift.shift_parts(columns, y, rng.permutation(n) < 45, units_of(columns), 3, draw)
+        p_values += [part.p_value for part in parts if part.name in ("rows", "error")]
+    assert np.count_nonzero(np.array(p_values) <= 0.05) <= most(len(p_values), 0.05)
+
+
+def test_groups_are_units():
+    """Splits by group: rows of a group are alike, groups are drawn alike."""
+    draws, p_values = 15, []
+    for draw in range(draws):
+        rng = np.random.default_rng([draw, 4])
+        group = np.repeat(np.arange(80), 5)
+        x = rng.normal(size=(80, 3))[group] + 0.1 * rng.normal(size=(400, 3))
+        columns = Columns(x, ("a", "b", "c"), np.zeros(3, dtype=bool))
+        y = rng.integers(0, 2, 80)[group]
+        parts = shift.shift_parts(columns, y, group >= 50, shift.row_units(np.arange(400), group), 2, draw)
+        p_values += [part.p_value for part in parts]
+    assert np.count_nonzero(np.array(p_values) <= 0.05) <= most(len(p_values), 0.05)
+
+
+def test_equal_neighbours_have_the_stated_mean_and_tail():
+    rng = np.random.default_rng(5)
+    labels = np.repeat([0, 1, 2, 3], [50, 30, 15, 5])
+    shares, expected, p_values = np.array([shift.neighbour_test(rng.permutation(labels)) for _ in range(4000)]).T
+    assert shares.mean() == pytest.approx(expected[0], abs=4 * shares.std() / 4000**0.5)
+    assert np.count_nonzero(p_values <= 0.02) <= most(4000, 0.025)
+    assert p_values.min() < 0.01
+    pair = shift.neighbour_test(np.tile([0, 1], 40))
+    assert (pair[0], pair[2]) == (0.0, pytest.approx(1.0))
+
+
+def audited(frame, **options):
+    data = Dataset.from_frame(frame, label="y", **options)
+    return {item.kind: item for item in auditing.audit(data, ensemble="none", flow="none").problems}
+
+
+def frame_of(rng, n=1200, test=300):
+    frame = pd.DataFrame(rng.normal(10, 2, size=(n, 3)), columns=list("abc"))
+    frame["split"] = np.repeat(["train", "test"], [n - test, test])
+    return frame.assign(y=((frame.a > 10) ^ (rng.random(n) < 0.05)).astype(int))
+
+
+def test_a_column_in_other_units_is_a_claim_with_its_medians():
+    frame = frame_of(np.random.default_rng(6))
+    assert "shift" not in audited(frame)
+    frame.loc[frame.split == "test", "a"] *= 1000
+    item = audited(frame)["shift"]
+    assert item.severity == "high"
+    assert item.p_value < 1e-20
+    assert [part["column"] for part in item.details["columns"]["columns"]] == ["a"]
+    assert item.details["rows"]["auc"] > 0.99
+    assert item.effect.value < -0.3  # the error would be lower with units as in train
+    assert "Column a: median 1" in item.advice
+
+
+def test_other_class_frequencies_and_another_rule_are_claims():
+    rng = np.random.default_rng(7)
+    frame = frame_of(rng)
+    kept = (frame.split == "train") | (frame.y == 1) | (rng.random(len(frame)) < 0.1)
+    item = audited(frame[kept])["shift"]
+    assert item.details["labels"]["largest"] > 0.3
+    assert "labels" in item.details["large"]
+    frame.loc[frame.split == "test", "y"] = (frame.b > 10).astype(int)
+    item = audited(frame)["shift"]
+    assert item.details["large"] == ("error",)
+    assert "holds in train holds less in test" in item.title
+
+
+def test_a_small_difference_of_many_rows_is_a_note():
+    rng = np.random.default_rng(8)
+    columns = Columns(rng.normal(size=(12_000, 2)), ("a", "b"), np.zeros(2, dtype=bool))
+    in_test = np.arange(12_000) >= 8000
+    columns.values[in_test, 0] += 0.15
+    part = shift.column_tests(columns, in_test)
+    assert part.p_value < 1e-6
+    assert not part.large
+
+
+def test_labels_along_the_file_and_a_rule_that_changes():
+    rng = np.random.default_rng(9)
+    frame = frame_of(rng).drop(columns="split")
+    assert "order" not in audited(frame)
+    item = audited(frame.sort_values("y"))["order"]
+    assert item.severity == "note"
+    assert item.details["equal"] > 0.99
+    turn = np.arange(len(frame)) > 900
+    frame["y"] = np.where(turn, frame.b > 10, frame.a > 10).astype(int)
+    item = audited(frame)["order"]
+    assert item.details["late"] - item.details["early"] > 0.2
+    assert "--column time=" in item.advice
+    timed = frame.assign(day=np.arange(len(frame))).sample(frac=1, random_state=0)
+    item = audited(timed, columns={"time": "day"})["order"]
+    assert item.details["time"]
+    assert "over time" in item.title
