@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.bayes.floors import calibrated_plug_in, henze_penrose, neighbours, overlap, plug_in, vote_floor
-from hardpan.bayes.floors.gaussian_fit import fit_shared, gaussian_floor
+from hardpan.bayes.floors import neighbour_bounds, plug_in, vote_floor
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
@@ -97,7 +96,7 @@ def _neighbours(
     confidence: float,
 ) -> dict[str, Estimate]:
     """Cover and Hart's bound from one neighbour, and the error of k neighbours."""
-    result = neighbours.bracket(
+    result = neighbour_bounds(
         x_train,
         y_train,
         x_test,
@@ -110,40 +109,17 @@ def _neighbours(
     return {"lower": result.lower, "upper": result.upper}
 
 
-@floor_estimator("tree", lower="lower", upper="upper")
-def _tree(x_train: Array, y_train: Array, *, n_classes: int, confidence: float, seed: int) -> dict[str, Estimate]:
-    """The Henze–Penrose bounds."""
-    result = henze_penrose(x_train, y_train, n_classes=n_classes, confidence=confidence, seed=seed)
-    return {"lower": result.lower, "upper": result.upper}
-
-
-@floor_estimator("gaussian")
-def _gaussian(x_train: Array, y_train: Array, *, confidence: float, seed: int) -> Estimate:
-    """The Bayes error of Gaussians with one covariance, corrected for the error of the fit."""
-    return gaussian_floor(fit_shared(x_train, y_train), confidence=confidence, seed=seed)[0]
-
-
-@floor_estimator("bhattacharyya", lower="lower", upper="upper")
-def _bhattacharyya(x_train: Array, y_train: Array, *, confidence: float) -> dict[str, Estimate]:
-    """Bhattacharyya's bounds from one Gaussian per class."""
-    result = overlap.bhattacharyya(x_train, y_train, confidence=confidence)
-    return {"lower": result.lower, "upper": result.upper}
-
-
-@floor_estimator("network", raw="estimate", temperature="upper", isotonic="upper")
+@floor_estimator("network", raw="estimate")
 def _network(
     x_train: Array,
     y_train: Array,
     x_test: Array,
-    y_test: Array,
     *,
-    x_validation: Array,
-    y_validation: Array,
     n_classes: int,
     confidence: float,
     seed: int,
 ) -> dict[str, Estimate]:
-    """Plug-ins of a small network, as it is and calibrated on the validation part."""
+    """The plug-in of a small network."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
@@ -159,13 +135,7 @@ def _network(
         result[:, model.classes_] = model.predict_proba((x - mean) / scale)
         return result
 
-    test, calibration = probabilities(x_test), (probabilities(x_validation), y_validation)
-    options: dict[str, Any] = {"validation": calibration, "confidence": confidence, "seed": seed}
-    return {
-        "raw": plug_in(test, confidence=confidence),
-        "temperature": calibrated_plug_in(test, y_test, calibration="temperature", **options),
-        "isotonic": calibrated_plug_in(test, y_test, calibration="isotonic", **options),
-    }
+    return {"raw": plug_in(probabilities(x_test), confidence=confidence)}
 
 
 @floor_estimator("votes", **{"left one out": "upper", "uncorrected": "lower"})

@@ -30,7 +30,7 @@ NURSERY = textwrap.dedent("""
     from hardpan.web.annotation import create_app
     from hardpan.replicate.database import leases, people, votes
     from sqlalchemy import event
-    import uvicorn, alembic.command
+    import uvicorn
     folder, port = sys.argv[1], int(sys.argv[2])
 
     def fill_the_disk():
@@ -49,7 +49,7 @@ NURSERY = textwrap.dedent("""
         child = os.fork()
         if child == 0:
             project = replicate.Project.open(folder)
-            project.database.migrate()  # as serve does before it listens
+            project.database.create_tables()  # as serve does before it listens
             if number % 4 == 1:
                 start, jump = time.monotonic(), random.choice([-3600, 3600])
                 project = replace(project, clock=lambda: time.time() + jump * (time.monotonic() - start > 0.2))

@@ -110,7 +110,7 @@ _last_draw: dict[tuple[str, float, int], KnownSet] = {}
 def _from_flow(path: str, n: int, floor: float, seed: int) -> KnownSet:
     known = _last_draw.get((path, floor, seed))
     if known is None or len(known.y) < n:
-        from hardpan.studies.learning_curve import compressed_grey_values  # torch: only where a flow is needed
+        from hardpan.learning_curves import compressed_grey_values  # torch: only where a flow is needed
 
         flow = _flow(path)
         samples = flow.sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)

@@ -161,7 +161,7 @@ def run() -> dict[str, Any]:
         (40, 1.0, "steepest"),
     ):
         rows += [lacking_items(skill, 800, models, spread, which) for skill in (2.0, 1.0, -1.5)]
-    for method in ("random", "stratified", "information"):
+    for method in ("random", "stratified"):
         rows.append(short_tests(method, 60))
     notes = ["8 models, two of them equal; must: at least the lower end of the 99.9 % region of a coverage of 95 %"]
     return harness.table("Coverage of 95 % intervals", rows, seed=7, notes=notes)

@@ -1,4 +1,4 @@
-"""Coverage of the intervals of single numbers: audit, compare, strategies, gaps, confusion scores, AURC, labels.
+"""Coverage of the intervals of single numbers: audit, compare, gaps, confusion scores, AURC, labels.
 
 Nulls and planted effects, with truths in closed form or from a large sample. Each 95 % interval must cover at least
 the lower end of the 99.9 % binomial region of 95 %; more is conservative, and marked so.
@@ -31,13 +31,13 @@ def inside(item: Any, truth: float) -> bool:
 
 def testbeds(skills: Any, sizes: tuple[int, int], seed: int) -> Iterator[tuple[str, Any, Any, Any]]:
     """Null and planted: name, sets with scores by example, the same with counts only, drop of each model."""
+    from bench.coverage import expected_accuracies
     from hardpan import testbed
-    from hardpan.testbed.line import expected_accuracies
 
     for name, (mu, sigma) in DRIFTS.items():
         both = testbed.two_sets(*testbed.simulate(skills, examples=sizes, mu=mu, sigma=sigma, seed=seed))
         counts = replace(both, original=replace(both.original, scores=None), new=replace(both.new, scores=None))
-        first, second = expected_accuracies(skills, mu=mu, sigma=sigma)
+        first, second = expected_accuracies(skills, mu, sigma)
         yield name, both, counts, first - second
 
 
@@ -58,28 +58,16 @@ def audit_drop(seed: int) -> Hits:
 
 def model_gaps(seed: int) -> Hits:
     """The gap of one model of thirty; which one goes round with the seed, so that runs are independent."""
-    from hardpan.testbed.comparison import _accuracies, _gap
+    from hardpan.testbed.comparison import _accuracy_estimates, gap_estimate
 
     skills, one = np.linspace(-0.5, 2.5, 30), seed % 30
     for name, _, counts, drops in testbeds(skills, (2_000, 1_000), seed):
-        first, second = (_accuracies(side, LEVEL)[one] for side in (counts.original, counts.new))
+        first, second = (_accuracy_estimates(side, LEVEL)[one] for side in (counts.original, counts.new))
         yield (
             f"{name}, 30 models, 2,000 and 1,000 examples",
             "gap of a model",
-            inside(_gap(first, second), drops[one]),
+            inside(gap_estimate(first, second), drops[one]),
         )
-
-
-def strategy_changes(seed: int) -> Hits:
-    """The change of a new set that is like the original, and of a harder one."""
-    from hardpan import testbed
-
-    beds = {name: rest for name, *rest in testbeds(np.linspace(0.5, 2.5, 10), (2_000, 1_000), seed)}
-    for at, kind in enumerate(("outcomes", "counts")):
-        tables = {name: bed[at] for name, bed in beds.items()}
-        for row in testbed.strategies(tables, confidence=LEVEL, seed=seed).rows:
-            where, truth = f"{row.name}, 10 models, 2,000 and 1,000 examples", -beds[row.name][2].mean()
-            yield where, f"strategies: change, {kind}", inside(next(iter(row.change.values())), truth)
 
 
 def compared_audits(seed: int) -> Hits:
@@ -209,13 +197,11 @@ def classified(rng: Any, n: int, models: int) -> tuple[Any, list[Any]]:
 def budget_of(rng: Any, n: int, models: int) -> Any:
     """The error budget of the best of some classifiers that are alike."""
     from hardpan.auditing import improvement
-    from hardpan.auditing.labels import suspect_labels
 
     labels, probs = classified(rng, n, models)
     answers = [item.argmax(axis=1) for item in probs]
     best = min(answers, key=lambda answer: int((answer != labels).sum()))
-    suspects = suspect_labels(np.mean(probs, axis=0), labels, np.arange(n))
-    doubted = np.isin(np.arange(n), suspects.rows) & suspects.telling
+    doubted = np.max(probs, axis=(0, 2)) > 0.99  # any fixed rule that does not look at the labels
     return improvement.error_budget("best", best, answers, labels, doubted, confidence=LEVEL, classifiers=models)
 
 
@@ -235,52 +221,43 @@ def error_budget(seed: int) -> Hits:
             yield where, f"error budget: {name}", inside(getattr(found, name), truth)
 
 
-def labelled(rng: Any, n: int, flips: float) -> tuple[Any, Any]:
-    """Suspects of a calibrated classifier of five classes, and which labels were flipped."""
-    from hardpan.auditing.labels import suspect_labels
+def label_reviews(seed: int) -> Hits:
+    """What a review of 100 or 200 random labels says of all of them, by a reviewer who knows the truth."""
+    from hardpan.confusion.label_noise import LabelIssues, RankedLabels
+    from hardpan.confusion.label_review import count_wrong
 
-    true = rng.integers(0, 5, n)
-    logits = 3.5 * (3.5 * np.eye(5)[true] + rng.normal(size=(n, 5)))  # the exact posterior of these features
-    wrong = rng.random(n) < flips
-    labels = np.where(wrong, (true + rng.integers(1, 5, n)) % 5, true)
-    # A model trained on labels with flips expects them.
-    probs = (1 - flips * 1.25) * softmax(logits, axis=1) + flips * 0.25
-    return suspect_labels(probs, labels, np.arange(n)), wrong
-
-
-@cache
-def suspected(flips: float) -> float:
-    """The proportion of suspects among a million labels."""
-    found, _ = labelled(np.random.default_rng(0), 1_000_000, flips)
-    return len(found.rows) / found.searched
-
-
-def label_issues(seed: int) -> Hits:
-    """Proportion of labels that look wrong, and how many of those are: the truth of the run itself."""
-    from hardpan import stats
-
-    for name, flips in (("null, no wrong labels", 0.0), ("planted, 8 % wrong labels", 0.08)):
-        for n in (1_000, 5_000):
-            found, wrong = labelled(np.random.default_rng([seed, n]), n, flips)
-            where = f"{name}, {n:,} examples"
-            share = stats.share(len(found.rows), found.searched, LEVEL)
-            yield where, "labels: proportion of suspects", inside(share, suspected(flips))
-            precision = found.precision(LEVEL)
-            if flips and precision is not None:
-                truth = float(wrong[found.rows].mean())
-                yield where, "labels: expected precision", inside(precision, truth)
+    for flips, signal in ((0.0, 3.5), (0.08, 3.5), (0.3, 1.0)):
+        n, rng = 5_000, np.random.default_rng([seed, 5])
+        true = rng.integers(0, 5, n)
+        probs = softmax(signal * (signal * np.eye(5)[true] + rng.normal(size=(n, 5))), axis=1)
+        labels = np.where(rng.random(n) < flips, (true + rng.integers(1, 5, n)) % 5, true)
+        split = np.where(np.arange(n) < n // 5, "test", "train")
+        guess, own = probs.argmax(axis=1), probs[np.arange(n), labels]
+        rows, differs, wrong = np.arange(n), guess != labels, labels != true
+        ranked = RankedLabels.of(rows, rows.astype(str), split, labels, guess, own)
+        for count in (100, 200):
+            review = LabelIssues.of(ranked).sample(count, seed=seed)
+            for position, row in enumerate(review.row):
+                review.judge(position, *(("wrong", str(true[row])) if wrong[row] else ("right",)))
+            found = count_wrong(review)
+            where = f"{100 * flips:.0f} % wrong labels, signal {signal:g}, {count} of {n:,} reviewed"
+            yield where, "review: wrong labels", inside(found.wrong, wrong.sum())
+            if found.precision is not None:
+                yield where, "review: precision of the list", inside(found.precision, wrong[differs].mean())
+            if found.test_error is not None:
+                truth = (guess != true)[split == "test"].mean()
+                yield where, "review: corrected test error", inside(found.test_error, truth)
 
 
 NUMBERS: tuple[Callable[[int], Hits], ...] = (
     audit_drop,
     compared_audits,
-    strategy_changes,
     model_gaps,
     confusion_scores,
     risk_areas,
     learning_curve,
     error_budget,
-    label_issues,
+    label_reviews,
 )
 
 

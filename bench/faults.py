@@ -37,8 +37,7 @@ ANNOTATORS, KILLS, ROUNDS, LINES = 50, 40, 1000, 5000
 JOBS = (
     ("recording", "tests/predictions/test_kill.py::test_recording_survives_kill_9", 200, 1),
     ("merging stores", "tests/predictions/test_kill.py::test_merging_survives_kill_9", 200, 1),
-    ("training, seeds one by one", "tests/training/test_kill.py::test_many_kills[store]", 60, 1),
-    ("training, seeds together", "tests/training/test_kill.py::test_many_kills[lockstep]", 60, 1),
+    ("training", "tests/training/test_kill.py::test_many_kills", 60, 1),
     ("training on Dask, its worker", "tests/training/test_cluster.py -k dask", 1, 5),
     ("training on Ray, its worker", "tests/training/test_cluster.py -k ray", 1, 5),
     ("ledger, three submitters", "tests/soak/test_ledger_faults.py", 200, 1),

@@ -78,27 +78,11 @@ def their_knn(given: dict[str, Any]) -> dict[str, float]:
     return {"lower": found["lower_bound"], "upper": found["upper_bound"]}
 
 
-def our_tree(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan.bayes.floors import henze_penrose
-
-    found = henze_penrose(given["x"], given["y"], most=len(given["y"]))
-    return {"lower": found.lower.value, "upper": found.upper.value, "stderr": found.upper.stderr}
-
-
-def their_tree(given: dict[str, Any]) -> dict[str, float]:
-    from dataeval.core import ber_mst
-
-    found = ber_mst(given["x"], given["y"])
-    return {"lower": found["lower_bound"], "upper": found["upper_bound"]}
-
-
 METHODS = {
     "hardpan, nearest neighbour": our_knn,
     "DataEval ber_knn": their_knn,
-    "hardpan, spanning tree": our_tree,
-    "DataEval ber_mst": their_tree,
 }
-PAIRS = (("hardpan, nearest neighbour", "DataEval ber_knn"), ("hardpan, spanning tree", "DataEval ber_mst"))
+PAIRS = (("hardpan, nearest neighbour", "DataEval ber_knn"),)
 
 
 FLOORS = (0.001, 0.01, 0.05, 0.2, 0.4)
@@ -227,7 +211,6 @@ def values_table() -> dict[str, Any]:
                     rows.append(row)
     notes = [
         "one feature matrix, every example's neighbour among the others; DataEval gives no standard error",
-        "DataEval's tree joins the parts of a 15-neighbour graph by a rule of thumb; ours is the minimal one",
     ]
     return harness.table("The same bounds beside DataEval", rows, seed=0, notes=notes)
 
@@ -254,7 +237,7 @@ def time_table() -> dict[str, Any]:
                     row["× faster"] = ratio = found[theirs].best / done.best
                     row |= harness.against(ratio, at_least=1, unit="× faster")
                 rows.append(row)
-    note = "8-bit pixels; the time of ours includes the standard error from eight more trees; one warm-up call each"
+    note = "8-bit pixels; one warm-up call each"
     return harness.table("Time and memory beside DataEval", rows, seed=0, notes=[note])
 
 

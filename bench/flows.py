@@ -151,21 +151,20 @@ def product_seconds(flow: Any, x: Any) -> float:
     return time.process_time() - begun
 
 
-KINDS = {"plain": "float32", "in planes": "float32", "in planes, bf16": "bf16"}  # steps, and their precision
+KINDS = ("plain", "in planes")  # steps
 
 
 def inference(given: dict[str, Any]) -> dict[str, float]:
     """Every kind of steps in turn, several rounds: the least CPU time of each, and what differs from the plain."""
     from hardpan.flows import cpu_steps
 
-    flow, x, rows, usable = given["flow"], given["x"], given["rows"], cpu_steps.usable
+    flow, x, rows, usable = given["flow"], given["x"], given["rows"], cpu_steps.can_use_planes
     seconds: dict[tuple[str, str], float] = {}
     posteriors: dict[str, Any] = {}
     nll: dict[str, float] = {}
     for _ in range(4):
-        for kind, precision in KINDS.items():
-            flow.to(precision=precision)
-            cpu_steps.usable = usable if kind != "plain" else lambda x: False
+        for kind in KINDS:
+            cpu_steps.can_use_planes = usable if kind != "plain" else lambda x: False
             started = time.process_time()
             posteriors[kind] = flow.posterior(x)
             half = time.process_time()
@@ -176,7 +175,7 @@ def inference(given: dict[str, Any]) -> dict[str, float]:
             for what, value in spent.items():
                 seconds[kind, what] = min(value, seconds.get((kind, what), math.inf))
             nll[kind] = -float(flow.log_prob(x[:64]).mean()) if kind not in nll else nll[kind]
-    cpu_steps.usable = usable
+    cpu_steps.can_use_planes = usable
     result: dict[str, float] = {}
     for kind in KINDS:
         apart = abs(posteriors[kind] - posteriors["plain"])
@@ -217,8 +216,7 @@ def inference_table() -> dict[str, Any]:
              "differences are from the plain steps in float32; other decisions: proportion with another likeliest "
              "class; NLL of 64 of the images, in nats",
              "the matrix products alone bound any rearrangement; the posterior leaves out the last coupling of the "
-             "lower levels, whose output it does not need",
-             "bf16: flow.to(precision=\"bf16\"), on a CPU with AVX512-BF16"]  # fmt: skip
+             "lower levels, whose output it does not need"]  # fmt: skip
     return harness.table("Posteriors and samples on a CPU", rows, seed=0, notes=notes)
 
 

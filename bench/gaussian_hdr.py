@@ -46,7 +46,7 @@ def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
 
 def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str, Any]:
     """Estimate within the time limit; memory is measured also where the limit came first."""
-    from hardpan.bayes.gaussians.methods import solve
+    from hardpan.bayes.gaussians.methods import solve_classes
     from hardpan.bayes.gaussians.shared import shared_classes
 
     def stop(*_: object) -> None:
@@ -57,7 +57,7 @@ def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str,
     try:
         if problem is None:
             problem = shared_classes(given["means"], None, None).at(given["temperature"])
-        e = solve(problem, method, rtol=given["rtol"], seed=0, max_draws=2**27)
+        e = solve_classes(problem, method, rtol=given["rtol"], seed=0, max_draws=2**27)
     except TimeoutError:
         return {"finished": False}
     finally:

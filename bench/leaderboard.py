@@ -214,14 +214,6 @@ def with_gaps(models: int, items: int, slope: float) -> dict[str, Any]:
     return given
 
 
-def shorten_by_information(given: dict[str, Any]) -> dict[str, Any]:
-    from hardpan import Outcomes, leaderboard
-
-    start = time.process_time()
-    leaderboard.shorten(Outcomes.from_arrays(given["right"]), 100, method="information")
-    return {"cpu": time.process_time() - start}
-
-
 def by_pyirt(path: str, models: int, items: int) -> dict[str, Any]:
     """py-irt in its own environment, by its command line: variational inference, ``PYIRT_EPOCHS`` epochs."""
     given = matrix(path, models, items)
@@ -309,13 +301,11 @@ def large() -> dict[str, Any]:
     two = harness.isolated(planted, fit_hardpan, models=models, items=items, slope=0.2)
     ranked = harness.isolated(planted, rank_all, models=models, items=items, slope=0.2)
     missing = harness.isolated(with_gaps, rank_all, models=models, items=items, slope=0.2)
-    short = harness.isolated(planted, shorten_by_information, models=models, items=items, slope=0.2)
     work = (
         ("Rasch, 4,280 × 100", rasch, {"at_most": 1}),
         (f"2PL, {models:,} × {items:,}", two, {"at_most": 73}),
         (f"rank, {models:,} × {items:,}, all pairs", ranked, {"at_most": 20}),
         (f"rank, {models:,} × {items:,}, a tenth of the cells missing", missing, {"at_most": 20}),
-        (f"shorten by information, {models:,} × {items:,}", short, {"at_most": 73}),
     )
     for name, m, limit in work:
         row = {"work": name, "CPU seconds": m.output["cpu"], "seconds": m.best, "extra MB": m.extra_megabytes}

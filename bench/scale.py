@@ -7,6 +7,7 @@ about three in ten numbers round to zero. The disk holds three seeds of one epoc
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import resource
@@ -16,7 +17,7 @@ import struct
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +188,7 @@ def transfer(place: Path) -> dict[str, float]:
 # What is read of the store: seeds of which epochs; and what the column "result" has.
 STEPS: dict[str, tuple[Callable[[Path], dict[str, float]], int, str]] = {
     "score": (score, SEEDS, "mean score, bits"),
-    "label issues": (issues, SEEDS, "labels that look wrong"),
+    "label issues": (issues, SEEDS, "labels that differ from the prediction"),
     "error by band": (error_by_band, SEEDS, "ρ of error and the second model's score"),
     "hardest tenth": (hard_subset, 0, "examples"),
     "transfer": (transfer, 0, "Kendall's τ of the two models"),
@@ -282,6 +283,27 @@ def kill_a_worker(backend: str) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def cluster(backend: str) -> Iterator[str]:
+    """The address of a cluster of two workers on this machine; empty for threads and processes."""
+    if backend == "dask":
+        import distributed
+
+        options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+        with distributed.LocalCluster(**options) as local:
+            yield local.scheduler_address
+    elif backend == "ray":
+        import ray
+
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        try:
+            yield "auto"
+        finally:
+            ray.shutdown()
+    else:
+        yield ""
+
+
 def prepare_cluster(place: str, backend: str, kill: bool) -> dict[str, Any]:
     import hardpan
 
@@ -298,8 +320,11 @@ def on_cluster(given: dict[str, Any]) -> dict[str, Any]:
         if given["kill"] and not killed and done >= 0.2:
             killed.append(kill_a_worker(given["backend"]))
 
-    with hardpan.parallel(given["backend"], workers=2):
-        found, spent = timed(lambda: hardpan.confusion.scores(given["place"], progress=progress))
+    def measured() -> Any:
+        with cluster(given["backend"]) as address, hardpan.parallel(given["backend"], workers=2, address=address):
+            return hardpan.confusion.scores(given["place"], progress=progress)
+
+    found, spent = timed(measured)
     return spent | {"same": bool(np.array_equal(found.values, given["here"])), "killed": any(killed)}
 
 
@@ -428,7 +453,7 @@ def search_blocks(given: dict[str, Any]) -> dict[str, Any]:
     import hardpan
     from hardpan.neighbors.near_duplicates import near_duplicates
 
-    with hardpan.parallel(given["backend"], workers=2):
+    with cluster(given["backend"]) as address, hardpan.parallel(given["backend"], workers=2, address=address):
         found, spent = timed(lambda: near_duplicates(given["x"], given["y"], k=10))
     here = given["here"]
     same = np.array_equal(found.indices, here.indices) and np.array_equal(found.distances, here.distances)

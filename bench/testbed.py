@@ -61,16 +61,13 @@ def prepare_predictions(models: int, original: int, new: int, classes: int) -> d
 
 
 def compare_predictions(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan import testbed
-    from hardpan.outcomes import matrices
-    from hardpan.outcomes.cells import Options
+    from hardpan import Outcomes, testbed
 
-    sets = {
-        name: matrices.guesses_of(given["models"], given[f"{name}_predictions"], given[f"{name}_labels"], name)
+    sides = [
+        Outcomes.from_arrays(given[f"{name}_predictions"] == given[f"{name}_labels"], given["models"])
         for name in ("original", "new")
-    }
-    outcomes = matrices.outcomes_of_sets(sets, Options(), "arrays")
-    report = testbed.compare(outcomes)
+    ]
+    report = testbed.compare(*sides)
     return {"models": len(report.rows), "slope": report.fit.slope.value}
 
 
@@ -127,7 +124,7 @@ def compare_table() -> dict[str, Any]:
             **harness.against(total, at_most=2, unit="GB"),
         },
     ]
-    note = "hard predictions as arrays: class check, right or wrong, intervals, ranks, rank intervals, two lines"
+    note = "hard predictions as arrays: right or wrong, intervals, ranks, rank intervals, two lines"
     return harness.table("compare from hard predictions", rows, seed=0, notes=[note])
 
 
@@ -145,14 +142,19 @@ def coverage_table() -> dict[str, Any]:
 
 
 def rank_coverage(runs: int, models: int = 70) -> dict[str, float]:
+    from bench.coverage import expected_accuracies
     from hardpan import testbed
 
     skills = np.linspace(-0.5, 3.0, models)
+    accuracies = expected_accuracies(skills, (0.0, 0.5), (1.0, 1.2))
     rank = {f"model-{i:02d}": models - i for i in range(models)}
     hits: dict[str, list[float]] = {}
     for seed in range(runs):
         shared = testbed.two_sets(*testbed.simulate(skills, seed=seed))
-        alone = testbed.simulate_counts(skills, seed=seed)
+        rng = np.random.default_rng([seed, 2])
+        correct = [rng.binomial(n, p) for n, p in zip((10_000, 2_000), accuracies, strict=True)]
+        alone = {"model": list(rank), "original_correct": correct[0].tolist(), "original_total": [10_000] * models}
+        alone |= {"new_correct": correct[1].tolist(), "new_total": [2_000] * models}
         for kind, source in (("shared", shared), ("own", alone)):
             report = testbed.compare(source, resample="models", bootstrap=2, seed=seed)
             for side in ("original", "new"):

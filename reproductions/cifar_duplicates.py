@@ -190,6 +190,11 @@ def page(result: CifarDuplicates) -> str:
             if result.close_recall is not None
             else "."
         ),
+        "",
+        "## What is not reproduced and why",
+        "",
+        f"The count of near-duplicates, about {PAPER} in the paper: people judged its pairs, and nobody has "
+        "judged these.",
     ]
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ and writes OUT/MODEL.npz as its seeds advance; it ends before --minutes are over
 second trains one architecture with several objectives on two groups, cut at half the score's range, and writes
 OUT/mitigation.npz. With --rates 0.4,0.1,0.025 it first tries each learning rate with each objective on nine tenths
 of the training examples, for as long as it will train (or for --sweep-epochs), and takes the rate with the smallest
-error on the last tenth. Subsampling then has as many steps as the others, in more epochs of smaller batches;
+error on the last tenth. Subsampling then has about as many steps as the others, in more epochs of smaller batches;
 --lengths '{"reweight": 5}' gives an objective five times the epochs. Both formats are described in
 confusion_figures.py. It needs NumPy, torch and hardpan.training.
 Probabilities stay in a temporary folder, half precision, one file a run; a model's npz is made from them epoch by
@@ -332,12 +332,12 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     """Train one model and keep its probabilities of all examples after every epoch."""
     from hardpan.training import TrainConfig
     from hardpan.training.config import with_defaults
-    from hardpan.training.examples import examples_on, normalization, shaped
+    from hardpan.training.examples import as_example_array, examples_on, normalization
     from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
 
     with np.load(options.work / "given.npz") as stored:
         held = {name: stored[name] for name in stored.files}
-    x, classes = shaped(held["x"]), int(held["n_classes"])
+    x, classes = as_example_array(held["x"]), int(held["n_classes"])
     goal = {"step": options.step_size} if job.objective == "groupdro" else {}
     config = TrainConfig(
         model=job.model,
@@ -361,7 +361,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     kept = np.lib.format.open_memmap(options.work / f"{job.tag}.npy", "w+", np.float16, shape)
     began = time.monotonic()
 
-    def record(epoch: int, probs: NDArray[np.float32], rows: object) -> None:
+    def record(epoch: int, probs: NDArray[np.float32]) -> None:
         kept[epoch // config.record_every - 1] = probs
         kept.flush()
         seconds = time.monotonic() - began

@@ -24,10 +24,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from hardpan import engine, files, flows
+from hardpan import engine, files, flows, learning_curves
 from hardpan.engine import devices
-from hardpan.studies import learning_curve
-from hardpan.studies.learning_curve import CurveConfig
+from hardpan.learning_curves import CurveConfig
 
 # The paper looks at temperatures from 0.2 up; it calls MNIST solved below 1 and Fashion-MNIST below 0.5.
 TEMPERATURES = {
@@ -78,7 +77,7 @@ def measure(place: str, temperature: float, given: argparse.Namespace) -> None:
         seeds=given.seeds,
         epochs=given.epochs,
     )
-    curve = learning_curve.grow(
+    curve = learning_curves.measure_learning_curve(
         flows.load(place).to(device),
         config,
         name=name,

@@ -50,7 +50,7 @@ def our_task(settings: dict[str, Any], dataset: Dataset, tiny: bool) -> FlowTask
     elif settings["fast"] == "torch products":
         task.runner = fast_runner(dtype, TorchProducts())
     elif not settings["fast"]:
-        task.runner = lambda x, stack: run_plain(x, stack, dtype)
+        task.runner = run_plain
     task.one_step = engine.CapturedStep(
         task._one_step, device(), generators=[task.noise], enabled=settings["capture"]
     )

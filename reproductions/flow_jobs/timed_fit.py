@@ -50,7 +50,7 @@ def fit_in_time(
         parts = dataclasses.replace(parts, train=train, validation=np.zeros(0, dtype=np.int64))
     if flips:
         dataset, parts = mirrored(dataset, parts)
-    task = fitting.prepare(dataset, parts, config, device())
+    task = fitting.prepare_fit(dataset, parts, config, device())
     history, begun, rows_done, highest = engine.History(), time.monotonic(), 0, config.learning_rate or 1e-3
 
     def done() -> float:
@@ -82,7 +82,7 @@ def fit_in_time(
             print(f"{name}: epoch {epoch + 1}, {time.monotonic() - begun:.0f} s, {told}", flush=True)
     history.stopped = "time"
     seconds = time.monotonic() - begun
-    return fitting.finish(dataset, parts, task, history, seconds), rows_done / seconds
+    return fitting.fitted_flow(dataset, parts, task, history, seconds), rows_done / seconds
 
 
 def mirrored(dataset: Dataset, parts: Split) -> tuple[Dataset, Split]:
