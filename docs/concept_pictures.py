@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from hardpan import testbed, training
 from hardpan.data.dataset import Dataset
-from hardpan.report.palette import LIGHT
+from hardpan.pages.palette import LIGHT
 
 PICTURES = Path(__file__).resolve().parent / "images"
 FONT = "DejaVu Sans, Verdana, sans-serif"

@@ -31,7 +31,6 @@ STEPS = (
     ("demo", "--annotators", "12"),
     ("sample", "--strategy", "matched", "--per-class", "5"),
     ("duplicates", "-k", "2"),
-    ("sample", "--sweep", "--per-class", "5", "--out", "threshold-sweep"),
 )
 LARGEST = 80_000
 DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 320, "height": 640}
@@ -144,8 +143,6 @@ def shoot(camera: Camera) -> None:
     camera.take(page, "owner")
     page.goto(f"{camera.base}/owner/enter")
     camera.take(page, "owner-enter")
-    page.goto((camera.project.root.parent / "threshold-sweep" / "index.html").as_uri())
-    camera.take(page, "threshold-sweep")
 
 
 def main(target: Path) -> None:
