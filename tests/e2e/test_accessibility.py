@@ -86,7 +86,7 @@ def test_a_report_has_no_violation_and_does_not_scroll_sideways(browser, path, w
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.goto(path.as_uri())
-    page.wait_for_function(f"document.querySelectorAll('.live svg .mark-group').length >= {len(EVERY)}")
+    page.wait_for_function(f"document.querySelectorAll('.live:has(svg .mark-group)').length >= {len(EVERY)}")
     page.evaluate("document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })")
     page.wait_for_timeout(300)
     assert violations(page) == []

@@ -64,8 +64,9 @@ class Visit:
 
     def drawn(self):
         figures = self.page.locator(OPEN_FIGURES).count()
-        self.page.wait_for_function(f"document.querySelectorAll('.live svg .mark-group').length >= {figures}")
-        return figures
+        drawn = "document.querySelectorAll('.live:has(svg .mark-group)')"
+        self.page.wait_for_function(f"{drawn}.length >= {figures}")
+        return self.page.evaluate(f"{drawn}.length")
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def pictures(browser, path, width, scheme):
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.goto(path.as_uri())
-    page.wait_for_function(f"document.querySelectorAll('.live svg .mark-group').length >= {len(EVERY)}")
+    page.wait_for_function(f"document.querySelectorAll('.live:has(svg .mark-group)').length >= {len(EVERY)}")
     page.wait_for_timeout(300)
     shots = {}
     for number, kind in enumerate(EVERY, 1):

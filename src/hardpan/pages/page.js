@@ -171,7 +171,8 @@
   };
 
   // The first screen comes first; the others when the browser has time, those in closed folds when these open.
-  const later = window.requestIdleCallback ?? ((call) => setTimeout(call, 20));
+  // A busy machine may leave a page no idle time for minutes, so it waits at most a tenth of a second.
+  const later = (call) => (window.requestIdleCallback ? requestIdleCallback(call, { timeout: 100 }) : setTimeout(call, 20));
   const waiting = [...document.querySelectorAll("figure[id]")];
   const next = () => {
     const figure = waiting.shift();
