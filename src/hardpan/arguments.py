@@ -2,15 +2,19 @@
 
 Scalars: :func:`whole_number`, :func:`real_number`, :func:`one_of`, :func:`seconds`. Arrays: :func:`labels`,
 :func:`class_count`, :func:`class_names`, :func:`column`, :func:`ids`, :func:`probabilities`, :func:`features`,
-:func:`whole_numbers`, :func:`real_numbers`, :func:`right_or_wrong`. The first argument of each is the name of the
-value in messages. Private functions take what these return and check nothing.
+:func:`whole_numbers`, :func:`real_numbers`, :func:`right_or_wrong`. Code: :func:`imported`. The first argument of
+each is the name of the value in messages. Private functions take what these return and check nothing.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import numbers
 import operator
+import os
+import re
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -20,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.errors import InputError
 from hardpan.files import clean_text
 
+_CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
 
 
@@ -97,6 +102,38 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
         raise InputError(
             f"must be one of {', '.join(str(item) for item in allowed if item)}; got {value!r}", argument=name
         )
+
+
+def names_code(text: str) -> bool:
+    """Whether a text is ``module:function``; only such texts are ever imported.
+
+    People name code on the command line or in Python. Where a text comes from a file, ask this first and refuse it.
+
+    Example:
+        >>> names_code("my_nets:small"), names_code("resnet18"), names_code("localhost:8786")
+        (True, False, False)
+    """
+    return bool(_CODE.fullmatch(text))
+
+
+def imported(name: str, text: str) -> Any:
+    """What ``module:function`` names, from the import path or the working folder.
+
+    Example:
+        >>> imported("model", "math:sqrt")(4.0)
+        2.0
+    """
+    if not names_code(text):
+        raise InputError(f"must be module:function; got {text!r}", argument=name)
+    module, _, attributes = text.partition(":")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
+    try:
+        return operator.attrgetter(attributes)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{text!r} cannot be imported ({error}); its folder must be this one or on PYTHONPATH", argument=name
+        ) from error
 
 
 def labels(name: str, values: ArrayLike, n: int | None = None, n_classes: int | None = None) -> NDArray[np.int64]:

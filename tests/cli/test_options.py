@@ -13,10 +13,12 @@ import typer
 from typer.testing import CliRunner
 
 from hardpan import cli, files
+from hardpan.auditing.evidence import AuditConfig
 from hardpan.cli.common import CommandOptions
 from hardpan.cli.options import Flags, removed, spread
 from hardpan.cli.settings import attribute_help, parse_texts
 from hardpan.errors import InputError
+from hardpan.training.config import TrainConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +238,29 @@ def test_help_is_the_docstring_without_markup():
     assert texts["number"] == "A number of two lines."
     assert texts["text"] == "plain or other (hardpan.audit)."
     assert list(texts) == [item.name for item in dataclasses.fields(Every)]
+
+
+def test_what_a_saved_config_names_is_never_imported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "planted.py").write_text("open('ran', 'w').close()\ncode = print\n")
+    for config, words in (
+        (TrainConfig(model="linear, planted:code"), ["train", "digits", "--out", "run"]),
+        (AuditConfig(predictions=("planted:code",)), ["audit", "digits"]),
+        (AuditConfig(predictions=("fine.npz", "planted:code")), ["audit", "digits", "--seed", "1"]),
+        (CommandOptions("hardpan floor", {"predictions": ("planted:code",)}), ["floor", "digits"]),
+    ):
+        files.save(config, tmp_path / "config.json")
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*words, "--config", "config.json"])
+        assert ended.value.code == 2, words
+        assert "planted:code" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_that_a_saved_config_names_is_used_where_the_command_line_names_it_too(tmp_path):
+    path = files.save(CommandOptions("hardpan every", {"text": "planted:code"}), tmp_path / "config.json")
+    assert command("--config", str(path), "--set", "text=planted:code", flags=FEW).text == "planted:code"
+    with pytest.raises(InputError) as caught:
+        command("--config", str(path), flags=FEW)
+    assert caught.value.argument == "--config"

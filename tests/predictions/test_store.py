@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import pickle
+import shutil
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,34 @@ def test_any_zarr_reader_reads_it(tmp_path):
     given = probabilities(N, C)
     written.write(3, 12, given)
     assert np.array_equal(zarr.open_group(tmp_path / "run")["probabilities/3/12"][:], given)
+
+
+@pytest.mark.parametrize("filters", [[{"id": "pickle"}], [{"id": "vlen-utf8"}, {"id": "pickle"}]])
+@pytest.mark.parametrize("column", ["ids", "labels"])
+def test_columns_are_never_unpickled(tmp_path, monkeypatch, column, filters):
+    monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)  # as before 0.16.6
+    made(tmp_path / "run")
+    folder = tmp_path / "run" / column
+    shutil.rmtree(folder)
+    folder.mkdir()
+    array = {"zarr_format": 2, "shape": [N], "chunks": [N], "dtype": "|O", "order": "C", "fill_value": None}
+    (folder / ".zarray").write_text(
+        json.dumps(array | {"filters": filters[:1], "compressor": (filters[1:] or [None])[0]})
+    )
+    (folder / "0").write_bytes(pickle.dumps(Planted(tmp_path / "ran")))
+    with pytest.raises(InputError):
+        getattr(Predictions.open(tmp_path / "run"), column)
+    assert not (tmp_path / "ran").exists()
+
+
+class Planted:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return self.path.touch, ()
 
 
 def test_a_shard_without_its_marker_does_not_exist(tmp_path):

@@ -211,6 +211,8 @@ def test_a_file_never_decides_what_is_imported(digits, tmp_path, monkeypatch):
         with pytest.raises(InputError) as caught:
             use(made.runs[0].weights)
         assert caught.value.argument == "model"
+        with pytest.raises(InputError):
+            training.load_model(made.runs[0].weights, model="")
     loaded = training.load_model(made.runs[0].weights, model="own_models:own_factory")
     probs = training.predict(loaded, digits, device="cpu")
     np.testing.assert_array_equal(probs.astype(np.float16), Predictions.open(tmp_path / "run").read(0, 3))

@@ -198,12 +198,13 @@ class Settings:
         own_context = [item.name for item in self.own if item.annotation is typer.Context]
         context = values[own_context[0]] if own_context else values.pop("context", None)
         typed = {name for name, value in values.items() if _is_typed(context, name, value)}
-        changed = {} if path is None else self._saved(path)
-        changed |= {
+        given = {
             item.name: item.parse(values[item.name], item.option) for item in self.fields() if item.name in typed
         }
-        changed |= {item.name: values[item.name] for item in self.own if item.name in typed}
-        changed |= self._set(texts, typed)
+        given |= {item.name: values[item.name] for item in self.own if item.name in typed}
+        given |= self._set(texts, typed)
+        changed = {} if path is None else self._saved(path, given)
+        changed |= given
         result = {item.name: changed.get(item.name, values.get(item.name, item.default)) for item in self.own}
         for name, (make, fields) in self.groups.items():
             result[name] = make(**{item.name: changed.get(item.name, item.default) for item in fields})
@@ -229,19 +230,38 @@ class Settings:
             texts.setdefault(name, []).append(text)
         return {name: settings[name].parse(values, f"--set {name}") for name, values in texts.items()}
 
-    def _saved(self, path: Path) -> dict[str, Any]:
-        """The values of --config; arguments and where a result goes are left to the command line."""
+    def _saved(self, path: Path, given: Collection[str]) -> dict[str, Any]:
+        """The values of --config but those ``given``; arguments and where a result goes are the command line's.
+
+        A file may come from anyone, so a value that could be imported is refused.
+        """
         saved, settings = saved_settings(path), self.by_name
         others = self.fixed.union(_OUTPUT, (item.name for item in self.own))
         for name in sorted(saved.keys() - settings.keys() - others):
             raise InputError(f"{path}: has {name!r}, which is no setting of this command", argument="--config")
         values = {}
-        for name in saved.keys() & settings.keys():
+        for name in saved.keys() & settings.keys() - given:
             setting, value = settings[name], saved[name]
+            code = next(filter(arguments.names_code, _words(value)), None)
+            if code is not None:
+                raise InputError(
+                    f"{path}: sets {name} to {code!r}; code is not imported because a file names it: name it on "
+                    f"the command line, too ({setting.option}), if you trust it",
+                    argument="--config",
+                )
             if setting.hint is str and isinstance(value, tuple):  # an option of the command, as people write it
                 value = ",".join(map(str, value))
             values[name] = setting.parse(value, "--config") if isinstance(value, str) else value
         return values
+
+
+def _words(value: Any) -> Iterator[str]:
+    """The texts in a value, and what stands between their commas."""
+    if isinstance(value, str):
+        yield from (word.strip() for word in value.split(","))
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _words(item)
 
 
 def saved_settings(path: Path) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import imported
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
@@ -117,7 +116,7 @@ def of_estimator(
         raise InputError(f"must be a hardpan.Dataset; got {type(dataset).__name__}", argument="dataset")
     if isinstance(model, str):
         name = name or model
-        model = _imported(model)
+        model = imported("model", model)
     name = name or _name_of(model)
     if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or folds < 0 or folds == 1:
         raise InputError(f"must be 0 or at least 2; got {folds!r}", argument="folds")
@@ -142,21 +141,6 @@ def of_estimator(
         split=dataset.split,
         config=config,
     )
-
-
-def _imported(path: str) -> Any:
-    module, _, attribute = path.partition(":")
-    if not attribute:
-        raise InputError(f"must be an estimator, a function or 'module:function'; got {path!r}", argument="model")
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
-    try:
-        value: Any = importlib.import_module(module)
-        for name in attribute.split("."):
-            value = getattr(value, name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"model {path!r}: cannot be imported ({error}); give module:function") from error
-    return value
 
 
 def _name_of(model: Any) -> str:

@@ -329,7 +329,9 @@ def stored_column(storage: Storage, header: Header, name: str) -> NDArray[Any] |
     if expected is None:
         return None
     try:
-        values: NDArray[Any] = np.asarray(zarr.open_array(storage.store, path=name, mode="r")[:])
+        # Version 2 of the format has a codec that unpickles; no store of ours was ever written in it.
+        array = zarr.open_array(storage.store, path=name, mode="r", zarr_format=3)
+        values: NDArray[Any] = np.asarray(array[:])
         values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
     except Exception as error:  # Zarr raises anything on invalid metadata
         raise InputError(f"{storage.where}: {name} cannot be read ({reason(error)}); restore them") from error

@@ -19,6 +19,7 @@ from torch import nn
 
 import hardpan
 from hardpan import engine
+from hardpan.arguments import names_code
 from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
 from hardpan.errors import InputError
@@ -94,7 +95,7 @@ def load_model(folder: str | os.PathLike[str], *, model: str | None = None) -> S
             f"{os.fspath(folder)}: has no complete model ({DESCRIPTION} and {WEIGHTS} of its hash); pass the "
             "folder of one seed that hardpan train wrote"
         )
-    if model is None and ":" in str(result.get("model")):
+    if model is None and names_code(str(result.get("model"))):
         raise InputError(
             f"must be given for {os.fspath(folder)}: the architecture is not hardpan's; if you trust its code, "
             f"use load_model(folder, model={result['model']!r})",
@@ -102,7 +103,7 @@ def load_model(folder: str | os.PathLike[str], *, model: str | None = None) -> S
         )
     try:
         network = classifiers.build(
-            model or result["model"],
+            result["model"] if model is None else model,
             input_shape=tuple(result["input_shape"]),
             n_classes=result["n_classes"],
             seed=result["seed"],

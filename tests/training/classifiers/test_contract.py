@@ -234,7 +234,7 @@ def test_anybodys_factory_can_be_named(tmp_path, monkeypatch):
     for name, options, message in [
         ("my_nets:wrong", {}, r"gives logits of shape \(2, 8\) for 2 examples, not \(2, 7\)"),
         ("my_nets:nothing", {}, "gave a str; it must give a torch.nn.Module"),
-        ("my_nets:absent", {}, "has no 'absent'"),
+        ("my_nets:absent", {}, "cannot be imported .*'absent'"),
         ("not_there:net", {}, "cannot be imported .* PYTHONPATH"),
         ("my_nets:small", {"depth": 3}, "could not be made .* keywords"),
     ]:

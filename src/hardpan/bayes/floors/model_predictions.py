@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import names_code
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.plugin import plug_in_entries
@@ -27,7 +27,6 @@ from hardpan.predictions.opening import open_any
 Source = Predictions | ArrayLike | str | os.PathLike[str] | Any  # Any: an estimator or a function
 Sources = Source | Sequence[Source] | Mapping[str, Source]
 UNNAMED = "predictions"
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +106,7 @@ def read_models(
 
 def _open_model(source: Any, dataset: Dataset, folds: int, group: Labels | None) -> Predictions:
     """Predictions of whatever a user passes for a model."""
-    if isinstance(source, str) and _IMPORT_PATH.fullmatch(source) and not os.path.exists(source):
+    if isinstance(source, str) and names_code(source) and not os.path.exists(source):
         return Predictions.from_estimator(source, dataset, folds=folds, group=group)
     is_data = isinstance(source, (Predictions, str, os.PathLike)) or hasattr(source, "__array__")
     if not is_data and (hasattr(source, "predict") or callable(source)):

@@ -9,7 +9,6 @@ Example:
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import threading
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hardpan.arguments import whole_number
+from hardpan.arguments import imported, names_code, whole_number
 from hardpan.errors import InputError
 from hardpan.training.classifiers import plain, residual
 from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
@@ -46,7 +45,6 @@ _MAKERS: dict[str, _Maker] = {
     "wide-resnet-28-10": partial(residual.wide_resnet, depth=28, widening=10),
 }
 _WIDE = re.compile(r"wide-resnet-(\d{1,3})-(\d{1,3})")
-_FACTORY = re.compile(r"[\w.]+:\w+")
 _BUILDING = threading.Lock()  # a foreign factory draws from torch's one generator
 
 
@@ -84,7 +82,7 @@ def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 
     shape = _checked_input_shape(input_shape)
     whole_number("n_classes", n_classes, 2)
     whole_number("seed", seed)
-    if _FACTORY.fullmatch(name):
+    if names_code(name):
         return _build_from_factory(name, tuple(input_shape), n_classes, seed, options)
     make = _find_maker(name)
     _check_classifier_options(name, options)
@@ -130,7 +128,7 @@ def classifier_option_names(name: str) -> tuple[str, ...]:
         >>> classifier_option_names("vgg16")
         ('dropout', 'width')
     """
-    if _FACTORY.fullmatch(name):
+    if names_code(name):
         return ()
     make = _find_maker(name)
     fixed = set(make.keywords) if isinstance(make, partial) else set()
@@ -152,15 +150,7 @@ def _check_classifier_options(name: str, options: dict[str, Any]) -> None:
 def _build_from_factory(
     name: str, input_shape: tuple[int, ...], n_classes: int, seed: int, options: dict[str, Any]
 ) -> nn.Module:
-    module_name, _, factory_name = name.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
-    except ImportError as error:
-        raise InputError(
-            f"model {name!r}: module {module_name!r} cannot be imported ({error}); its folder must be on PYTHONPATH"
-        ) from error
-    except AttributeError as error:
-        raise InputError(f"model {name!r}: module {module_name!r} has no {factory_name!r}") from error
+    factory = imported("model", name)
     with _BUILDING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
