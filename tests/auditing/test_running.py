@@ -202,6 +202,7 @@ def test_the_error_at_twice_the_data_covers_curves_that_level_off():
         ({"seeds": 0}, "seeds"),
         ({"label_noise": 1.0}, "label_noise"),
         ({"colour": "red"}, "colour"),
+        ({"time": "day"}, "time: .*columns"),
     ],
 )
 def test_bad_settings_are_named(settings, argument):

@@ -128,8 +128,8 @@ def audit(
             resumes there. None keeps nothing.
         progress: called with the current step and the fraction of the work that is done.
         on_plan: called with the planned steps before anything is trained.
-        changes: settings to be changed in ``config``, and options of :meth:`hardpan.Dataset.open`, such as
-            ``label``.
+        changes: settings to be changed in ``config``, and options of :meth:`hardpan.Dataset.open`: ``label``,
+            ``id``, ``group`` and ``text`` name columns, ``columns={"time": "date", "split": "part"}`` any role.
 
     Returns:
         The finished audit.
@@ -183,6 +183,8 @@ def _audit_config(config: AuditConfig | None, predictions: Sources | None, chang
     known = {item.name for item in dataclasses.fields(AuditConfig)}
     for name in changes:
         if name not in known:
+            if name in tables.ROLES:
+                raise InputError(f': name the column of this role in columns={{"{name}": NAME}}', argument=name)
             raise InputError(f"{name} is not a setting of an audit; settings: {', '.join(sorted(known))}")
     if isinstance(changes.get("budget"), str):
         changes["budget"] = seconds("budget", changes["budget"])
