@@ -1,6 +1,7 @@
 """The explorer in a real browser, served by the real command."""
 
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -175,6 +176,35 @@ def test_an_example_of_the_report_opens_in_the_explorer(page, served):
     page.locator(".thumb summary").last.click()
     page.get_by_role("link", name="Open in the explorer").last.click()
     expect(page.get_by_role("dialog")).to_contain_text(str(Dataset.open("digits").ids[1]))
+
+
+HOSTILE = """<button>Click</button><p id="result"></p><script>
+const say = (text) => { document.getElementById("result").textContent += text + ";"; };
+document.querySelector("button").onclick = async () => {
+  say("origin " + origin);
+  await fetch("/api/table").then((answer) => answer.text()).then((text) => say("fetched " + text), () => {});
+  const opened = window.open("/api/table");
+  await new Promise((done) => setTimeout(done, 500));
+  try { say("read " + opened.document.body.textContent); } catch (error) { say("refused"); }
+};
+</script>"""
+
+
+def test_a_page_in_the_folder_cannot_read_what_the_explorer_answers(browser, served, tmp_path):
+    folder = tmp_path / "hostile"
+    shutil.copytree(served.folder, folder)
+    (folder / "index.html").write_text(HOSTILE, encoding="utf-8")
+    command = [sys.executable, "-m", "hardpan", "browse", str(folder), "--port", "0"]
+    context = browser.new_context()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            page = context.new_page()
+            page.goto(re.search(r"http://\S+", server.stdout.readline()).group() + "/report")
+            page.get_by_role("button").click()
+            expect(page.locator("#result")).to_have_text("origin null;refused;")
+        finally:
+            context.close()
+            server.terminate()
 
 
 def test_a_narrow_screen(browser, served):

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from hardpan.data.arrays import LARGEST_THUMBNAIL, as_bytes
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.safe_files import read_npy
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"
@@ -115,11 +116,10 @@ def read_examples(folder: str | os.PathLike[str]) -> Examples:
         raise InputError(f"{path}: has no column id; run the audit again")
     pictures = None
     if (root / THUMBNAILS).is_file():
-        try:
-            pictures = np.load(root / THUMBNAILS, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
-            raise InputError(f"{root / THUMBNAILS}: cannot be read ({error}); run the audit again") from error
-        if pictures.dtype != np.uint8 or pictures.ndim not in (3, 4) or len(pictures) != table.num_rows:
+        pictures = read_npy(root / THUMBNAILS, mmap=True)
+        sides = all(0 < side <= LARGEST_THUMBNAIL for side in pictures.shape[1:3])
+        colours = pictures.ndim == 3 or pictures.shape[3:] == (3,)
+        if pictures.dtype != np.uint8 or not sides or not colours or len(pictures) != table.num_rows:
             raise InputError(f"{root / THUMBNAILS}: does not belong to {TABLE}; run the audit again")
     return Examples(table, pictures)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hardpan.errors import MissingExtra
+from hardpan.errors import InputError, MissingExtra
 
 app = typer.Typer(rich_markup_mode="rich")
 
@@ -25,7 +25,8 @@ def browse(
         int, typer.Option(min=0, help="Review so many random labels, or resume DIR/review.csv: how many are wrong?")
     ] = 0,
     images: Annotated[
-        Path | None, typer.Option(help="Folder of the image files, if the audit did not save thumbnails.")
+        Path | None,
+        typer.Option(help="The only folder whose image files are shown, where the audit saved no thumbnails."),
     ] = None,
 ) -> None:
     """Look at every example of an audit in a browser: filter, sort, compare models, tag, relabel, export a subset.
@@ -37,6 +38,8 @@ def browse(
     """
     from hardpan.auditing import examples
 
+    if images is not None and not images.is_dir():
+        raise InputError(f"must be a folder; got {str(images)!r}", argument="images")
     table = examples.read_examples(folder)
     try:
         from hardpan.web import serving
@@ -60,6 +63,8 @@ def browse(
             address, what = f"{address}/review", f"{len(site.review):,} labels to review"
             what += f", {site.review.judged:,} of them judged" if site.resumed else ""
         typer.echo(f"{what} at {address} (stop with Ctrl-C)")
+        if table.thumbnails is None and images is None and "path" in table.table.column_names:
+            typer.echo("no thumbnails are saved; to see the images, give their folder: --images DIR")
         if sys.stdout.isatty():
             webbrowser.open(address)
         serving.run(application, listener)

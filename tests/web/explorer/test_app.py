@@ -2,9 +2,16 @@
 
 import io
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 
+import httpx
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
@@ -157,6 +164,69 @@ def test_images_are_read_from_disk_only_when_they_are_shown(tmp_path):
     assert sheet[32, 128 + 32].tolist() == [128, 128, 128]  # the file does not exist
 
 
+GREY = 128
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """A folder whose table names files that it should not: outside, links, a pipe, a program for Ghostscript."""
+    images, outside = tmp_path / "images", tmp_path / "outside"
+    images.mkdir()
+    outside.mkdir()
+    white = Image.new("RGB", (64, 64), (255, 255, 255))
+    white.save(images / "inside.png")
+    white.save(outside / "private.png")
+    white.save(images / "program.eps")
+    (images / "link.png").symlink_to(outside / "private.png")
+    (images / "folder.png").mkdir()
+    (images / "link").symlink_to(outside)
+    os.mkfifo(images / "pipe.png")
+    named = [str(outside / "private.png"), "../outside/private.png", "link.png", "link/private.png", "pipe.png"]
+    named += ["program.eps", "folder.png", "/dev/zero", "a" * 300, "nul\0.png", "", str(images / "inside.png")]
+    return Examples(pa.table({"id": list(map(str, range(len(named)))), "path": named})), images
+
+
+def test_no_file_outside_the_folder_is_shown(hostile, monkeypatch):
+    table, images = hostile
+    monkeypatch.chdir(images.parent)
+    client = TestClient(create_app(table, images=images), base_url="http://127.0.0.1")
+    rows = range(len(table))
+    sheet = np.asarray(Image.open(io.BytesIO(client.get(f"/api/sprite?rows={','.join(map(str, rows))}").content)))
+    assert [int(sheet[32, 64 * row + 32, 0]) for row in rows] == [GREY] * (len(table) - 1) + [255]
+    named = Examples(pa.table({"id": ["a"], "path": ["images/inside.png"]}))  # as `hardpan audit images` names it
+    client = TestClient(create_app(named, images=images), base_url="http://127.0.0.1")
+    assert np.asarray(Image.open(io.BytesIO(client.get("/api/sprite?rows=0").content)))[32, 32, 0] == 255
+
+
+def test_no_file_is_read_unless_its_folder_was_named(hostile):
+    client = TestClient(create_app(hostile[0]), base_url="http://127.0.0.1")
+    assert client.get("/api/table").json()["thumbnails"] is None
+    assert client.get("/api/sprite?rows=0").status_code == 404
+
+
+def test_a_server_that_was_asked_for_pipes_still_answers_and_ends(hostile, tmp_path):
+    table, images = hostile
+    pq.write_table(table.table, tmp_path / examples.TABLE)
+    command = [sys.executable, "-m", "hardpan", "browse", str(tmp_path), "--images", str(images), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = re.search(r"http://\S+", server.stdout.readline()).group()
+            for _ in range(45):  # more than the server has threads
+                assert httpx.get(f"{address}/api/sprite?rows=4", timeout=20).status_code == 200
+            server.terminate()
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+
+
+def test_thumbnails_of_another_size_than_an_audit_saves_are_refused(tmp_path):
+    pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / examples.TABLE)
+    for shape in ((2, 65, 8), (2, 8, 100_000), (2, 0, 8), (2, 8, 8, 4), (2, 8), (2, 8, 8, 3, 1)):
+        np.save(tmp_path / examples.THUMBNAILS, np.zeros(shape, np.uint8))
+        with pytest.raises(InputError, match=examples.THUMBNAILS):
+            examples.read_examples(tmp_path)
+
+
 def test_the_report_beside_the_table_is_served_under_a_policy_of_its_own(digits):
     (digits / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
     client = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
@@ -172,11 +242,35 @@ def test_files_that_the_report_links_to_are_served_and_no_others(digits):
     (digits / "problems").mkdir(exist_ok=True)
     (digits / "problems" / "labels.csv").write_text("row\n1\n", encoding="utf-8")
     (digits / "problems" / "outside.csv").symlink_to(digits / "report.json")
+    os.mkfifo(digits / "problems" / "pipe.csv")
     client = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
     assert client.get("/report.json").text == "{}"
     assert client.get("/problems/labels.csv").text == "row\n1\n"
-    for path in ("outside.csv", "none.csv", "..%2Fconfig.csv", "labels.txt"):
+    for path in ("outside.csv", "pipe.csv", "none.csv", "..%2Fconfig.csv", "labels.txt", "a" * 300 + ".csv"):
         assert client.get(f"/problems/{path}").status_code == 404
+
+
+def test_links_of_the_folder_are_not_followed(digits, tmp_path):
+    folder, outside = tmp_path / "audit", tmp_path / "outside"
+    shutil.copytree(digits, folder, ignore=shutil.ignore_patterns("problems", "index.html", "report.json"))
+    outside.mkdir()
+    for name in ("index.html", "report.json", "labels.csv"):
+        (outside / name).write_text("private", encoding="utf-8")
+    (folder / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
+    (folder / "report.json").symlink_to(outside / "report.json")
+    (folder / "problems").symlink_to(outside)
+    client = TestClient(create_app(examples.read_examples(folder), folder=folder), base_url="http://127.0.0.1")
+    assert client.get("/report.json").status_code == 404
+    assert client.get("/problems/labels.csv").status_code == 404
+    (folder / "index.html").unlink()
+    (folder / "index.html").symlink_to(outside / "index.html")
+    assert client.get("/report").status_code == 404
+    linked = tmp_path / "linked"
+    linked.symlink_to(folder)  # the folder itself may be named by a link
+    (folder / "index.html").unlink()
+    (folder / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
+    client = TestClient(create_app(examples.read_examples(linked), folder=linked), base_url="http://127.0.0.1")
+    assert client.get("/report").status_code == 200
 
 
 @pytest.mark.parametrize("rows", ["", "1,x", "-1", "99999999", "1" * 5000])

@@ -6,11 +6,13 @@ with a review of labels, ``review.csv`` in it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
 import json
 import math
+import os
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -29,6 +31,7 @@ from starlette.types import ASGIApp
 
 from hardpan import arguments, confusion, files
 from hardpan.auditing.examples import Examples
+from hardpan.data.images import FORMATS, MOST_PIXELS
 from hardpan.errors import HardpanError, InputError
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.web.explorer.marks import Marks
@@ -42,11 +45,13 @@ MOST_ROWS = 1000
 SPRITE_COLUMNS = 20
 FROM_DISK = 64  # pixels: side of a thumbnail that is read from an image file
 SIDE_BY_SIDE = 60  # examples of each side of a disagreement
+DOWNLOADS = {"/report": "index.html", "/report.json": "report.json"}  # address to file
 
-# The page of a report has a policy of its own in its head, with the hashes of its scripts; both apply.
+# The page of a report has a policy of its own in its head, with the hashes of its scripts; both apply. The folder
+# may come from anyone: in a sandbox its page has an origin of its own, which cannot read what this server answers.
 PAGE_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'unsafe-inline' 'unsafe-eval'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "script-src 'unsafe-inline' 'unsafe-eval'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -57,7 +62,7 @@ class Pictures:
     Attributes:
         array: (N, h, w) or (N, h, w, 3) bytes, or None.
         paths: the image files of the rows, or None.
-        root: the folder that relative paths start from.
+        root: the only folder whose files are read, as the user named it; None reads none.
     """
 
     array: NDArray[np.uint8] | None
@@ -69,7 +74,7 @@ class Pictures:
         """Height and width of a thumbnail; None where there are none."""
         if self.array is not None:
             return int(self.array.shape[1]), int(self.array.shape[2])
-        return None if self.paths is None else (FROM_DISK, FROM_DISK)
+        return None if self.paths is None or self.root is None else (FROM_DISK, FROM_DISK)
 
     def thumbnail_sheet(self, rows: NDArray[np.int64]) -> bytes:
         """One PNG with the pictures of those rows, 20 per line: one request instead of a hundred."""
@@ -80,27 +85,38 @@ class Pictures:
         sheet = np.zeros((lines * height, SPRITE_COLUMNS * width, *depth), dtype=np.uint8)
         for position, row in enumerate(rows.tolist()):
             top, left = height * (position // SPRITE_COLUMNS), width * (position % SPRITE_COLUMNS)
-            picture = self.array[row] if self.array is not None else _thumbnail(self._image_path(row))
+            picture = self.array[row] if self.array is not None else _thumbnail(self._image_file(row))
             sheet[top : top + height, left : left + width] = picture
         stream = io.BytesIO()
         Image.fromarray(sheet).save(stream, "PNG", compress_level=1)
         return stream.getvalue()
 
-    def _image_path(self, row: int) -> Path:
-        path = Path(str(self.paths[row]))
-        return path if self.root is None or path.is_absolute() else self.root / path
+    def _image_file(self, row: int) -> Path | None:
+        """The file of a row; None for what is not a regular file inside the folder, as links to others are not."""
+        assert self.root is not None
+        named = str(self.paths[row])
+        with contextlib.suppress(OSError, ValueError):  # names that no file can have
+            for path in (self.root / named, Path(named)):  # relative to the folder, or as the audit was started
+                file = Path(os.path.realpath(path))
+                if file.is_relative_to(self.root) and file.is_file():
+                    return file
+        return None
 
 
 @functools.lru_cache(maxsize=4096)
-def _thumbnail(path: Path) -> NDArray[np.uint8]:
+def _thumbnail(path: Path | None) -> NDArray[np.uint8]:
     """An image file as a square of 64 pixels, centred on grey; a file that cannot be read is grey."""
     square = np.full((FROM_DISK, FROM_DISK, 3), 128, np.uint8)
+    if path is None:
+        return square
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                return square
             image.draft("RGB", (FROM_DISK, FROM_DISK))
             image.thumbnail((FROM_DISK, FROM_DISK))
             small = np.asarray(image.convert("RGB"))
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError):
+    except (Image.DecompressionBombError, *files.DAMAGED):  # Pillow's decoders raise nearly anything
         return square
     top, left = (FROM_DISK - small.shape[0]) // 2, (FROM_DISK - small.shape[1]) // 2
     square[top : top + small.shape[0], left : left + small.shape[1]] = small
@@ -123,13 +139,13 @@ def create_app(
         title: the title of the page.
         hosts: names that it answers to, besides this machine's own.
         folder: the audit's folder: its page is served at /report, and corrections.csv is written there.
-        images: the folder that the paths of the table start from.
+        images: the folder of the image files that the table names; files outside it are never read.
         review: a review of labels, served at /review.
     """
     paths = examples.table["path"] if "path" in examples.table.column_names else None
-    site = _ExplorerSite(
-        Explorer(examples), Marks(folder), Pictures(examples.thumbnails, paths, images), title, folder, review
-    )
+    root = None if images is None else images.resolve()
+    pictures = Pictures(examples.thumbnails, paths, root)
+    site = _ExplorerSite(Explorer(examples), Marks(folder), pictures, title, folder, review)
     routes = [
         Route("/", _explorer_file("explorer.html", "text/html; charset=utf-8")),
         Route("/favicon.ico", _no_icon),
@@ -152,7 +168,7 @@ def create_app(
         ]
     if site.page is not None:
         # The files that the page links to are copied too.
-        routes += [Route(path, site.download) for path in ("/report", "/report.json", "/problems/{name}.csv")]
+        routes += [Route(path, site.download) for path in (*DOWNLOADS, "/problems/{name}.csv")]
     app = Starlette(routes=routes, exception_handlers={HardpanError: _refusal, HTTPException: _refusal})
     return local(app, hosts)
 
@@ -193,18 +209,27 @@ class _ExplorerSite:
     @property
     def page(self) -> Path | None:
         """The page of the report, where there is one."""
-        path = None if self.folder is None else self.folder / "index.html"
-        return path if path is not None and path.is_file() else None
+        return self._file("index.html")
+
+    def _file(self, name: str) -> Path | None:
+        """A regular file that is in the folder itself; links may lead anywhere."""
+        if self.folder is None:
+            return None
+        path = self.folder / name
+        try:
+            inside = os.path.realpath(path) == os.path.join(os.path.realpath(self.folder), name)
+            return path if inside and path.is_file() else None
+        except (OSError, ValueError):  # a name that no file can have
+            return None
 
     async def download(self, request: Request) -> Response:
-        assert self.folder is not None
-        if request.url.path == "/report":
-            headers = {"content-security-policy": PAGE_POLICY}
-            return FileResponse(self.folder / "index.html", media_type="text/html; charset=utf-8", headers=headers)
         name = request.path_params.get("name")
-        path = self.folder / "report.json" if name is None else self.folder / "problems" / f"{name}.csv"
-        if not path.is_file() or path.resolve().parent != path.parent.resolve():
+        path = self._file(DOWNLOADS.get(request.url.path, f"problems/{name}.csv"))
+        if path is None:
             raise HTTPException(404)
+        if path.suffix == ".html":
+            headers = {"content-security-policy": PAGE_POLICY}
+            return FileResponse(path, media_type="text/html; charset=utf-8", headers=headers)
         return FileResponse(path, filename=path.name)
 
     async def table(self, request: Request) -> Response:
