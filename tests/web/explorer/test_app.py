@@ -1,9 +1,12 @@
 """The explorer's answers to requests, good ones and bad ones."""
 
+import contextlib
+import errno
 import io
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -150,6 +153,31 @@ def test_a_formula_in_a_name_is_quoted_in_the_file_and_read_back(tmp_path):
     marks.set([{"id": names[1], "label": "-a"}, {"id": names[2], "label": "-a"}], label="+b")
     dataset = Dataset.from_arrays(np.arange(3.0)[:, None], [0, 0, 0], ids=names, class_names=["-a", "+b"])
     assert apply_corrections(dataset, tmp_path / "corrections.csv").labels.tolist() == [1, 1, 1]
+
+
+@contextlib.contextmanager
+def full_disk():
+    """Files can be made, but nothing can be written to them."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_mark_that_cannot_be_written_is_not_kept(tmp_path):
+    table = Examples(pa.table({"id": ["a", "b"], "label": ["cat", "dog"]}))
+    client = TestClient(create_app(table, folder=tmp_path), base_url="http://127.0.0.1")
+    with full_disk():
+        for change in ({"label": "dog"}, {"add": "doubtful"}):
+            answer = client.post("/api/marks", json={"rows": [0], **change})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            assert os.strerror(errno.EFBIG) in answer.json()["error"]
+    assert client.post("/api/rows", json={"marked": True}).json()["rows"] == []
+    assert client.get("/api/table").json()["marked"] == 0
+    assert client.post("/api/marks", json={"rows": [1], "add": "exclude"}).json()["marked"] == 1
+    assert Marks(tmp_path).ids() == ["b"]
 
 
 def test_images_are_read_from_disk_only_when_they_are_shown(tmp_path):
@@ -327,6 +355,12 @@ def test_a_review_hides_what_models_say_and_refuses_what_is_no_answer(digits, tm
     assert "review.js" in client.get("/review").text
     good = {"position": 3, "verdict": "ambiguous", "right_class": ""}
     assert client.post("/api/review", json=good).json() == {"judged": 1, "result": None}
+    with full_disk():
+        for position in (0, 3):
+            answer = client.post("/api/review", json={"position": position, "verdict": "right", "right_class": ""})
+            assert answer.status_code == 503
+    judged = [item["verdict"] for item in client.get("/api/review").json()["items"]]
+    assert judged == ["", "", "", "ambiguous", *[""] * 16]
     label = sample["items"][4]["label"]
     wrong = (
         {"position": 20},

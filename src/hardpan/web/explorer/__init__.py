@@ -169,14 +169,20 @@ def create_app(
     if site.page is not None:
         # The files that the page links to are copied too.
         routes += [Route(path, site.download) for path in (*DOWNLOADS, "/problems/{name}.csv")]
-    app = Starlette(routes=routes, exception_handlers={HardpanError: _refusal, HTTPException: _refusal})
+    refused = (HardpanError, HTTPException, OSError)
+    app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, _refusal))
     return local(app, hosts)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    status, words = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
+    status, words, headers = 400, str(error), {}
+    if isinstance(error, HTTPException):
+        status, words = error.status_code, error.detail
+    elif isinstance(error, OSError):  # the disk is full, or may only be read
+        status, headers = 503, {"retry-after": "5"}
+        words = f"Nothing was saved: {error.strerror}. Free some space or make the audit's folder writable."
     # Words of the request come back in the message; JSON escapes what UTF-8 cannot encode.
-    return Response(json.dumps({"error": words}), status_code=status, media_type="application/json")
+    return Response(json.dumps({"error": words}), status, headers, media_type="application/json")
 
 
 async def _no_icon(request: Request) -> Response:

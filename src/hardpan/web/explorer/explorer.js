@@ -39,6 +39,7 @@
   const complain = (error) => {
     $("complaint").textContent = error instanceof TypeError ? "The server does not answer; start hardpan browse again." : error.message;
     $("complaint").hidden = false;
+    ($("story").open ? $("story") : document.body).append($("complaint"));  // an open dialog covers the page
   };
   const later = (work, wait) => {
     let timer = 0;
@@ -175,6 +176,7 @@
     rows.forEach((row, place) => { row.mark = answer.marks[place]; });
     about.tags = answer.tags;
     about.marked = answer.marked;
+    $("complaint").hidden = true;
     tags();
   };
   const tags = () => {
@@ -326,9 +328,10 @@
       if (!$("tag").value.trim()) return;
       mark([page[open]], { add: $("tag").value }).then(() => { $("tag").value = ""; marking(page[open]); }).catch(complain);
     });
+    let typed = "";  // a tag that could not be saved
     $("tag-selected").addEventListener("click", () => {
-      const tag = prompt("Tag for the selected examples");
-      if (tag) mark([...chosen].map((index) => page.find((row) => row.index === index) ?? { index }), { add: tag }).then(update).catch(complain);
+      const tag = typed = prompt("Tag for the selected examples", typed) ?? "";
+      if (tag) mark([...chosen].map((index) => page.find((row) => row.index === index) ?? { index }), { add: tag }).then(() => { typed = ""; return update(); }).catch(complain);
     });
     $("story-back").addEventListener("click", () => step(-1));
     $("story-next").addEventListener("click", () => step(1));

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class Marks:
     def set(
         self, rows: list[dict[str, Any]], *, label: str | None = None, add: str = "", remove: str = ""
     ) -> list[Mark]:
-        """Relabel or tag examples, then write the file.
+        """Relabel or tag examples and write the file; where that fails, nothing changes.
 
         Args:
             rows: the rows of the table that are marked.
@@ -78,31 +79,27 @@ class Marks:
                     argument="tag",
                 )
         with self._lock:
+            facts, marks = dict(self._facts), dict(self._marks)
             for row in rows:
                 key = str(row["id"])
-                mark = self.of(key)
+                mark = marks.get(key, Mark())
                 if label is not None:
                     mark = replace(mark, corrected_label="" if label == str(row.get("label")) else label)
                 tags = [tag for tag in (*mark.tags, add) if tag and tag != remove]
                 mark = replace(mark, tags=tuple(dict.fromkeys(tags)))
-                self._facts[key] = {"split": "", **row}
+                facts[key] = {"split": "", **row}
                 if mark == Mark():
-                    self._marks.pop(key, None)
+                    marks.pop(key, None)
                 else:
-                    self._marks[key] = mark
+                    marks[key] = mark
             if self.path is not None:
-                files.write_text(self.path, self.csv())
+                files.write_text(self.path, _csv(facts, marks))
+            self._facts, self._marks = facts, marks
         return [self.of(str(row["id"])) for row in rows]
 
     def csv(self) -> str:
         """The file's text."""
-        rows = [
-            {"id": key}
-            | self._facts.get(key, {})
-            | {"corrected_label": mark.corrected_label, "tags": ";".join(mark.tags)}
-            for key, mark in self._marks.items()
-        ]
-        return tables.csv_text({name: [row.get(name) for row in rows] for name in COLUMNS})
+        return _csv(self._facts, self._marks)
 
     def _read(self, path: Path) -> None:
         try:
@@ -118,3 +115,11 @@ class Marks:
             mark = Mark(row.get("corrected_label", ""), tuple(t for t in row.get("tags", "").split(";") if t))
             self._facts[row["id"]] = {name: row.get(name, "") for name in COLUMNS}
             self._marks[row["id"]] = mark
+
+
+def _csv(facts: Mapping[str, Mapping[str, Any]], marks: Mapping[str, Mark]) -> str:
+    rows = [
+        {"id": key, **facts[key], "corrected_label": mark.corrected_label, "tags": ";".join(mark.tags)}
+        for key, mark in marks.items()
+    ]
+    return tables.csv_text({name: [row.get(name) for row in rows] for name in COLUMNS})

@@ -58,15 +58,20 @@ class ReviewSite:
         return {"items": items, "classes": self._labels, **self._progress()}
 
     def judge(self, query: dict[str, Any]) -> dict[str, Any]:
-        """Store one answer and write the file."""
+        """Store one answer and write the file; where that fails, nothing changes."""
         position, verdict, right = (query.get(name) for name in ("position", "verdict", "right_class"))
         if type(position) is not int or not 0 <= position < len(self.review):
             raise InputError(f"must be a number from 0 to {len(self.review) - 1:,}", argument="position")
         if not isinstance(verdict, str) or right not in ("", *self._labels):
             raise InputError("must be a class of these data, or empty", argument="right_class")
         with self._lock:
+            before = self.review.verdict[position], self.review.right_class[position]
             self.review.judge(position, verdict, str(right))
-            self.review.save(self.path)
+            try:
+                self.review.save(self.path)
+            except OSError:
+                self.review.judge(position, *before)
+                raise
             return self._progress()
 
     def _progress(self) -> dict[str, Any]:
