@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,8 +53,8 @@ def make_project(path: Path, *, workers: int, tasks: int, grid: int, database_ur
 class Server:
     """The command of the project, in a process of its own."""
 
-    def __init__(self, folder: Path, *, port: int = 0, workers: int = 100) -> None:
-        given = [str(folder), "--port", str(port), "--workers-expected", str(workers)]
+    def __init__(self, folder: Path, *, port: int = 0, workers: int = 100, options: Sequence[str] = ()) -> None:
+        given = [str(folder), "--port", str(port), "--workers-expected", str(workers), *options]
         self.process = subprocess.Popen([sys.executable, *COMMAND, *given], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.said = ""
@@ -64,7 +64,7 @@ class Server:
             self.said += line
         self.link = found[1]
         self.address = self.link.partition("/annotate/")[0]
-        wait_for(self.address)
+        wait_for(self.address if "--address" not in options else f"http://127.0.0.1:{port}")
 
     def cpu_seconds(self) -> float:
         """What the process has used so far."""

@@ -4,11 +4,12 @@ from html.parser import HTMLParser
 
 import pytest
 from tests.web import small
-from tests.web.visitor import ROLES
+from tests.web.visitor import GENEROUS, ROLES
 
 from hardpan import replicate
 from hardpan.replicate.database import decisions, votes
 from hardpan.replicate.database import people as stored_people
+from hardpan.web.annotation import create_app
 from hardpan.web.security import Limits, signer
 
 PROTECTED = ["/annotate/", "/select/", "/select/keyword", "/review/", "/review/second", "/review/final"]
@@ -90,6 +91,17 @@ def test_cookies_are_out_of_reach_of_scripts_and_other_sites(town):
     town_behind_tls = town.stranger()
     town_behind_tls.client.base_url = "https://testserver"
     assert "; secure" in town_behind_tls.get(town.invited()).headers["set-cookie"].lower()
+
+
+def test_cookies_and_origins_follow_the_public_address(town):
+    town.app = create_app(town.project, GENEROUS, "https://label.example.org")
+    assert "; secure" in town.stranger().get(town.invited()).headers["set-cookie"].lower()
+    worker = town.stranger()
+    worker.client.base_url = "https://127.0.0.1:8000"  # the Host that nginx sends by default
+    worker.join(town.invited())
+    task = {"path": "/annotate/api/task", "body": {"besides": []}}
+    assert worker.post(**task, Origin="https://label.example.org").status_code == 200
+    assert worker.post(**task, Origin="https://127.0.0.1:8000").status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -252,6 +264,16 @@ def test_guessing_links_and_tokens_is_slowed_down(open_town):
     assert answers[:10] == [403] * 10
     assert answers[11:] == [429] * 4
     assert stranger.get("/annotate/join/a.b").status_code == 429
+
+
+def test_nobody_is_locked_out_by_the_guesses_of_another_at_the_same_address(open_town):
+    town = open_town(Limits(entries_per_minute=3))
+    guesses = [
+        town.stranger("owner").client.post("/owner/api/enter", json={"token": f"guess-{k}"}) for k in range(8)
+    ]
+    assert guesses[-1].status_code == 429
+    assert town.owner().get("/owner/").status_code == 200
+    assert town.stranger().get(town.invited()).status_code == 303
 
 
 def test_a_whole_class_may_enter_from_one_address(open_town):

@@ -102,6 +102,24 @@ def test_forwarded_addresses_are_believed_from_the_configured_proxy_alone(served
     assert httpx.get(f"http://{host}:{port}/", headers=headers).text == seen
 
 
+@pytest.mark.parametrize(
+    ("host", "address", "proxy", "warned"),
+    [
+        ("127.0.0.1", "", "", []),
+        ("0.0.0.0", "", "", ["--host 0.0.0.0"]),
+        ("127.0.0.1", "http://label.example.org", "", []),
+        ("127.0.0.1", "https://label.example.org", "", ["trusted_proxy"]),
+        ("127.0.0.1", "https://label.example.org", "127.0.0.1", []),
+        ("0.0.0.0", "https://label.example.org", "", ["--host 0.0.0.0", "trusted_proxy"]),
+    ],
+)
+def test_what_exposes_links_or_merges_people_is_said(host, address, proxy, warned):
+    with serving.bind(host, 0) as listener:
+        said = serving.exposure(listener, address, proxy)
+    assert len(said) == len(warned)
+    assert all(part in sentence for part, sentence in zip(warned, said, strict=True))
+
+
 async def read_all(scope, receive, send):
     if scope["type"] == "lifespan":
         return await who(scope, receive, send)

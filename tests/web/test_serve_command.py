@@ -70,6 +70,9 @@ def test_a_script_gets_the_links_as_json(folder):
     [
         (("--host", "203.0.113.7"), "203.0.113.7"),
         (("--address", "label.example.org"), "must begin with https://"),
+        (("--address", "https://"), "--address"),
+        (("--address", "https://label.example.org/digits"), "without a path"),
+        (("--address", "https://label.example.org:port"), "--address"),
         (("--port", "70000"), "65535"),
     ],
 )

@@ -58,8 +58,6 @@ class RateLimiter:
         >>> limiter = RateLimiter(rate=1, burst=2, clock=lambda: 0.0)
         >>> [limiter.allow("a"), limiter.allow("a"), limiter.allow("a"), limiter.allow("b")]
         [True, True, False, True]
-        >>> limiter.allow("b", cost=0), limiter.allow("b"), limiter.allow("b", cost=0)
-        (True, True, False)
     """
 
     def __init__(
@@ -69,14 +67,14 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def allow(self, key: str, cost: float = 1.0) -> bool:
-        """Whether the key's bucket holds one more; if so, take ``cost`` from it (0: only look)."""
+    def allow(self, key: str) -> bool:
+        """Whether the key's bucket holds one more; if so, take it."""
         with self._lock:
             now = self._clock()
             level, then = self._buckets.pop(key, (self._burst, now))
             level = min(self._burst, level + (now - then) * self._rate)
             allowed = level >= 1.0
-            self._buckets[key] = (level - cost if allowed else level, now)
+            self._buckets[key] = (level - 1.0 if allowed else level, now)
             if len(self._buckets) > self._most:
                 self._buckets.popitem(last=False)
             return allowed
@@ -172,15 +170,34 @@ class SecurityHeaders:
         await self._app(scope, receive, with_headers)
 
 
+class AtAddress:
+    """Middleware: every request is one to the public address.
+
+    A proxy speaks HTTP to this server and may replace Host, so cookies, origins and redirects follow the address
+    that people type.
+    """
+
+    def __init__(self, app: ASGIApp, address: str) -> None:
+        parts = urlsplit(address)
+        self._app, self._scheme, self._host = app, parts.scheme, parts.netloc.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http":
+            headers = [item for item in scope["headers"] if item[0] != b"host"]
+            scope = {**scope, "scheme": self._scheme, "headers": [(b"host", self._host), *headers]}
+        await self._app(scope, receive, send)
+
+
 def local(app: ASGIApp, hosts: tuple[str, ...] = ()) -> ASGIApp:
     """Wrap an app for the people at this machine: it answers to this machine's names, and to ``hosts``, alone."""
     return SecurityHeaders(TrustedHostMiddleware(BodyLimit(app, Limits()), allowed_hosts=[*HOSTS, *hosts]))
 
 
-def protect(app: ASGIApp, limits: Limits | None = None) -> ASGIApp:
-    """Wrap an app: headers outermost, so that refusals have them too, then rate, then size."""
+def protect(app: ASGIApp, limits: Limits | None = None, address: str = "") -> ASGIApp:
+    """Wrap an app: headers outermost, so that refusals have them too, then rate, then size, then the address."""
     limits = limits or Limits()
-    return SecurityHeaders(RateLimit(BodyLimit(app, limits), limits))
+    return SecurityHeaders(RateLimit(BodyLimit(AtAddress(app, address) if address else app, limits), limits))
 
 
 SESSION_SECONDS = 30 * 86_400

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
@@ -140,3 +142,46 @@ def address(listener: socket.socket, host: str) -> str:
     port = listener.getsockname()[1]
     name = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def public_address(text: str) -> str:
+    """The address that people type, written as browsers write it in ``Origin``.
+
+    Example:
+        >>> public_address("https://Label.example.org:443/"), public_address("http://10.0.0.5:8000")
+        ('https://label.example.org', 'http://10.0.0.5:8000')
+    """
+    refused = InputError(
+        f"must begin with https:// or http:// and name a host, without a path; got {text!r}", argument="address"
+    )
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+        host = (parts.hostname or "").encode("idna").decode()
+    except ValueError:  # also of a port or name that cannot be
+        raise refused from None
+    if parts.scheme not in ("http", "https") or not host or parts.username is not None:
+        raise refused
+    if parts.path not in ("", "/") or parts.query or parts.fragment or not host.isprintable() or " " in host:
+        raise refused
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}" + (
+        "" if port in (None, {"http": 80, "https": 443}[parts.scheme]) else f":{port}"
+    )
+
+
+def exposure(listener: socket.socket, address: str, trusted_proxy: str) -> list[str]:
+    """What the owner of a server should know about who can reach it, and as whom it sees them."""
+    found = []
+    host = listener.getsockname()[0]
+    if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+        found.append(
+            f"--host {host} answers other machines without encryption: links and answers can be read on the way; "
+            "listen on 127.0.0.1 behind a proxy with TLS, or let the proxy alone reach the port"
+        )
+    if address.startswith("https://") and not trusted_proxy:
+        found.append(
+            "--address without --set trusted_proxy=IP: all people count as one address in the limits per address; "
+            "give the proxy's address (127.0.0.1 on this machine)"
+        )
+    return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from starlette.types import ASGIApp
 
 from hardpan import files
-from hardpan.errors import InputError
 from hardpan.replicate import Project
 from hardpan.replicate.database.leases import LeaseLost
 from hardpan.replicate.database.people import InvitationUsedUp, PersonNotAdmitted
@@ -19,12 +20,13 @@ __all__ = ["create_app", "serve"]
 PAGES = (entry, annotate, review, people, owner)
 
 
-def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
+def create_app(project: Project, limits: Limits | None = None, address: str = "") -> ASGIApp:
     """The annotation site of an open project, guarded.
 
     Args:
         project: an open project; its database may be shared with other servers.
         limits: how much it lets through; the defaults suit a few hundred workers.
+        address: what people type, as :func:`hardpan.web.serving.public_address` writes it; default: any.
     """
     limits = limits or Limits()
     site = Site(project, limits)
@@ -32,7 +34,7 @@ def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
     app.add_exception_handler(LeaseLost, site.shell.refusal(410))
     app.add_exception_handler(PersonNotAdmitted, site.shell.refusal(401))
     app.add_exception_handler(InvitationUsedUp, site.shell.refusal(403))
-    return protect(app, limits)
+    return protect(app, limits, address)
 
 
 def serve(
@@ -46,11 +48,12 @@ def serve(
     json: bool,
 ) -> None:
     """Serve a project until Ctrl-C; arguments as for :meth:`hardpan.replicate.Project.serve`."""
-    if address and not address.startswith(("http://", "https://")):
-        raise InputError(f"must begin with https:// or http://; got {address!r}", argument="address")
+    address = serving.public_address(address) if address else ""
     with serving.bind(host, port) as listener:
-        base = address.rstrip("/") or serving.address(listener, host)
-        application = create_app(project)
+        for warning in serving.exposure(listener, address, trusted_proxy):
+            print(f"hardpan: {warning}", file=sys.stderr)
+        base = address or serving.address(listener, host)
+        application = create_app(project, address=address)
         links = entry.entry_links(project, base, admits=workers_expected, new_owner=new_owner_link)
         # Written through at once: whoever started the server waits for its links.
         print(files.dumps(files.to_json(links)) if json else links.as_text(), flush=True)

@@ -116,14 +116,15 @@ def _owner_leaves(site: Site) -> Endpoint:
 
 @contextmanager
 def _counting_refusals(site: Site, request: Request) -> Iterator[None]:
-    """Answer 429 to an address that was refused too often; people who may enter are not counted."""
-    address = request.client.host if request.client else ""
-    if not site.entries.allow(address, cost=0):
-        raise HTTPException(429, "Too many attempts. Wait a minute.", headers={"Retry-After": "60"})
+    """Answer 429 to an address that was refused too often.
+
+    People who may enter are not counted and always enter, also where somebody else at their address was refused.
+    """
     try:
         yield
     except (InputError, HTTPException):
-        site.entries.allow(address)
+        if not site.entries.allow(request.client.host if request.client else ""):
+            raise HTTPException(429, "Too many attempts. Wait a minute.", headers={"Retry-After": "60"}) from None
         raise
 
 
