@@ -7,8 +7,9 @@ import pytest
 from scipy import stats as distributions
 
 from hardpan import auditing, stats
+from hardpan.auditing.copies import excess_p_value
 from hardpan.auditing.evidence import Nearest
-from hardpan.auditing.near_copies import NearCopies, excess_p_value, near_copies
+from hardpan.auditing.near_copies import NearCopies, near_copies
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.data.dataset import Dataset
 

@@ -7,12 +7,14 @@ classes, so that other class proportions in test do not look like copies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import signal
+from scipy import stats as distributions
 
-from hardpan.auditing.near_copies import excess_p_value
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 
@@ -170,3 +172,25 @@ def similarity_test(group: Labels, labels: Labels, train: Labels, test: Labels, 
         as_small += int((statistic(in_test) <= observed * (1 + 1e-12) + 1e-9).sum())
         done += draws
     return (1 + as_small) / (1 + PERMUTATIONS)
+
+
+def excess_p_value(counts: Sequence[tuple[int, int, int, int]]) -> float:
+    """Probability of at least as many hits among new rows if hits fall on held-back and new rows of a class alike.
+
+    Args:
+        counts: by class: rows held back, hits among them, new rows, hits among these.
+
+    Example:
+        >>> round(excess_p_value([(10, 0, 10, 3)]), 4), round(excess_p_value([(10, 0, 10, 1)] * 2), 4)
+        (0.1053, 0.25)
+    """
+    mass, least, observed = np.ones(1), 0, 0
+    for back, back_hits, new, new_hits in counts:
+        hits = back_hits + new_hits
+        if not back or not hits:
+            continue
+        low, high = max(0, hits - back), min(hits, new)
+        law = distributions.hypergeom.pmf(np.arange(low, high + 1), back + new, hits, new)
+        mass = np.maximum(signal.convolve(mass, law), 0.0)
+        least, observed = least + low, observed + new_hits
+    return min(1.0, float(mass[observed - least :].sum()))

@@ -238,3 +238,11 @@ class Evidence:
         assert self.inputs is not None
         test = self.inputs.test
         return {model.name: model.probs[test] for model in self.models if not model.held_out and model.covers(test)}
+
+
+def training_rows(evidence: Evidence) -> Labels:
+    """Rows of train, with those that were cut from it for validation."""
+    split, official = evidence.modelled, evidence.dataset.split
+    if official is not None and (official == "validation").any():
+        return split.train
+    return np.sort(np.concatenate([split.train, split.validation]))

@@ -6,15 +6,14 @@ neighbour if test were drawn like train. In a split that was made here rows are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
-from scipy import stats as distributions
 
-from hardpan.auditing.evidence import Evidence, Nearest
+from hardpan.auditing.copies import excess_p_value
+from hardpan.auditing.evidence import Evidence, Nearest, training_rows
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
@@ -95,14 +94,6 @@ def nearest_training(evidence: Evidence) -> Nearest:
     return replace(near(queries), own=near(own))
 
 
-def training_rows(evidence: Evidence) -> Labels:
-    """Rows of train, with those that were cut from it for validation."""
-    split, official = evidence.modelled, evidence.dataset.split
-    if official is not None and (official == "validation").any():
-        return split.train
-    return np.sort(np.concatenate([split.train, split.validation]))
-
-
 def near_copies(
     found: Nearest, group: Labels, labels: Labels, train: Labels, equal: NDArray[np.bool_], seed: int = 0
 ) -> NearCopies | None:
@@ -131,7 +122,7 @@ def near_copies(
         >>> len(copies.rows), copies.expected < 2, copies.p_value < 0.01
         (16, True, True)
     """
-    first = np.where(equal, np.inf, _nearest_distances(found, group, np.ones(int(group.max()) + 1, dtype=bool)))
+    first = np.where(equal, np.inf, _near_copy_distances(found, group, np.ones(int(group.max()) + 1, dtype=bool)))
     known = np.isfinite(first)
     if not known.any():
         return None
@@ -139,7 +130,7 @@ def near_copies(
     limit, p_value, expected = NEAR * typical, None, None
     if found.own is not None and len(found.own.rows):
         p_value, level = excess_of_near_rows(found.own, found, group, labels, train, seed)
-        own = _nearest_distances(found.own, group, np.ones(int(group.max()) + 1, dtype=bool))
+        own = _near_copy_distances(found.own, group, np.ones(int(group.max()) + 1, dtype=bool))
         alone = np.bincount(group[train], minlength=int(group.max()) + 1)[group[found.own.rows]] == 1
         if level > 0:
             limit = level
@@ -191,7 +182,7 @@ def excess_of_near_rows(
             back[rng.permutation(mine)[: min(int((labels[new.rows] == label).sum()), len(mine) // 2)]] = True
         rest = np.zeros(int(group.max()) + 1, dtype=bool)
         rest[group[np.setdiff1d(train, own.rows[back])]] = True
-        of_own, of_new = (_nearest_distances(item, group, rest) for item in (own, new))
+        of_own, of_new = (_near_copy_distances(item, group, rest) for item in (own, new))
         inside = of_own[~back & np.isfinite(of_own)]
         if not back.any() or (quantiles and not len(inside)):
             continue
@@ -212,29 +203,7 @@ def excess_of_near_rows(
     return p_value, float(np.median(limits[:, best])) if twice[best] < 1 else 0.0
 
 
-def excess_p_value(counts: Sequence[tuple[int, int, int, int]]) -> float:
-    """Probability of at least as many hits among new rows if hits fall on held-back and new rows of a class alike.
-
-    Args:
-        counts: by class: rows held back, hits among them, new rows, hits among these.
-
-    Example:
-        >>> round(excess_p_value([(10, 0, 10, 3)]), 4), round(excess_p_value([(10, 0, 10, 1)] * 2), 4)
-        (0.1053, 0.25)
-    """
-    mass, least, observed = np.ones(1), 0, 0
-    for back, back_hits, new, new_hits in counts:
-        hits = back_hits + new_hits
-        if not back or not hits:
-            continue
-        low, high = max(0, hits - back), min(hits, new)
-        law = distributions.hypergeom.pmf(np.arange(low, high + 1), back + new, hits, new)
-        mass = np.maximum(signal.convolve(mass, law), 0.0)
-        least, observed = least + low, observed + new_hits
-    return min(1.0, float(mass[observed - least :].sum()))
-
-
-def _nearest_distances(found: Nearest, group: Labels, among: NDArray[np.bool_]) -> Floats:
+def _near_copy_distances(found: Nearest, group: Labels, among: NDArray[np.bool_]) -> Floats:
     """(m,) distances to the nearest different input of the groups ``among``; inf where none was found."""
     others = group[found.training]
     usable = among[others] & (others != group[found.rows][:, None])
@@ -255,10 +224,10 @@ def altered_images(evidence: Evidence) -> ImageSearch | None:
     inputs = train[np.unique(group[train], return_index=True)[1]]
     rng = np.random.default_rng([config.seed, 14])
     planted = rng.permutation(inputs)[:PLANTED]
-    fixed = image_copies.search_seconds(0, len(inputs))
+    fixed = image_copies.image_search_seconds(0, len(inputs))
     most = int(
         (max(LEAST_SECONDS, SEARCH_SHARE * config.budget) - fixed)
-        / (image_copies.search_seconds(1, len(inputs)) - fixed)
+        / (image_copies.image_search_seconds(1, len(inputs)) - fixed)
     )
     most = max(FEWEST_SEARCHED, most - len(planted) * len(image_copies.ALTERATIONS))
     official = evidence.dataset.split is not None
@@ -297,19 +266,21 @@ def copied_images(
         seed: of the parts of train that are held back.
     """
     found, everywhere = search.found, np.ones(int(group.max()) + 1, dtype=bool)
-    first = np.where(equal, np.inf, _nearest_distances(found, group, everywhere))
+    first = np.where(equal, np.inf, _near_copy_distances(found, group, everywhere))
     order = np.argsort(first, kind="stable")
     rows = found.rows[order[np.isfinite(first[order])]]
     if found.own is None or not len(found.own.rows):
         return rows, None, None
     p_value = excess_of_near_rows(found.own, found, group, labels, train, seed, ())[0]
     alone = np.bincount(group[train], minlength=len(everywhere))[group[found.own.rows]] == 1
-    near = alone & np.isfinite(_nearest_distances(found.own, group, everywhere))
+    near = alone & np.isfinite(_near_copy_distances(found.own, group, everywhere))
     return rows, p_value, float(near.mean()) * len(first)
 
 
 def turned_copies(evidence: Evidence) -> Labels:
     """Test images that equal a training image after a quarter turn, a half turn or mirroring, not as they are."""
+    from hardpan.neighbors.image_copies import turned_images
+
     x, split = evidence.dataset.x, evidence.split
     elsewhere = np.zeros(len(x), dtype=bool)
     elsewhere[split.train] = elsewhere[split.validation] = True
@@ -318,14 +289,6 @@ def turned_copies(evidence: Evidence) -> Labels:
     copied = np.zeros(len(split.test), dtype=bool)
     for start in range(0, len(split.test), TURNED_AT_ONCE):
         images = x[split.test[start : start + TURNED_AT_ONCE]]
-        for turned in _turned_images(images):
+        for turned in turned_images(images):
             copied[start : start + len(images)] |= np.isin(row_digests(turned), known)
     return np.asarray(split.test[copied & ~np.isin(own[split.test], known)])
-
-
-def _turned_images(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
-    square = images.shape[1] == images.shape[2]
-    for flipped in (images, images[:, :, ::-1]):
-        for quarters in range(4) if square else (0, 2):
-            if quarters or flipped is not images:
-                yield np.rot90(flipped, quarters, axes=(1, 2))

@@ -17,10 +17,10 @@ import numpy as np
 
 from hardpan import stats
 from hardpan.auditing.columns import best_decisions, column_facts
-from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.evidence import Evidence, training_rows
 from hardpan.auditing.groups import group_facts
 from hardpan.auditing.labels import outvoted_labels
-from hardpan.auditing.near_copies import copied_images, near_copies, training_rows, turned_copies
+from hardpan.auditing.near_copies import copied_images, near_copies, turned_copies
 from hardpan.auditing.shift import order_facts, shift_facts
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate

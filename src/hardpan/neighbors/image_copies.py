@@ -8,7 +8,7 @@ structure is taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -93,12 +93,12 @@ def match_grids(mine: Floats, theirs: Floats) -> ImageCopies:
     count = min(CANDIDATES, len(theirs))
     references_at = np.zeros((len(mine), count), np.int64)
     views = np.zeros((len(mine), count), np.int64)
-    known = _descriptors(theirs, _matrix((1 - WINDOW) / 2, (1 - WINDOW) / 2, WINDOW))
+    known = _grid_descriptors(theirs, _matrix((1 - WINDOW) / 2, (1 - WINDOW) / 2, WINDOW))
 
     def search(rows: slice) -> None:
         for start in range(rows.start, rows.stop, _QUERIES):
             some = slice(start, min(start + _QUERIES, rows.stop))
-            references_at[some], views[some] = _candidates(mine[some], known, count)
+            references_at[some], views[some] = _candidate_copies(mine[some], known, count)
 
     if len(mine):
         in_threads(search, len(mine))
@@ -108,10 +108,10 @@ def match_grids(mine: Floats, theirs: Floats) -> ImageCopies:
         at = np.argwhere(views == number)
         for start in range(0, len(at), _PAIRS):
             query, place = at[start : start + _PAIRS].T
-            turned = _turned(mine[query], view)
-            window = _aligned(turned, theirs[references_at[query, place]], view)
+            turned = _turned_grids(mine[query], view)
+            window = _aligned_grid_window(turned, theirs[references_at[query, place]], view)
             moved[query, place] = window
-            correlation[query, place] = _fine_correlation(turned, theirs[references_at[query, place]], window)
+            correlation[query, place] = _fine_grid_correlation(turned, theirs[references_at[query, place]], window)
     order = np.argsort(-np.abs(correlation), axis=1, kind="stable")
     is_turned = np.array([view.mirrored or view.quarters > 0 for view in _views()])[views]
 
@@ -127,7 +127,7 @@ def match_grids(mine: Floats, theirs: Floats) -> ImageCopies:
     )
 
 
-def search_seconds(queries: int, references: int) -> float:
+def image_search_seconds(queries: int, references: int) -> float:
     """About how long a search takes on two cores, in seconds."""
     return queries * (references * len(_views()) * 2.0e-9 + 0.004) + references * 1e-4
 
@@ -188,7 +188,7 @@ def _views() -> tuple[_View, ...]:
     )
 
 
-def _turned(grids: Floats, view: _View) -> Floats:
+def _turned_grids(grids: Floats, view: _View) -> Floats:
     mirrored = grids[:, :, ::-1] if view.mirrored else grids
     return np.ascontiguousarray(np.rot90(mirrored, view.quarters, axes=(1, 2)))
 
@@ -222,14 +222,16 @@ def _matrix(top: float, left: float, size: float) -> Floats:
     return np.asarray(whole[used].reshape(-1, GRID * GRID), dtype=np.float32)
 
 
-def _descriptors(grids: Floats, matrix: Floats) -> Floats:
+def _grid_descriptors(grids: Floats, matrix: Floats) -> Floats:
     found = grids.reshape(len(grids), -1) @ matrix.T
     return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-3), dtype=np.float32)
 
 
-def _candidates(grids: Floats, known: Floats, count: int) -> tuple[Labels, Labels]:
+def _candidate_copies(grids: Floats, known: Floats, count: int) -> tuple[Labels, Labels]:
     """(Q, count) references with the largest products in size over all views, and the view of each."""
-    of_view = [_descriptors(_turned(grids, view), _matrix(view.top, view.left, view.size)) for view in _views()]
+    of_view = [
+        _grid_descriptors(_turned_grids(grids, view), _matrix(view.top, view.left, view.size)) for view in _views()
+    ]
     best = np.zeros((len(grids), len(known)), np.float32)
     for start in range(0, len(known), _REFERENCES):
         theirs = known[start : start + _REFERENCES].T
@@ -243,7 +245,7 @@ def _candidates(grids: Floats, known: Floats, count: int) -> tuple[Labels, Label
     return at, np.asarray(products.argmax(axis=0), dtype=np.int64)
 
 
-def _sampled(grids: Floats, window: NDArray[np.float64]) -> tuple[Floats, NDArray[np.bool_]]:
+def _sampled_grids(grids: Floats, window: NDArray[np.float64]) -> tuple[Floats, NDArray[np.bool_]]:
     """(B, PATCH, PATCH) values in windows (B, 3) of centre and size, and which lie inside the image."""
     points = (np.arange(PATCH) + 0.5) / PATCH - 0.5
     down, along = ((window[:, [axis]] + window[:, [2]] * points) * GRID - 0.5 for axis in (0, 1))
@@ -265,31 +267,31 @@ def _coarse(count: int) -> Floats:
     return np.asarray(np.einsum("ay,bx->abyx", cosines, cosines).reshape(count**2, -1), dtype=np.float32)
 
 
-def _without_coarse(values: Floats, count: int) -> Floats:
+def _grids_without_coarse(values: Floats, count: int) -> Floats:
     flat = values.reshape(len(values), -1)
     return np.asarray(flat - (flat @ _coarse(count).T) @ _coarse(count))
 
 
-def _of_middle(grids: Floats) -> Floats:
-    return _sampled(grids, np.tile([0.5, 0.5, WINDOW], (len(grids), 1)))[0]
+def _middle_of_grids(grids: Floats) -> Floats:
+    return _sampled_grids(grids, np.tile([0.5, 0.5, WINDOW], (len(grids), 1)))[0]
 
 
-def _aligned(turned: Floats, theirs: Floats, view: _View) -> NDArray[np.float64]:
+def _aligned_grid_window(turned: Floats, theirs: Floats, view: _View) -> NDArray[np.float64]:
     """(B, 3) centre and size of the window of each query that fits the middle of its reference best."""
     mine, theirs = (ndimage.gaussian_filter(grids, (0, 0.8, 0.8)) for grids in (turned, theirs))
-    target = _without_coarse(_of_middle(theirs), COARSEST)
+    target = _grids_without_coarse(_middle_of_grids(theirs), COARSEST)
     window = np.tile([view.top + view.size / 2, view.left + view.size / 2, view.size], (len(mine), 1))
     best, reached = window.copy(), np.zeros(len(mine))
     points = ((np.arange(PATCH) + 0.5) / PATCH - 0.5).astype(np.float32)
     for step in range(STEPS + 1):
-        values, inside = _sampled(mine, window)
+        values, inside = _sampled_grids(mine, window)
         slopes = [slope * (PATCH / window[:, 2])[:, None, None] for slope in np.gradient(values, axis=(1, 2))]
         slopes.append(slopes[0] * points[:, None] + slopes[1] * points)
         used = inside.reshape(len(mine), -1)
         parts = np.stack(
-            [_without_coarse(item.astype(np.float32), COARSEST) * used for item in (values, *slopes)], axis=2
+            [_grids_without_coarse(item.astype(np.float32), COARSEST) * used for item in (values, *slopes)], axis=2
         )
-        correlation = np.abs(_correlation(parts[:, :, 0], target * used, used))
+        correlation = np.abs(_grid_correlation(parts[:, :, 0], target * used, used))
         better = correlation > reached
         best[better], reached[better] = window[better], correlation[better]
         if step == STEPS:
@@ -304,28 +306,31 @@ def _aligned(turned: Floats, theirs: Floats, view: _View) -> NDArray[np.float64]
     return best
 
 
-def _fine_correlation(turned: Floats, theirs: Floats, window: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fine_grid_correlation(turned: Floats, theirs: Floats, window: NDArray[np.float64]) -> NDArray[np.float64]:
     mine, theirs = (ndimage.gaussian_filter(grids, (0, 0.6, 0.6)) for grids in (turned, theirs))
-    values, inside = _sampled(mine, window)
+    values, inside = _sampled_grids(mine, window)
     used = inside.reshape(len(mine), -1)
-    a, b = _without_coarse(values, COARSE) * used, _without_coarse(_of_middle(theirs), COARSE) * used
-    return _correlation(a, b, used)
+    a, b = (
+        _grids_without_coarse(values, COARSE) * used,
+        _grids_without_coarse(_middle_of_grids(theirs), COARSE) * used,
+    )
+    return _grid_correlation(a, b, used)
 
 
-def _correlation(a: Floats, b: Floats, used: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _grid_correlation(a: Floats, b: Floats, used: NDArray[np.bool_]) -> NDArray[np.float64]:
     lengths = np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1)
     enough = (np.minimum(*lengths) > FLAT * np.sqrt(used.sum(axis=1))) & (used.mean(axis=1) > 0.5)
     product = np.einsum("bp,bp->b", a, b) / np.maximum(lengths[0] * lengths[1], 1e-6)
     return np.asarray(np.where(enough, product, 0.0), dtype=np.float64)
 
 
-def _shift(image: Floats, rng: np.random.Generator) -> Floats:
+def _shifted_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """By up to 10 % of each side; edges are repeated."""
     down, along = (np.clip(np.arange(n) + round(rng.uniform(-0.1, 0.1) * n), 0, n - 1) for n in image.shape[:2])
     return np.asarray(image[down][:, along])
 
 
-def _crop(image: Floats, rng: np.random.Generator) -> Floats:
+def _cropped_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """80 to 95 % of each side, enlarged to the whole."""
     kept = rng.uniform(0.8, 0.95)
     cells = []
@@ -335,12 +340,12 @@ def _crop(image: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(np.einsum("ay,yxc,bx->abc", cells[0], image, cells[1]), dtype=np.float32)
 
 
-def _turn(image: Floats, rng: np.random.Generator) -> Floats:
+def _turned_copy(image: Floats, rng: np.random.Generator) -> Floats:
     square = image.shape[0] == image.shape[1]
     return np.rot90(image, int(rng.integers(1, 4)) if square else 2)
 
 
-def _recompress(image: Floats, rng: np.random.Generator) -> Floats:
+def _recompressed_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """Cosine coefficients of blocks of 8×8 in steps that rise with the frequency, as JPEG at quality 40 to 75."""
     height, width = image.shape[:2]
     padded = np.pad(image, ((0, -height % 8), (0, -width % 8), (0, 0)), mode="edge")
@@ -352,15 +357,15 @@ def _recompress(image: Floats, rng: np.random.Generator) -> Floats:
 
 
 ALTERATIONS: Mapping[str, Callable[[Floats, np.random.Generator], Floats]] = {
-    "shifted": _shift,
-    "cropped": _crop,
+    "shifted": _shifted_copy,
+    "cropped": _cropped_copy,
     "mirrored": lambda image, rng: image[:, ::-1],
-    "turned": _turn,
+    "turned": _turned_copy,
     "brighter": lambda image, rng: image + np.float32(rng.choice((-1, 1)) * rng.uniform(15, 45)),
     "contrast": lambda image, rng: (image - image.mean()) * np.float32(rng.choice((0.6, 1.5))) + image.mean(),
     "grey": lambda image, rng: np.broadcast_to(image.mean(axis=2, keepdims=True), image.shape),
     "inverted": lambda image, rng: 255 - image,
-    "recompressed": _recompress,
+    "recompressed": _recompressed_copy,
     "noisy": lambda image, rng: image + rng.normal(0, rng.uniform(4, 12), image.shape).astype(np.float32),
 }
 """Alterations by name that the search covers: functions of an image (H, W, C) from 0 to 255 and a generator."""
@@ -382,3 +387,12 @@ def altered_copies(images: NDArray[np.generic], seed: int = 0) -> dict[str, Floa
         changed = [np.clip(np.rint(alter(image, rng)), 0, 255) for image in x]
         found[name] = np.stack(changed).astype(np.float32)
     return found
+
+
+def turned_images(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
+    """Images turned by quarters (halves unless square) and mirrored, in every way but as they are."""
+    square = images.shape[1] == images.shape[2]
+    for flipped in (images, images[:, :, ::-1]):
+        for quarters in range(4) if square else (0, 2):
+            if quarters or flipped is not images:
+                yield np.rot90(flipped, quarters, axes=(1, 2))
