@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from reproductions.training_device import ROOT, about
 
 from hardpan.neighbors.gpu import nearest_on_gpu
-from hardpan.neighbors.near_duplicates import describe
+from hardpan.neighbors.near_duplicates import duplicate_descriptors
 from hardpan.stats import clopper_pearson
 
 RECORD = ROOT / "reproductions" / "records" / "neighbors_device.json"
@@ -126,14 +126,14 @@ def images(queries: int, references: int) -> tuple[NDArray[np.float32], NDArray[
         ]
         x = np.concatenate([part[0] for part in pool.map(_piece, others, [planted[:0]] * len(others))])
     originals = np.concatenate([part[1] for part in known])
-    x[:count] = describe(altered(originals))
+    x[:count] = duplicate_descriptors(altered(originals))
     return x, np.concatenate([part[0] for part in known]), planted
 
 
 def _piece(task: tuple[int, int], wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     seed, count = task
     made = smooth(seed, count)
-    return describe(made), made[wanted]
+    return duplicate_descriptors(made), made[wanted]
 
 
 def smooth(seed: int, count: int) -> NDArray[np.uint8]:

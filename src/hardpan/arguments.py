@@ -382,3 +382,8 @@ def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
         raise InputError("must hold only right (1) and wrong (0)", argument=name)
     return array.astype(np.bool_)
+
+
+def check_confidence(confidence: float) -> float:
+    """A confidence level as a float; refused unless it lies between 0 and 1."""
+    return real_number("confidence", confidence, "(0, 1)")

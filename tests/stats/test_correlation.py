@@ -10,7 +10,8 @@ from scipy import stats as scipy_stats
 from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.stats.correlation import count_smaller_in_both, pair_sums
+from hardpan.stats.correlation import pair_sums
+from hardpan.stats.ranking import count_smaller_in_both
 
 
 @settings(max_examples=40)

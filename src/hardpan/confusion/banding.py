@@ -17,7 +17,8 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.predictions import Predictions
-from hardpan.stats.correlation import DRAWS, correlation_of_means, fisher_interval, pearson
+from hardpan.stats.correlation import correlation_of_means, fisher_interval, pearson
+from hardpan.stats.resampling import DRAWS
 
 if TYPE_CHECKING:
     from hardpan.confusion.scoring import Scores

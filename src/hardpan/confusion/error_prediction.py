@@ -15,8 +15,8 @@ from hardpan.confusion.reading import Floats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.stats.correlation import correlation_of_means, fisher_interval, resamples_for
-from hardpan.stats.resampling import bootstrap_draws, percentile_interval, resample_counts
+from hardpan.stats.correlation import correlation_of_means, fisher_interval
+from hardpan.stats.resampling import bootstrap_draws, percentile_interval, resample_counts, resamples_for
 
 BANDS = 20
 RESAMPLES = 1000

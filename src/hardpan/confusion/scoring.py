@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan import files
-from hardpan.arguments import real_number
+from hardpan.arguments import check_confidence, real_number
 from hardpan.confusion.difficulty import Signals, one_pass, signals_of
 from hardpan.confusion.reading import Epochs, Floats, open_selected
 from hardpan.errors import InputError
@@ -23,7 +23,6 @@ from hardpan.execution import Progress
 from hardpan.files import array_hash, record
 from hardpan.predictions import Predictions
 from hardpan.stats.correlation import kendall_tau
-from hardpan.stats.intervals import check_confidence
 from hardpan.tables import csv_text
 
 HARDEST = 0.1

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 from scipy.optimize import brentq
 
+from hardpan.arguments import check_confidence
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -18,7 +19,6 @@ from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.safe_files import few
 from hardpan.stats import clopper_pearson, mcnemar, normal, normal_quantile, smallest_difference
-from hardpan.stats.intervals import check_confidence
 
 POWER = 0.8
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from hardpan.arguments import real_number, whole_number
+from hardpan.arguments import check_confidence, real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -22,7 +22,6 @@ from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
 from hardpan.stats import fit_lines, holm, normal_quantile
-from hardpan.stats.intervals import check_confidence
 
 FEWEST_REFERENCE = 6  # models on a test and a reference set
 LEAST_SPREAD = 0.1  # of the spread of the reference scores must be more than noise

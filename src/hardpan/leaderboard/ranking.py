@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from hardpan.arguments import check_confidence
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -36,7 +37,6 @@ from hardpan.leaderboard.pairs import (
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.stats import bounded_mean_limits, clopper_pearson, holm, normal_quantile, smallest_difference
-from hardpan.stats.intervals import check_confidence
 
 TOP = 12  # models whose paired differences are kept
 FEW_SHARED = 30

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.arguments import one_of, whole_number
+from hardpan.arguments import check_confidence, one_of, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -21,7 +21,6 @@ from hardpan.files import record
 from hardpan.leaderboard.pairs import FEW_EVENTS, Floats
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
-from hardpan.stats.intervals import check_confidence
 
 METHODS = ("random", "stratified")
 FOLDS = 5

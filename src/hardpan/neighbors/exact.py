@@ -75,7 +75,7 @@ class _Bounds:
     largest: float
 
 
-def _bound_rows(a: Floats, squares: Floats, rest: Floats) -> Floats:
+def _distance_bound_rows(a: Floats, squares: Floats, rest: Floats) -> Floats:
     return np.column_stack([a, squares, np.ones(len(a), np.float32), rest])
 
 
@@ -215,7 +215,7 @@ def _projection_bounds(x: NDArray[Any], centre: NDArray[np.float64], basis: NDAr
     inside = np.einsum("ij,ij->i", a, a, dtype=np.float64)
     rest = np.sqrt(np.maximum(totals - inside, 0.0))
     squares = (inside + rest**2).astype(np.float32)
-    rows = _bound_rows(a, squares, rest.astype(np.float32))
+    rows = _distance_bound_rows(a, squares, rest.astype(np.float32))
     return _Bounds(centre, basis, rows, squares, float(np.sqrt(totals.max())))
 
 
@@ -224,7 +224,7 @@ def _bounds_with_fewer_directions(bounds: _Bounds, size: int) -> _Bounds:
     assert bounds.basis is not None
     a, left_out = bounds.rows[:, :size], bounds.rows[:, size:-3].astype(np.float64)
     rest = np.sqrt(bounds.rows[:, -1].astype(np.float64) ** 2 + np.einsum("ij,ij->i", left_out, left_out))
-    rows = _bound_rows(a, bounds.squares, rest.astype(np.float32))
+    rows = _distance_bound_rows(a, bounds.squares, rest.astype(np.float32))
     return replace(bounds, basis=bounds.basis[:, :size], rows=rows)
 
 
@@ -238,7 +238,7 @@ def _squared_lengths(references: NDArray[Any], centre: NDArray[np.float64]) -> t
 
 def _unprojected_bound_rows(references: NDArray[Any], bounds: _Bounds, rows: slice) -> Floats:
     a = (references[rows] - bounds.centre).astype(np.float32)
-    return _bound_rows(a, bounds.squares[rows], np.zeros(len(a), np.float32))
+    return _distance_bound_rows(a, bounds.squares[rows], np.zeros(len(a), np.float32))
 
 
 def _query_bounds(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
@@ -323,7 +323,7 @@ def _search_one_query(
         )  # good candidates first, so that most of the rest need no look
         looked = len(best)
         for j in best:
-            _insert_sorted(_squared_distance(query, references[j]), first + j, squared, numbers)
+            _insert_sorted(_exact_squared_distance(query, references[j]), first + j, squared, numbers)
     limit = np.float32(squared[k - 1]) + slack
     for start in range(0, len(low), _LANES):
         some = low[start : start + _LANES]
@@ -335,7 +335,7 @@ def _search_one_query(
         for j in range(start, start + len(some)):
             if low[j] <= limit and j != own and not _contains_number(j, best):
                 looked += 1
-                exact = _squared_distance(query, references[j])
+                exact = _exact_squared_distance(query, references[j])
                 if exact <= squared[k - 1]:
                     _insert_sorted(exact, first + j, squared, numbers)
                     limit = np.float32(squared[k - 1]) + slack
@@ -377,7 +377,7 @@ def _contains_number(number: int, numbers: Any) -> bool:
 
 
 @compiled()
-def _squared_distance_of_bytes(a: Any, b: Any) -> float:
+def _exact_squared_distance_of_bytes(a: Any, b: Any) -> float:
     total = np.int64(0)
     for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
         subtotal = np.int32(0)
@@ -389,7 +389,7 @@ def _squared_distance_of_bytes(a: Any, b: Any) -> float:
 
 
 @compiled()
-def _squared_distance_of_floats(a: Any, b: Any) -> float:
+def _exact_squared_distance_of_floats(a: Any, b: Any) -> float:
     total = 0.0
     for j in range(len(a)):
         difference = np.float64(a[j]) - np.float64(b[j])
@@ -397,16 +397,16 @@ def _squared_distance_of_floats(a: Any, b: Any) -> float:
     return total
 
 
-def _squared_distance(a: Any, b: Any) -> float:
+def _exact_squared_distance(a: Any, b: Any) -> float:
     raise NotImplementedError  # compiled by type below
 
 
-@numba.extending.overload(_squared_distance)
-def _squared_distance_by_type(a: Any, b: Any) -> Any:
+@numba.extending.overload(_exact_squared_distance)
+def _exact_squared_distance_by_type(a: Any, b: Any) -> Any:
     def of_bytes(a: Any, b: Any) -> Any:
-        return _squared_distance_of_bytes(a, b)
+        return _exact_squared_distance_of_bytes(a, b)
 
     def of_floats(a: Any, b: Any) -> Any:
-        return _squared_distance_of_floats(a, b)
+        return _exact_squared_distance_of_floats(a, b)
 
     return of_bytes if a.dtype == numba.types.uint8 else of_floats

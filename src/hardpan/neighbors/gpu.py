@@ -67,7 +67,7 @@ class _GpuSearch:
         import torch
 
         self.k, self.same, self.device = k, same, device
-        self.references = _tensor_of_array(references)  # on the device where they need at most a third of it
+        self.references = _tensor_for_gpu(references)  # on the device where they need at most a third of it
         if device.type == "cuda" and references.nbytes < torch.cuda.mem_get_info(device)[0] / 3:
             self.references = self.references.to(device)
         totals = [block.sum(dim=0, dtype=torch.float64) for block in torch.split(self.references, _BLOCK)]
@@ -104,7 +104,7 @@ class _GpuSearch:
         """Numbers (Q, count), and squared distances (Q,) that every other reference has at least."""
         import torch
 
-        q, lengths = self._centred(_tensor_of_array(queries))
+        q, lengths = self._centred(_tensor_for_gpu(queries))
         best = torch.full((len(q), count), torch.inf, device=self.device)
         who = torch.full((len(q), count), -1, dtype=torch.int64, device=self.device)
         longest = 0.0
@@ -135,9 +135,9 @@ class _GpuSearch:
         step = max(1, _PAIRS_BYTES // (8 * queries.shape[1] * numbers.shape[1]))
         for start in range(0, len(queries), step):
             rows = slice(start, start + step)
-            places = _tensor_of_array(numbers[rows]).to(self.references.device)
+            places = _tensor_for_gpu(numbers[rows]).to(self.references.device)
             others = self.references[places.ravel()].to(self.device).view(*places.shape, -1)
-            own = _tensor_of_array(queries[rows]).to(self.device)
+            own = _tensor_for_gpu(queries[rows]).to(self.device)
             differences = (own[:, None].double() - others.double()).permute(2, 0, 1).contiguous()
             total = torch.zeros(places.shape, dtype=torch.float64, device=self.device)
             for difference in differences:
@@ -146,7 +146,7 @@ class _GpuSearch:
         return out
 
 
-def _tensor_of_array(array: NDArray[Any]) -> Tensor:
+def _tensor_for_gpu(array: NDArray[Any]) -> Tensor:
     """The array as a tensor, without a copy where it is contiguous; nothing here writes to it."""
     import torch
 

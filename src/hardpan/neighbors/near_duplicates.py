@@ -59,7 +59,7 @@ def near_duplicates(
     """The k nearest references of every query.
 
     - l2: Euclidean distance of the pixels (or features), exact, in integers for 8-bit images.
-    - features: Euclidean distance of :func:`describe`'d images; arrays (N, d) are taken as features already; exact.
+    - features: Euclidean distance of :func:`duplicate_descriptors`; arrays (N, d) are features already; exact.
     - ssim: 1 − SSIM, of the ``candidates`` nearest by l2, as many by features, and four times as many by SSIM on
       a few windows (:func:`hardpan.neighbors.ssim.most_similar`); its recall is measured against all pairs for
       ``recall_queries`` queries drawn at random.
@@ -87,8 +87,8 @@ def near_duplicates(
         ([0.0, 0.0, 0.0], [0, 1, 2])
     """
     same = references is None
-    x = _checked_images("queries", queries)
-    y = x if same else _checked_images("references", references)
+    x = _inputs_to_compare("queries", queries)
+    y = x if same else _inputs_to_compare("references", references)
     one_of("metric", metric, METRICS)
     if x.shape[1:] != y.shape[1:]:
         raise InputError(
@@ -99,7 +99,7 @@ def near_duplicates(
     if metric == "l2":
         return Neighbours(*_nearest_by_l2(x, y, k, same, device), metric)
     if metric == "features":
-        return Neighbours(*_nearest_by_l2(*_image_descriptors(x, y, same), k, same, device), metric)
+        return Neighbours(*_nearest_by_l2(*_descriptors_of_duplicates(x, y, same), k, same, device), metric)
     if device != "cpu":
         raise InputError(f"must be cpu for the metric ssim; got {device!r}", argument="device")
     return _nearest_by_ssim(x, y, k, same, max(candidates, k), recall_queries, seed)
@@ -108,7 +108,7 @@ def near_duplicates(
 def _nearest_by_ssim(
     x: NDArray[Any], y: NDArray[Any], k: int, same: bool, candidates: int, recall_queries: int, seed: int
 ) -> Neighbours:
-    from hardpan.neighbors.ssim import most_similar
+    from hardpan.neighbors.ssim import image_value_range, most_similar, ssim_pairs
 
     if x.ndim < 3 or min(x.shape[1:3]) < _SMALLEST:
         raise InputError(
@@ -116,17 +116,15 @@ def _nearest_by_ssim(
         )
     count = min(candidates, len(y) - int(same))
     close = _nearest_by_l2(x, y, count, same)[1]
-    alike = _nearest_by_l2(*_image_descriptors(x, y, same), count, same)[1]
-    structure = most_similar(
-        x, y, min(_COARSE * count, len(y) - int(same)), span=_value_range_of_images(x, y), same=same
-    )
+    alike = _nearest_by_l2(*_descriptors_of_duplicates(x, y, same), count, same)[1]
+    span = image_value_range(x, y)
+    structure = most_similar(x, y, min(_COARSE * count, len(y) - int(same)), span=span, same=same)
     both = np.sort(np.concatenate([close, alike, structure], axis=1), axis=1)
     repeated = np.zeros(both.shape, dtype=bool)
     repeated[:, 1:] = both[:, 1:] == both[:, :-1]
     rows = np.repeat(np.arange(len(x)), both.shape[1])
-    distances = np.where(repeated.ravel(), np.inf, 1.0 - _ssim_of_pairs(x, y, rows, both.ravel())).reshape(
-        both.shape
-    )
+    similarity = ssim_pairs(x, y, rows, both.ravel(), data_range=span).reshape(both.shape)
+    distances = np.where(repeated, np.inf, 1.0 - similarity)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     result = np.take_along_axis(distances, order, axis=1), np.take_along_axis(both, order, axis=1)
     if not recall_queries:
@@ -141,11 +139,13 @@ def _recall_of_filter(
 
     And how many of those among them that are close, with an SSIM of at least ``CLOSE``.
     """
-    k = filtered.shape[1]
+    from hardpan.neighbors.ssim import image_value_range, ssim_pairs
+
+    k, span = filtered.shape[1], image_value_range(x, y)
     rows = np.sort(np.random.default_rng(seed).choice(len(x), min(queries, len(x)), replace=False))
     hits = close = close_hits = 0
     for row in rows:
-        distances = 1.0 - _ssim_of_pairs(x, y, np.full(len(y), row), np.arange(len(y)))
+        distances = 1.0 - ssim_pairs(x, y, np.full(len(y), row), np.arange(len(y)), data_range=span)
         if same:
             distances[row] = np.inf
         limit = np.partition(distances, k - 1)[k - 1]
@@ -161,24 +161,11 @@ def _recall_of_filter(
     return recall, share(close_hits, close, method=method, seed=seed)
 
 
-def _ssim_of_pairs(
-    x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]
-) -> NDArray[np.float64]:
-    from hardpan.neighbors.ssim import ssim_pairs
-
-    return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=_value_range_of_images(x, y))
-
-
-def _value_range_of_images(x: NDArray[Any], y: NDArray[Any]) -> float:
-    """The range of values: 255 for bytes, else that of the data."""
-    return 255.0 if x.dtype == np.uint8 else float(max(x.max(), y.max()) - min(x.min(), y.min())) or 1.0
-
-
-def _image_descriptors(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+def _descriptors_of_duplicates(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     if x.ndim == 2:
         return x, y
-    described = describe(x)
-    return described, described if same else describe(y)
+    described = duplicate_descriptors(x)
+    return described, described if same else duplicate_descriptors(y)
 
 
 def _nearest_by_l2(
@@ -194,7 +181,7 @@ def _nearest_by_l2(
     return nearest(rows, others, k, same=same)
 
 
-def _checked_images(name: str, array: Any) -> NDArray[Any]:
+def _inputs_to_compare(name: str, array: Any) -> NDArray[Any]:
     x = np.asarray(array)
     if x.dtype.kind not in "uif" or x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise InputError(
@@ -219,7 +206,7 @@ _DIRECTIONS = 8
 _ROWS_AT_ONCE = 2048
 
 
-def describe(images: NDArray[Any]) -> NDArray[np.float32]:
+def duplicate_descriptors(images: NDArray[Any]) -> NDArray[np.float32]:
     """One vector per image: coarse colours and directions of edges, each without mean and with length 1.
 
     The coarse part is the mean of each cell of a 6×6 grid, its own mean taken off; the edges are gradients of the
@@ -233,8 +220,8 @@ def describe(images: NDArray[Any]) -> NDArray[np.float32]:
 
     Example:
         >>> images = np.random.default_rng(0).integers(0, 200, (2, 12, 12, 3), dtype=np.uint8)
-        >>> brighter = describe((images * 1.2).astype(np.uint8))
-        >>> bool(np.linalg.norm(describe(images)[0] - brighter[0]) < 0.05)
+        >>> brighter = duplicate_descriptors((images * 1.2).astype(np.uint8))
+        >>> bool(np.linalg.norm(duplicate_descriptors(images)[0] - brighter[0]) < 0.05)
         True
     """
     x = images if images.ndim == 4 else images[..., None]
@@ -246,19 +233,19 @@ def describe(images: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _descriptors_of_block(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    coarse = _grid_cell_means(x, _GRID).reshape(len(x), -1)
+    coarse = _descriptor_cell_means(x, _GRID).reshape(len(x), -1)
     grey = x.mean(axis=3)
     down, along = np.gradient(grey, axis=(1, 2))
     strength = np.hypot(down, along)
     direction = np.floor((np.arctan2(down, along) / np.pi + 1.0) * (_DIRECTIONS / 2)).astype(np.int64) % _DIRECTIONS
     layers = np.where(direction[..., None] == np.arange(_DIRECTIONS), strength[..., None], 0.0).astype(np.float32)
-    edges = _grid_cell_means(layers, _CELLS).reshape(len(x), -1)
+    edges = _descriptor_cell_means(layers, _CELLS).reshape(len(x), -1)
     return np.concatenate(
         [_rows_of_unit_length(coarse - coarse.mean(axis=1, keepdims=True)), _rows_of_unit_length(edges)], axis=1
     )
 
 
-def _grid_cell_means(x: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+def _descriptor_cell_means(x: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     """Means over a grid of ``count`` × ``count`` nearly equal cells: (N, count, count, C)."""
     for axis in (1, 2):
         edges = np.linspace(0, x.shape[axis], count + 1).astype(np.int64)

@@ -41,7 +41,7 @@ def ssim_pairs(
         >>> ssim_pairs(images, images, np.array([0, 1]), np.array([0, 1])).tolist()
         [1.0, 1.0]
     """
-    x, y = _checked_image_array("queries", queries), _checked_image_array("references", references)
+    x, y = _images_for_ssim("queries", queries), _images_for_ssim("references", references)
     if x.shape[1:] != y.shape[1:]:
         raise InputError(
             f"must be of one size; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
@@ -60,7 +60,12 @@ def ssim_pairs(
     return out
 
 
-def _checked_image_array(name: str, images: NDArray[Any]) -> NDArray[Any]:
+def image_value_range(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """The range of values of two arrays of images: 255 for bytes, else that of the data."""
+    return 255.0 if x.dtype == np.uint8 else float(max(x.max(), y.max()) - min(x.min(), y.min())) or 1.0
+
+
+def _images_for_ssim(name: str, images: NDArray[Any]) -> NDArray[Any]:
     x = np.asarray(images)
     if x.ndim == 3:
         x = x[..., None]

@@ -353,7 +353,7 @@ def _measured_duplicate_pairs(
     splits: Sequence[str],
     round_number: int,
 ) -> list[dict[str, Any]]:
-    from hardpan.neighbors.near_duplicates import describe
+    from hardpan.neighbors.near_duplicates import duplicate_descriptors
     from hardpan.neighbors.ssim import ssim_pairs
 
     rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
@@ -364,7 +364,7 @@ def _measured_duplicate_pairs(
         l2[piece] = np.sqrt((difference.reshape(len(difference), -1) ** 2).sum(axis=1))
     small = min(x.shape[1:3]) < 7
     alike = np.full(len(rows), np.nan) if small else ssim_pairs(x, y, rows, others)
-    features = np.linalg.norm(describe(x)[rows] - describe(y[others]), axis=1)
+    features = np.linalg.norm(duplicate_descriptors(x)[rows] - duplicate_descriptors(y[others]), axis=1)
     results = []
     for k, (row, other) in enumerate(pairs):
         first, second, split = ids[row], names[other], splits[other]

@@ -1,8 +1,8 @@
 """Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
 from hardpan.lazy import exports
-from hardpan.stats.agreement import holm, mcnemar, mcnemar_power, paired_bootstrap, smallest_difference
 from hardpan.stats.correlation import kendall_tau, pearson
+from hardpan.stats.hypothesis_tests import holm, mcnemar, mcnemar_power, smallest_difference
 from hardpan.stats.intervals import (
     GroupedSample,
     bounded_mean_limits,
@@ -16,6 +16,6 @@ from hardpan.stats.intervals import (
 )
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
-from hardpan.stats.resampling import bootstrap
+from hardpan.stats.resampling import bootstrap, paired_bootstrap
 
 exports(__name__)

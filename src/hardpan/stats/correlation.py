@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
+from hardpan.arguments import check_confidence
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.stats.intervals import check_confidence, normal
-from hardpan.stats.resampling import bootstrap, jackknife_values
+from hardpan.stats.intervals import normal
+from hardpan.stats.ranking import count_smaller_in_both, dense_ranks
+from hardpan.stats.resampling import bootstrap_or_jackknife
 
 Floats = NDArray[np.float64]
-DRAWS = 2000
-_CELLS = 100_000_000  # random numbers that a bootstrap may draw
-_FEWEST_DRAWS = 200
-_MANY = 50_000
-
-
-def resamples_for(examples: int) -> int:
-    """Number of bootstrap resamples that this many examples allow in reasonable time."""
-    return max(_FEWEST_DRAWS, min(DRAWS, _CELLS // max(examples, 1)))
 
 
 def kendall_tau(
@@ -55,7 +45,7 @@ def kendall_tau(
     sums = pair_sums(x, y)
     means = sums.mean(axis=0)
     if resample and (n < 2 or means[1] == 0 or means[2] == 0):  # no pair is untied: there is no order to agree on
-        return _undefined_estimate(level, "Kendall τ-b: no order", n)
+        return _undefined_correlation(level, "Kendall τ-b: no order", n)
     if not resample:
         total = sums.sum(axis=0) / 2.0
         left_out = _tau_of_pair_sums(total - sums)
@@ -79,23 +69,6 @@ def _tau_of_pair_sums(sums: Floats) -> Floats:
     return np.where(untied > 0, sums[..., 0] / np.where(untied > 0, untied, 1.0), np.nan)
 
 
-def bootstrap_or_jackknife(
-    name: str, columns: Floats, statistic: Callable[[Floats], Floats], confidence: float, seed: int
-) -> Estimate:
-    """A function of column means with its bootstrap interval over rows.
-
-    From 50,000 rows on the bootstrap gives a normal distribution, and the jackknife gives the same one in one pass.
-    """
-    n = len(columns)
-    if n <= _MANY:
-        result = bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
-        return dataclasses.replace(result, method=f"{name}, {result.method} of examples")
-    value = float(statistic(columns.mean(axis=0, keepdims=True))[0])
-    left_out = jackknife_values(columns, statistic)
-    error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
-    return normal(value, error, n, confidence, method=f"{name}, jackknife of examples")
-
-
 def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
     """For each example, sums over all others: of the product of signs, and of pairs untied in a and in b.
 
@@ -107,48 +80,12 @@ def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
         [[2.0, 2.0, 2.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]
     """
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    first, second = _dense_ranks(x), _dense_ranks(y)
+    first, second = dense_ranks(x), dense_ranks(y)
     above_first, above_second = first.max() - first, second.max() - second
     agree = count_smaller_in_both(first, second) + count_smaller_in_both(above_first, above_second)
     oppose = count_smaller_in_both(first, above_second) + count_smaller_in_both(above_first, second)
     untied = [len(x) - np.bincount(ranks)[ranks] for ranks in (first, second)]
     return np.stack([agree - oppose, *untied], axis=1).astype(np.float64)
-
-
-def count_smaller_in_both(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each example, the number of others that are smaller in both of two rows of whole numbers ≥ 0.
-
-    Sorted by a (equal ones by falling b, so that they do not count), this is the number of smaller b's to the left:
-    counted bit by bit, from the highest. Examples that agree in all higher bits are neighbours, in order; one whose
-    next bit is 1 has all earlier ones of its group whose bit is 0 below it.
-
-    Example:
-        >>> import numpy as np
-        >>> count_smaller_in_both(np.array([0, 1, 2, 2]), np.array([5, 6, 0, 9])).tolist()
-        [0, 1, 0, 2]
-    """
-    order = np.lexsort((-b, a))
-    number = b[order]
-    count = np.zeros(len(b), dtype=np.int64)
-    position = np.arange(len(b))  # position in the sorted row of each member of the grouped order
-    here = np.arange(len(b))
-    for bit in range(int(number.max()).bit_length() - 1, -1, -1):
-        grouped = number[position]
-        zero = 1 - ((grouped >> bit) & 1)
-        prefix = grouped >> (bit + 1)
-        first = np.flatnonzero(np.concatenate([[True], prefix[1:] != prefix[:-1]]))
-        group = np.repeat(np.arange(len(first)), np.diff(first, append=len(b)))
-        before = np.cumsum(zero) - zero
-        inside = before - before[first][group]
-        count[position] += np.where(zero, 0, inside)
-        # Zeros go before ones within each group, both in their order.
-        zeros = np.add.reduceat(zero, first)[group]
-        moved = np.empty_like(position)
-        moved[np.where(zero, first[group] + inside, here + zeros - inside)] = position
-        position = moved
-    result = np.empty(len(b), dtype=np.int64)
-    result[order] = count
-    return result
 
 
 def pearson(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
@@ -161,7 +98,7 @@ def pearson(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int =
     x, y = _two_equal_rows(a, b)
     x, y = x - x.mean(), y - y.mean()
     if len(x) < 2 or not x.any() or not y.any():
-        return _undefined_estimate(confidence, "Pearson: no variation", len(x))
+        return _undefined_correlation(confidence, "Pearson: no variation", len(x))
     x, y = x / np.abs(x).max(), y / np.abs(y).max()
     columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
     return bootstrap_or_jackknife("Pearson", columns, correlation_of_means, confidence, seed)
@@ -196,7 +133,7 @@ def fisher_interval(value: float, draws: Floats, n: int, confidence: float, meth
     """
     finite = draws[np.isfinite(draws)]
     if not np.isfinite(value) or len(finite) < 2:
-        return _undefined_estimate(confidence, method, n)
+        return _undefined_correlation(confidence, method, n)
     inside = 1.0 - 1e-9
     spread = float(np.std(np.arctanh(np.clip(finite, -inside, inside)), ddof=1))
     moved = normal(float(np.arctanh(np.clip(value, -inside, inside))), spread, n, confidence)
@@ -204,13 +141,9 @@ def fisher_interval(value: float, draws: Floats, n: int, confidence: float, meth
     return Estimate(value, float(np.std(finite, ddof=1)), low, high, confidence, method, n, seed)
 
 
-def _undefined_estimate(confidence: float, method: str, n: int) -> Estimate:
+def _undefined_correlation(confidence: float, method: str, n: int) -> Estimate:
     nan = float("nan")
     return Estimate(nan, nan, nan, nan, confidence, method, n)
-
-
-def _dense_ranks(values: Floats) -> NDArray[np.int64]:
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _two_equal_rows(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:

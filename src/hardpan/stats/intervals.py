@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan import arguments
+from hardpan.arguments import check_confidence
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -307,11 +308,6 @@ def normal_quantile(confidence: float) -> float:
         1.96
     """
     return float(special.ndtri(0.5 + check_confidence(confidence) / 2.0))
-
-
-def check_confidence(confidence: float) -> float:
-    """A confidence level as a float; refused unless it lies between 0 and 1."""
-    return arguments.real_number("confidence", confidence, "(0, 1)")
 
 
 def _successes_and_trials(

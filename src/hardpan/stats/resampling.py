@@ -9,6 +9,7 @@ gives the same draws on any machine.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -16,13 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from hardpan import arguments
+from hardpan.arguments import check_confidence, right_or_wrong
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.stats.intervals import check_confidence
+from hardpan.stats.intervals import normal
 
 # Small enough for a block's arrays to stay in the processor's cache, which halves the time.
 BLOCK_CELLS = 2**17
 
+DRAWS = 2000
+_FEWEST_DRAWS = 200
+_CELLS = 100_000_000  # random numbers that a bootstrap may draw
+_MANY = 50_000  # examples, from which on the jackknife takes the place of the bootstrap
 _LONG_ROW = 1000  # from here on a call a resample costs less than numbering all cells of a block
 
 Floats = NDArray[np.float64]
@@ -68,7 +74,7 @@ def bootstrap_draws(columns: ArrayLike, statistic: Statistic, resamples: int = 1
     Returns:
         (resamples,) or (resamples, k).
     """
-    table = _checked_columns(columns)
+    table = _columns_to_resample(columns)
     arguments.whole_number("resamples", resamples, 2)
     n = len(table)
     # Many small products: threads of the linear algebra would spend their time waiting for one another.
@@ -85,7 +91,7 @@ def percentile_interval(draws: ArrayLike, confidence: float = 0.95) -> tuple[Flo
 
 def jackknife_values(columns: ArrayLike, statistic: Statistic) -> Floats:
     """The statistic with each row left out in turn, from means in closed form: (n,) or (n, k)."""
-    table = _checked_columns(columns)
+    table = _columns_to_resample(columns)
     n = len(table)
     return statistic((table.sum(axis=0) - table) / (n - 1))
 
@@ -113,13 +119,13 @@ def bootstrap(
         >>> bootstrap([0.0, 1.0, 2.0, 3.0], lambda means: means[:, 0]).value
         1.5
     """
-    table = _checked_columns(columns)
+    table = _columns_to_resample(columns)
     value = float(statistic(table.mean(axis=0, keepdims=True))[0])
     draws = bootstrap_draws(table, statistic, resamples, seed)
     low, high = (float(limit) for limit in percentile_interval(draws, confidence))
     return Estimate(
         value,
-        standard_error(draws),
+        bootstrap_standard_error(draws),
         low,
         high,
         confidence=confidence,
@@ -138,7 +144,7 @@ def normal_draws(covariance: Floats, count: int, rng: np.random.Generator) -> Fl
     return np.asarray(standard @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
 
-def standard_error(draws: Floats) -> float:
+def bootstrap_standard_error(draws: Floats) -> float:
     """Standard deviation of the finite draws; NaN when there are fewer than two."""
     finite = draws[np.isfinite(draws)]
     return float(np.std(finite, ddof=1)) if finite.size > 1 else float("nan")
@@ -154,7 +160,7 @@ def _quantiles_without_nan(sample: Floats, levels: Floats) -> Floats:
     return np.asarray(np.quantile(sample, levels, axis=0), dtype=np.float64)
 
 
-def _checked_columns(columns: ArrayLike) -> Floats:
+def _columns_to_resample(columns: ArrayLike) -> Floats:
     table = arguments.real_numbers("columns", columns)
     if table.ndim == 1:
         table = table[:, None]
@@ -163,3 +169,68 @@ def _checked_columns(columns: ArrayLike) -> Floats:
             f"must hold at least 2 rows to resample; got shape {np.shape(columns)}", argument="columns"
         )
     return table
+
+
+def resamples_for(examples: int) -> int:
+    """Number of bootstrap resamples that this many examples allow in reasonable time."""
+    return max(_FEWEST_DRAWS, min(DRAWS, _CELLS // max(examples, 1)))
+
+
+def bootstrap_or_jackknife(
+    name: str, columns: Floats, statistic: Callable[[Floats], Floats], confidence: float, seed: int
+) -> Estimate:
+    """A function of column means with its bootstrap interval over rows.
+
+    From 50,000 rows on the bootstrap gives a normal distribution, and the jackknife gives the same one in one pass.
+    """
+    n = len(columns)
+    if n <= _MANY:
+        result = bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
+        return dataclasses.replace(result, method=f"{name}, {result.method} of examples")
+    value = float(statistic(columns.mean(axis=0, keepdims=True))[0])
+    left_out = jackknife_values(columns, statistic)
+    error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
+    return normal(value, error, n, confidence, method=f"{name}, jackknife of examples")
+
+
+def paired_bootstrap(
+    first: ArrayLike, second: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+) -> Estimate:
+    """The difference of two accuracies on the same examples, first minus second, resampling the examples.
+
+    A resample of n examples changes the difference only through how many discordant ones it draws, so it is one
+    draw from a multinomial with cells (only first right, only second right, the rest).
+
+    Args:
+        first: (n,) right or wrong of the first classifier.
+        second: (n,) likewise, same examples in the same order.
+        resamples: how many.
+        confidence: level of the percentile interval.
+        seed: of the draws.
+
+    Example:
+        >>> paired_bootstrap([1, 1, 1, 0], [0, 1, 0, 0]).value
+        0.5
+    """
+    a, b = right_or_wrong("first", first), right_or_wrong("second", second)
+    if a.shape != b.shape or a.ndim != 1 or a.size == 0:
+        raise InputError(
+            f"must be rows of one length; got shapes {a.shape} and {b.shape}", argument=("first", "second")
+        )
+    level = check_confidence(confidence)
+    arguments.whole_number("resamples", resamples, 2)
+    n = a.size
+    cells = np.array([np.count_nonzero(a & ~b), np.count_nonzero(~a & b)])
+    counts = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
+    draws = (counts[:, 0] - counts[:, 1]) / n
+    low, high = percentile_interval(draws, level)
+    return Estimate(
+        float((cells[0] - cells[1]) / n),
+        bootstrap_standard_error(draws),
+        float(low),
+        float(high),
+        confidence=level,
+        method=f"paired percentile bootstrap, {resamples:,} resamples",
+        n=n,
+        seed=seed,
+    )

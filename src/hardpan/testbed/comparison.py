@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from hardpan import files
-from hardpan.arguments import one_of
+from hardpan.arguments import check_confidence, one_of
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
 from hardpan.stats.correlation import kendall_tau
-from hardpan.stats.intervals import check_confidence, clopper_pearson, normal
+from hardpan.stats.hypothesis_tests import holm, mcnemar
+from hardpan.stats.intervals import clopper_pearson, normal
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
-from hardpan.stats.resampling import Floats, bootstrap
+from hardpan.stats.resampling import Floats, bootstrap, paired_bootstrap
 from hardpan.testbed.line import Difficulty, LineFit, NoLine, difficulty, fit_scales, no_line
 from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
 

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hardpan.arguments import check_confidence
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate, Interval
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.stats.intervals import check_confidence, share
+from hardpan.stats.intervals import share
 from hardpan.testbed.comparison import CompareConfig, compare, gap_estimate, settings_of
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.sets import TwoSets, two_sets

@@ -19,12 +19,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import one_of, real_number, real_numbers, whole_number
+from hardpan.arguments import check_confidence, one_of, real_number, real_numbers, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
-from hardpan.stats.intervals import check_confidence, normal_quantile
+from hardpan.stats.intervals import normal_quantile
 from hardpan.stats.lines import (
     Scale,
     bootstrap_lines,
@@ -36,9 +36,9 @@ from hardpan.stats.lines import (
 )
 from hardpan.stats.resampling import (
     Floats,
+    bootstrap_standard_error,
     normal_draws,
     percentile_interval,
-    standard_error,
 )
 from hardpan.testbed.sets import TwoSets, two_sets
 
@@ -224,7 +224,7 @@ def _line_over_models(x: Floats, y: Floats, scale: Scale, draws: Floats, level: 
     estimates = []
     for column, value in enumerate((float(slope), float(offset))):
         low, high = (float(limit) for limit in percentile_interval(draws[:, column], level))
-        error = standard_error(draws[:, column])
+        error = bootstrap_standard_error(draws[:, column])
         estimates.append(Estimate(value, error, low, high, level, method, len(x), seed, notes))
     return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), "models", draws)
 
@@ -289,7 +289,11 @@ def _line_over_examples(
         limits = [(float(low), float(high)) for low, high in ends]
     noisy = counts and left < 0.9
     notes = (f"up to {100 * (1 - left):.0f} % of the spread of x may be sampling noise",) if noisy else ()
-    errors = np.sqrt(np.diag(covariance)) if models is None else [standard_error(draws[:, k]) for k in range(2)]
+    errors = (
+        np.sqrt(np.diag(covariance))
+        if models is None
+        else [bootstrap_standard_error(draws[:, k]) for k in range(2)]
+    )
     estimates = [
         Estimate(value, float(errors[k]), limits[k][0], limits[k][1], level, method, m, seed, notes)
         for k, value in enumerate((slope, offset))
@@ -410,7 +414,7 @@ def difficulty(fit: LineFit, sigma: float = 1.0) -> Difficulty:
     for value, draws in ((value_mu, redrawn[0]), (value_sigma, redrawn[1])):
         low, high = percentile_interval(draws, level)
         method = f"Gaussian difficulty model, {fit.slope.method}"
-        error = standard_error(draws)
+        error = bootstrap_standard_error(draws)
         estimates.append(
             Estimate(float(value), error, float(low), float(high), level, method, fit.n, fit.slope.seed)
         )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardpan import files, stats
-from hardpan.arguments import one_of, real_number
+from hardpan.arguments import check_confidence, one_of, real_number
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, fit_classifier
 from hardpan.bayes.floors.flow import FlowEvidence, FlowModel, flow_entries, flow_evidence
 from hardpan.bayes.floors.inputs import ROWS, FloorInputs, prepare_floor_inputs
@@ -28,7 +28,6 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.stats.intervals import check_confidence
 
 TABLE_CLASSIFIERS = ("boosted trees", "linear model")
 IMAGE_CLASSIFIERS = ("linear model",)

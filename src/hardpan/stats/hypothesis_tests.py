@@ -1,4 +1,4 @@
-"""Two classifiers on the same examples: McNemar's test, the paired bootstrap, κ, and Holm's correction."""
+"""Tests of hypotheses: McNemar's, its power and the least difference it finds; Holm's correction of many tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from scipy import special
 from scipy.optimize import brentq
 
 from hardpan import arguments
-from hardpan.arguments import right_or_wrong
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
-from hardpan.stats.intervals import check_confidence
-from hardpan.stats.resampling import Floats, percentile_interval, standard_error
+from hardpan.stats.resampling import Floats
 
 _MOST_COUNTS = 1000  # of discordant examples, for which the power is computed
 
@@ -97,49 +94,6 @@ def smallest_difference(
         return mcnemar_power(x, min(max(differ, x), 1.0), n, alpha) - power
 
     return float(brentq(lacking, 1e-9, 1.0, xtol=1e-7, rtol=1e-4)) if lacking(1.0) > 0 else float("nan")
-
-
-def paired_bootstrap(
-    first: ArrayLike, second: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
-) -> Estimate:
-    """The difference of two accuracies on the same examples, first minus second, resampling the examples.
-
-    A resample of n examples changes the difference only through how many discordant ones it draws, so it is one
-    draw from a multinomial with cells (only first right, only second right, the rest).
-
-    Args:
-        first: (n,) right or wrong of the first classifier.
-        second: (n,) likewise, same examples in the same order.
-        resamples: how many.
-        confidence: level of the percentile interval.
-        seed: of the draws.
-
-    Example:
-        >>> paired_bootstrap([1, 1, 1, 0], [0, 1, 0, 0]).value
-        0.5
-    """
-    a, b = right_or_wrong("first", first), right_or_wrong("second", second)
-    if a.shape != b.shape or a.ndim != 1 or a.size == 0:
-        raise InputError(
-            f"must be rows of one length; got shapes {a.shape} and {b.shape}", argument=("first", "second")
-        )
-    level = check_confidence(confidence)
-    arguments.whole_number("resamples", resamples, 2)
-    n = a.size
-    cells = np.array([np.count_nonzero(a & ~b), np.count_nonzero(~a & b)])
-    counts = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
-    draws = (counts[:, 0] - counts[:, 1]) / n
-    low, high = percentile_interval(draws, level)
-    return Estimate(
-        float((cells[0] - cells[1]) / n),
-        standard_error(draws),
-        float(low),
-        float(high),
-        confidence=level,
-        method=f"paired percentile bootstrap, {resamples:,} resamples",
-        n=n,
-        seed=seed,
-    )
 
 
 def holm(p_values: ArrayLike) -> Floats:
