@@ -355,7 +355,7 @@ def read_columns(
     where = str(source) if isinstance(source, (str, Path)) else name
     columns: dict[str, list[Any]] = {}
     for column in table.column_names:
-        values = table.column(column).to_pylist()
+        values = cells_of(table.column(column), f"{where}: column {column!r}")
         if text:
             values = ["" if value is None else str(value).strip() for value in values]
         columns[column.strip() if text else column] = values
@@ -368,6 +368,18 @@ def read_columns(
         if gap is not None:
             raise InputError(f"{where}: column {column!r} is empty in row {gap}; fill it or remove the row")
     return columns
+
+
+def cells_of(column: pyarrow.ChunkedArray, where: str) -> list[Any]:
+    """The cells of a column as Python values; refuses dates and times that Python does not have."""
+    import pyarrow
+
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError, pyarrow.ArrowException) as error:
+        raise InputError(
+            f"{where} of type {column.type} cannot be read ({reason(error)}); write it as text"
+        ) from error
 
 
 def read_rows(source: Any, *, required: Sequence[str] = ()) -> list[dict[str, str]]:

@@ -210,6 +210,8 @@ def _from_parts(
                 f"{x.dtype} of shape {x.shape[1:]}"
             )
     for argument, y in zip(y_names, ys, strict=False):
+        if y.dtype.kind not in "biufU":
+            raise InputError(f"must be class numbers or text; got {y.dtype}", argument=argument)
         if (y.dtype.kind == "U") != (ys[0].dtype.kind == "U"):
             raise InputError(f"{argument} must be text or class numbers, as y_{parts[0][0]} is; got {y.dtype}")
     counts = [len(x) for x in xs]
@@ -228,7 +230,11 @@ def _from_parts(
         for key, values in (metadata or {}).items()
     }
     columns.setdefault("row", np.concatenate([np.arange(count) for count in counts]))
-    features = tuple(map(str, feature_names or ()))
+    features = (
+        ()
+        if feature_names is None
+        else tuple(map(str, np.atleast_1d(as_array(f"{where}feature_names", feature_names))))
+    )
     if features and (examples.ndim != 2 or len(features) != examples.shape[1]):
         raise InputError(
             f"must be {examples.shape[1]} names, one for each column of x; got {len(features)}",
@@ -269,7 +275,12 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
         raise InputError(
             f"must be numbers or text; got Python objects such as {_type_of_first_object(array)}", argument=what
         )
-    return array.astype(np.str_) if array.dtype.kind == "S" else array
+    if array.dtype.kind != "S":
+        return array
+    try:
+        return np.char.decode(array, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("must be numbers or text; got bytes that are not UTF-8", argument=what) from error
 
 
 def _type_of_first_object(array: NDArray[Any]) -> str:
@@ -324,6 +335,9 @@ def number_labels(
                 "numbers with decimals are not classes; cut them into classes first",
                 argument=what,
             )
+        highest = float(np.abs(values.astype(np.float64)).max())
+        if highest >= 2.0**63:
+            raise InputError(f"must be class numbers; got {highest:g}", argument=what)
         values = values.astype(np.int64)
     if values.dtype.kind in "Ub":
         labels, known = _number_text(what, values.astype(np.str_), names)

@@ -34,6 +34,7 @@ from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, folder_entries, reason
 from hardpan.tables import (
     ROLES,
+    cells_of,
     find_columns,
     given_columns,
     given_roles,
@@ -325,7 +326,8 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     if kind == "text" or any(
         check(column.type) for check in (pyarrow.types.is_date, pyarrow.types.is_timestamp, pyarrow.types.is_null)
     ):
-        return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=np.str_)
+        cells = cells_of(column, f"{where}{name}")
+        return np.array(["" if value is None else str(value) for value in cells], dtype=np.str_)
     raise InputError(f"{where}{name} must be numbers or text; got {column.type}: name another column, or drop it")
 
 

@@ -42,6 +42,7 @@ COLUMNS = {
 }
 _LISTED = ("class_names", "seeds", "epochs", "models")
 _SAMPLE = 4096
+MOST_CLASSES = 10_000_000  # a row of probabilities of so many has 40 MB
 _BINARY = "; of one probability p per example give numpy.column_stack([1 - p, p])"
 
 
@@ -110,7 +111,9 @@ class ArrayReader(PredictionReader):
             return str(self._columns.ids[start + row])
 
         if self.outputs == "labels":
-            return np.asarray(np.eye(self.n_classes, dtype=np.float32)[rows])
+            one_hot = np.zeros((len(rows), self.n_classes), dtype=np.float32)
+            one_hot[np.arange(len(rows)), rows] = 1.0
+            return one_hot
         if self.outputs == "unnormalized":
             return normalized(what, rows, name)
         if self.outputs == "logits":
@@ -214,6 +217,8 @@ def _class_numbers(
     numbered = None if truth is None else by_name(f"{where}: labels", truth, names)
     highest = max(int(item.max()) for item in (numbers, numbered) if item is not None and item.size)
     classes = len(names) or max(highest + 1, 2)
+    if classes > MOST_CLASSES:
+        raise InputError(f"{where}: has class number {highest}, more than the {MOST_CLASSES:,} classes that fit")
     if highest >= classes:
         raise InputError(f"{where}: predictions and labels must be within 0..{classes - 1}; got {highest}")
     return np.atleast_2d(numbers).astype(np.int64)[:, None], classes, names

@@ -95,7 +95,8 @@ def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
     """
     # The largest is subtracted before rounding to float32: two logits near 1e5 differ in float64 only.
     wide = np.asarray(logits)
-    with np.errstate(invalid="ignore"):  # an infinite logit gives a row of NaN, which is refused by id
+    # An infinite logit gives a row of NaN, which is refused by id.
+    with np.errstate(invalid="ignore", over="ignore"):
         shifted = (wide - wide.max(axis=-1, keepdims=True)).astype(np.float32)
     powers = np.exp(shifted)
     result: NDArray[np.float32] = powers / powers.sum(axis=-1, keepdims=True)
@@ -156,9 +157,10 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
 
 def _shared_sum(rows: NDArray[Any]) -> float | None:
     """The sum that all rows (n, C) share, where none is negative: percentages, votes, rounded probabilities."""
-    sums = rows.sum(axis=1, dtype=np.float64)
-    middle = float(np.median(sums))
-    if len(rows) < 2 or rows.min() < 0 or middle < 1 - ROUNDED:
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = rows.sum(axis=1, dtype=np.float64)
+        middle = float(np.median(sums))
+    if len(rows) < 2 or rows.min() < 0 or middle < 1 - ROUNDED or not np.isfinite(sums).all():
         return None
     allowed = ROUNDED if middle <= 1 + ROUNDED else 0.01 * middle
     return None if np.abs(sums - middle).max() > allowed else middle
@@ -239,9 +241,9 @@ def checked_numbers(what: str, numbers: Sequence[int] | None, n: int) -> tuple[i
     """
     if numbers is None:
         return tuple(range(n))
-    values = tuple(int(number) for number in numbers)
-    if len(values) != n or len(set(values)) != n or min(values) < 0 or max(values) > LARGEST:
-        raise InputError(f"must be {n} different numbers from 0 to {LARGEST}; got {list(values)}", argument=what)
+    values = tuple(arguments.whole_numbers(what, numbers, n).tolist())
+    if len(set(values)) != n or max(values) > LARGEST:
+        raise InputError(f"must be {n} different numbers from 0 to {LARGEST}; got {few(values)}", argument=what)
     return values
 
 

@@ -25,7 +25,7 @@ from hardpan.predictions.arrays import array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_numbers
 from hardpan.predictions.predictions import Predictions
 from hardpan.safe_files import few
-from hardpan.tables import find_columns, is_number, read_table, role_names, stored_cell, suffix_of
+from hardpan.tables import cells_of, find_columns, is_number, read_table, role_names, stored_cell, suffix_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -196,12 +196,15 @@ def _cells(where: str, table: pyarrow.Table, name: str, text: bool) -> NDArray[A
     import pyarrow
 
     column = table.column(name)
-    if pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type):
+    kinds = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary")
+    if any(getattr(pyarrow.types, kind)(column.type) for kind in kinds):
         try:
             column = column.cast(pyarrow.string())
         except pyarrow.ArrowInvalid as error:
             raise InputError(f"{where}: {name} must be text; got bytes that are not UTF-8") from error
-    cells = column.to_pylist()
+    if pyarrow.types.is_nested(column.type):
+        raise InputError(f"{where}: {name} must be numbers or text; got {column.type}")
+    cells = cells_of(column, f"{where}: {name}")
     if None in cells or "" in cells:
         raise InputError(f"{where}: {name} has empty cells; fill them or drop the rows")
     array = np.array(cells)

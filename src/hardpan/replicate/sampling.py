@@ -108,7 +108,7 @@ def annotated_images(table: Any, what: str = "candidates", *, need_ids: bool = T
     for role in ("id", "label", "frequency") if need_ids else ("label", "frequency"):
         if role not in names:
             raise InputError(f": a column of {role} is missing; it has {few(columns.column_names)}", argument=what)
-    cells = {role: columns[name].to_pylist() for role, name in names.items()}
+    cells = {role: tables.cells_of(columns[name], name) for role, name in names.items()}
     n = columns.num_rows
     frequencies = arguments.real_numbers(f"{what}: frequency", cells["frequency"])
     if not ((frequencies >= 0) & (frequencies <= 1)).all():
