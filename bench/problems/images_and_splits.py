@@ -625,7 +625,7 @@ def _(rng):
     fresh = risk(*rng.normal(size=(4, 200000)))
     return dict(
         frame=d,
-        opts=dict(label="seal", time="timestamp"),
+        opts=dict(label="seal", columns={"time": "timestamp"}),
         truth=float(np.minimum(fresh, 1 - fresh).mean()),
         planted={},
         ok=set(),

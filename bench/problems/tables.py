@@ -546,7 +546,7 @@ def _(rng):
     x = mean[big] + rng.normal(size=(200_000, 5))
     return dict(
         frame=frame,
-        opts=dict(label="state", time="stamp"),
+        opts=dict(label="state", columns={"time": "stamp"}),
         truth=least_error(np.log(prior) + x @ mean.T - (mean**2).sum(1) / 2),
         planted={},
         ok={"index-feature"},

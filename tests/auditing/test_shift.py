@@ -6,8 +6,9 @@ import pytest
 from scipy import stats
 
 from hardpan import auditing
-from hardpan.auditing import shift
+from hardpan.auditing import groups, running, shift
 from hardpan.auditing.columns import Columns
+from hardpan.auditing.evidence import AuditConfig
 from hardpan.data.dataset import Dataset
 
 SHAPES = ("correlated integers", "one-hot", "heavy tails", "ties", "missing", "copies", "few classes", "categories")
@@ -39,7 +40,7 @@ def shape(name, rng, n):
 
 
 def units_of(columns):
-    return shift.row_units(np.unique(np.nan_to_num(columns.values), axis=0, return_inverse=True)[1].ravel())
+    return groups.row_units(np.unique(np.nan_to_num(columns.values), axis=0, return_inverse=True)[1].ravel())
 
 
 def most(draws, level):
@@ -55,7 +56,7 @@ def test_columns_and_labels_keep_their_level(name):
         rng = np.random.default_rng([draw, 2])
         columns, y = shape(name, rng, n)
         in_test = rng.permutation(n) < 60
-        one = shift.one_per_unit(units_of(columns), rng)
+        one = groups.one_per_unit(units_of(columns), rng)
         some = Columns(columns.values[one], columns.names, columns.categorical)
         p_values[draw] = (
             shift.column_tests(some, in_test[one]).p_value,
@@ -77,18 +78,68 @@ def test_models_keep_their_level(name):
     assert np.count_nonzero(np.array(p_values) <= 0.05) <= most(len(p_values), 0.05)
 
 
-def test_groups_are_units():
-    """Splits by group: rows of a group are alike, groups are drawn alike."""
-    draws, p_values = 15, []
+KEPT = {"named": "groups", "inputs": "inputs", "text": "values", "number": "values", "clusters": "clusters"}
+
+
+def cut_by_unit(rng, kind, moved=0.0):
+    """A split of 120 users with 4 to 12 rows each, by user; the first column of test users is moved."""
+    centre = rng.normal(size=(120, 3))
+    trait = centre[:, 1] + rng.normal(size=120) > 0
+    test = rng.permutation(120) < 40
+    centre[test, 0] += moved
+    user = rng.permutation(np.repeat(np.arange(120), rng.integers(4, 13, 120)))
+    spread = {"inputs": 0.0, "clusters": 0.05}.get(kind, 1.0)
+    frame = pd.DataFrame(centre[user] + spread * rng.normal(size=(len(user), 3)), columns=list("abc"))
+    frame["y"] = (trait[user] ^ (rng.random(len(user)) < 0.15)).astype(int)
+    frame["split"] = np.where(test[user], "test", "train")
+    numbers = rng.permutation(1000)[:120][user]
+    if kind not in ("inputs", "clusters"):
+        frame["user"] = numbers if kind == "number" else [f"u{k:03d}" for k in numbers]
+    return frame
+
+
+def shift_of(frame, seed, **options):
+    data = Dataset.from_frame(frame, label="y", **options)
+    evidence = running._gather_evidence(data, AuditConfig(seed=seed, ensemble="none", flow="none"))
+    return list(shift.shift_facts(evidence))
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_split_by_users_is_compared_by_users(kind):
+    """Users are drawn alike, so claims keep their level; differences of single rows are notes with the unit."""
+    draws, claims, by = 12, 0, set()
+    options = {"group": "user"} if kind == "named" else {}
     for draw in range(draws):
-        rng = np.random.default_rng([draw, 4])
-        group = np.repeat(np.arange(80), 5)
-        x = rng.normal(size=(80, 3))[group] + 0.1 * rng.normal(size=(400, 3))
-        columns = Columns(x, ("a", "b", "c"), np.zeros(3, dtype=bool))
-        y = rng.integers(0, 2, 80)[group]
-        parts = shift.shift_parts(columns, y, group >= 50, shift.row_units(np.arange(400), group), 2, draw)
-        p_values += [part.p_value for part in parts]
-    assert np.count_nonzero(np.array(p_values) <= 0.05) <= most(len(p_values), 0.05)
+        facts = shift_of(cut_by_unit(np.random.default_rng([draw, 4]), kind), draw, **options)
+        claims += sum(severity != "note" for severity, *_ in facts)
+        by |= {details["unit"]["by"] for *_, details in facts}
+    assert claims <= most(draws, shift.LEVEL)
+    assert by <= {KEPT[kind]}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_users_that_differ_are_a_claim(kind):
+    frame = cut_by_unit(np.random.default_rng([1, 5]), kind, moved=3.0)
+    severity, p_value, _, details = shift_of(frame, 0, **({"group": "user"} if kind == "named" else {}))[0]
+    assert severity in ("high", "medium")
+    assert p_value < 1e-4
+    assert details["unit"]["by"] == KEPT[kind]
+    assert details["unit"]["train"] == pytest.approx(80, abs=5 if kind == "clusters" else 0)
+    assert details["columns"]["columns"][0]["column"] == "a"
+
+
+def test_few_values_cannot_show_a_shift():
+    """Five sites, each in one split: whatever differs may be the sites."""
+    rng = np.random.default_rng(6)
+    site = rng.integers(0, 5, 600)
+    frame = pd.DataFrame(rng.normal(size=(600, 2)) + 3 * rng.normal(size=(5, 2))[site], columns=list("ab"))
+    frame = frame.assign(site=[f"s{k}" for k in site], y=rng.integers(0, 2, 600))
+    frame["split"] = np.where(site < 2, "test", "train")
+    ((severity, p_value, effect, details),) = shift_of(frame, 0)
+    assert (severity, p_value, effect) == ("note", None, None)
+    assert {"by": "values", "column": "site", "enough": False, "train": 3, "test": 2}.items() <= details[
+        "unit"
+    ].items()
 
 
 def test_equal_neighbours_have_the_stated_mean_and_tail():

@@ -28,7 +28,7 @@ FEWEST_ROWS = 20
 LEAF = 3  # training rows of a leaf
 FOLDS = 3
 SMOOTHING = 1.0  # rows of the class frequencies that every value of a table starts with
-BLOCKS = 8  # an image is so many blocks wide and high
+GRID = 8  # an image is so many blocks wide and high
 PIXELS = 8  # of a block, those whose class means differ most
 TRIED_BLOCKS = 12
 
@@ -60,6 +60,22 @@ def feature_columns(dataset: Dataset) -> Columns:
     d = dataset.x.shape[1]
     names = dataset.feature_names or tuple(map(str, range(d)))
     return Columns(np.asarray(dataset.x, dtype=np.float64), names, np.zeros(d, dtype=bool))
+
+
+def image_features(x: NDArray[Any]) -> tuple[Floats, tuple[str, ...], NDArray[np.bool_]]:
+    """Mean and deviation of every image, and the means of 8 × 8 blocks; their names; none is categorical."""
+    images = x.reshape(*x.shape[:3], -1)
+    tall, wide = (max(1, -(-size // GRID)) for size in images.shape[1:3])
+    features = [images.mean(axis=(1, 2, 3)), images.std(axis=(1, 2, 3))]
+    names = ["mean of the pixels", "deviation of the pixels"]
+    for top in range(0, images.shape[1], tall):
+        for left in range(0, images.shape[2], wide):
+            block = images[:, top : top + tall, left : left + wide]
+            features += list(block.mean(axis=(1, 2)).T)
+            names += [
+                f"pixels at row {top + 1}, column {left + 1}, channel {c + 1}" for c in range(images.shape[3])
+            ]
+    return np.column_stack(features).astype(np.float64), tuple(names), np.zeros(len(names), dtype=bool)
 
 
 def column_probs(
@@ -279,7 +295,7 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     majority = int(np.bincount(labels[known]).argmax())
     guessing = float((labels[test] != majority).mean())
     if evidence.is_images:
-        probs, searched = _block_probs(evidence, known, test), BLOCKS**2
+        probs, searched = _block_probs(evidence, known, test), GRID**2
     else:
         probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed)
         searched = len(columns.names)
@@ -362,7 +378,7 @@ def _block_probs(evidence: Evidence, train: Labels, test: Labels) -> dict[str, F
     some = train[:: max(1, len(train) // 2000)][:2000]
     score = class_differences(np.asarray(x[some], dtype=np.float64), labels[some], np.arange(len(some)))
     score = score.reshape(x.shape[1:])
-    tall, wide = max(1, -(-height // BLOCKS)), max(1, -(-width // BLOCKS))
+    tall, wide = max(1, -(-height // GRID)), max(1, -(-width // GRID))
     blocks = []
     for top in range(0, height, tall):
         for left in range(0, width, wide):

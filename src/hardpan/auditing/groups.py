@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from hardpan import stats
-from hardpan.auditing.columns import Columns, feature_columns, file_order
+from hardpan.auditing.columns import LEVEL, Columns, feature_columns, file_order, image_features
 from hardpan.auditing.evidence import Evidence
-from hardpan.auditing.shift import ERROR_POINTS, LEVEL, image_features
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import standardised
 from hardpan.estimates import Estimate
@@ -26,7 +26,62 @@ MOST_ROWS = 3000  # drawn at random from more
 FEWEST_CLUSTERS = 10
 BLOCKS = 25  # of rows that follow one another
 FOLDS = 5
+EXCEPTIONS = 0.1  # of the units that would be in both splits if rows were drawn one by one
+ERROR_POINTS = 0.02  # below it a difference of errors is small
 Z = 3.0  # standard errors by which the dimension must rise with the scale
+
+
+def row_units(equal: Labels, groups: NDArray[Any] | None = None) -> Labels:
+    """The unit of each row: its group; else equal rows are one unit where at least half of the rows differ.
+
+    In tables whose rows mostly repeat, each row is a unit of its own: there repeats are values, not copies.
+
+    Args:
+        equal: (n,) a number that rows with equal inputs share.
+        groups: (n,) group of each row, where groups are named.
+
+    Example:
+        >>> row_units(np.array([4, 7, 4])).tolist(), row_units(np.zeros(4, dtype=int)).tolist()
+        ([0, 1, 0], [0, 1, 2, 3])
+    """
+    first, unit = np.unique(equal if groups is None else groups, return_inverse=True)
+    if groups is None and 2 * len(first) < len(equal):
+        return np.arange(len(equal))
+    return np.asarray(unit, dtype=np.int64).ravel()
+
+
+def one_per_unit(units: Labels, rng: np.random.Generator) -> Labels:
+    """Positions of one row of every unit, drawn at random, in rising order."""
+    order = rng.permutation(len(units))
+    return np.sort(order[np.unique(units[order], return_index=True)[1]])
+
+
+def kept_together(
+    units: Labels, in_test: NDArray[np.bool_], level: float = LEVEL, exceptions: float = EXCEPTIONS
+) -> bool:
+    """Whether a split keeps the rows of a unit together, as it would not if rows were drawn one by one.
+
+    With f the proportion of test rows, a unit of n rows then has rows in both splits with probability
+    q = 1 − f^n − (1 − f)^n. Units are kept together if s of them have rows in both, at most a tenth of Σq
+    (``exceptions``), and so few have at most probability ``level``: ∏(1 − q) for s = 0, else Chernoff's bound
+    exp(s − Σq)·(Σq/s)^s.
+
+    Example:
+        >>> user, rng = np.repeat(np.arange(50), 6), np.random.default_rng(0)
+        >>> kept_together(user, user >= 40), kept_together(user, rng.random(300) < 0.2)
+        (True, False)
+    """
+    number, size = np.unique(units, return_inverse=True, return_counts=True)[1:]
+    inside = np.bincount(number.ravel(), in_test, minlength=len(size))
+    f, both = float(in_test.mean()), float(np.count_nonzero((inside > 0) & (inside < size)))
+    outside = np.minimum(f**size + (1 - f) ** size, 1.0)
+    expected = float((1 - outside).sum())
+    if expected <= 0 or both > exceptions * expected:
+        return False
+    chance = float(np.log(np.maximum(outside, 1e-300)).sum())
+    if both:
+        chance = both - expected + both * np.log(expected / both)
+    return bool(chance <= np.log(level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +279,8 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
         return
     rng = np.random.default_rng([evidence.config.seed, 92])
     names = [] if evidence.is_images else id_columns(feature_columns(dataset), evidence.labels)
-    rows, values = _sample(evidence, np.sort(rng.permutation(len(dataset))[:MOST_ROWS]))
+    rows = distinct_rows(evidence, np.sort(rng.permutation(len(dataset))[:MOST_ROWS]), rng)
+    values = scaled_rows(evidence, rows)
     found: Labels | None = None
     if names:
         columns = feature_columns(dataset)
@@ -235,7 +291,8 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     kind = "values" if names else "clusters"
     if not names and (errors is None or not errors.large):
         start = int(rng.integers(0, max(1, len(dataset) - MOST_ROWS + 1)))
-        rows, values = _sample(evidence, file_order(dataset)[0][start : start + MOST_ROWS])
+        rows = distinct_rows(evidence, file_order(dataset)[0][start : start + MOST_ROWS], rng)
+        values = scaled_rows(evidence, rows)
         if len(rows) < 2 * BLOCKS:
             return
         blocks, kind = np.arange(len(rows)) * BLOCKS // len(rows), "blocks"
@@ -249,10 +306,15 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     )
 
 
-def _sample(evidence: Evidence, rows: Labels) -> tuple[Labels, Floats]:
-    """The rows without repeats of their inputs, and their scaled features, of images the means of blocks."""
+def scaled_rows(evidence: Evidence, rows: Labels) -> Floats:
+    """Scaled features of some rows, of images the means of blocks."""
     assert evidence.inputs is not None
-    rows = rows[np.sort(np.unique(evidence.inputs.equal.group[rows], return_index=True)[1])]
     if evidence.is_images:
-        return rows, standardised(image_features(np.asarray(evidence.dataset.x[rows]))[0], np.arange(len(rows)))
-    return rows, np.asarray(evidence.inputs.table.scaled[rows], dtype=np.float64)
+        return standardised(image_features(np.asarray(evidence.dataset.x[rows]))[0], np.arange(len(rows)))
+    return np.asarray(evidence.inputs.table.scaled[rows], dtype=np.float64)
+
+
+def distinct_rows(evidence: Evidence, rows: Labels, rng: np.random.Generator) -> Labels:
+    """Of the rows with equal inputs, one each, drawn at random, in the same order."""
+    assert evidence.inputs is not None
+    return rows[one_per_unit(evidence.inputs.equal.group[rows], rng)]

@@ -1,9 +1,10 @@
 """Whether the test rows are drawn like the training rows, and whether rows change along the file or over time.
 
-Four tests, each with a level that is exact or conservative for independent rows: a classifier two-sample test, the
+Four tests, each with a level that is exact or conservative for independent units: a classifier two-sample test, the
 labels, every column, and the error of a model on test above its error on training rows that it did not see. Rows of
-one group are one unit; so are equal rows where most rows differ. Of every unit one row, drawn at random, is tested:
-under the null its split is drawn like that of the others.
+one group are one unit; so are equal rows where most rows differ, and what the split keeps together: equal rows,
+values of a column, clusters of near rows. Of every unit one row, drawn at random, is tested: if the split was drawn
+by these units or by rows, its split is drawn like that of the others.
 """
 
 from __future__ import annotations
@@ -16,22 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.auditing.columns import Columns, class_differences, feature_columns, file_order
+from hardpan.auditing.columns import LEVEL, Columns, class_differences, feature_columns, file_order, image_features
 from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.groups import (
+    ERROR_POINTS,
+    distinct_rows,
+    kept_together,
+    near_clusters,
+    one_per_unit,
+    row_units,
+    scaled_rows,
+)
+from hardpan.auditing.groups import MOST_ROWS as CLUSTERED_ROWS
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.estimates import Estimate
 
-LEVEL = 0.02
 AUC = 0.6  # above it the difference between train and test is large; for one threshold of a column, |F − G| of 0.2
 LABEL_POINTS = 0.1
-ERROR_POINTS = 0.02
 MOST_ROWS = 10_000  # of a split, drawn at random from more
 MOST_COLUMNS = 200  # for the models; of more, those that differ most in the half that they are fitted on
 FEWEST_ROWS = 20  # of each split
 FITTED = 0.7  # of the training units, that the model is fitted on whose error is compared
 EXPECTED = 5.0  # rows per cell, from which the chi-square distribution is used
 DRAWS = 20_000  # of tables with fewer
-GRID = 8  # images are reduced to so many blocks in width and height
+MERGED = 0.5  # exceptions of clusters, some of which are two that were joined
 LAST = 0.2  # of the rows in the order of the file
 
 
@@ -50,31 +59,6 @@ class ShiftPart:
     p_value: float
     large: bool
     details: dict[str, Any] = field(default_factory=dict)
-
-
-def row_units(equal: Labels, groups: NDArray[Any] | None = None) -> Labels:
-    """The unit of each row: its group; else equal rows are one unit where at least half of the rows differ.
-
-    In tables whose rows mostly repeat, each row is a unit of its own: there repeats are values, not copies.
-
-    Args:
-        equal: (n,) a number that rows with equal inputs share.
-        groups: (n,) group of each row, where groups are named.
-
-    Example:
-        >>> row_units(np.array([4, 7, 4])).tolist(), row_units(np.zeros(4, dtype=int)).tolist()
-        ([0, 1, 0], [0, 1, 2, 3])
-    """
-    first, unit = np.unique(equal if groups is None else groups, return_inverse=True)
-    if groups is None and 2 * len(first) < len(equal):
-        return np.arange(len(equal))
-    return np.asarray(unit, dtype=np.int64).ravel()
-
-
-def one_per_unit(units: Labels, rng: np.random.Generator) -> Labels:
-    """Positions of one row of every unit, drawn at random, in rising order."""
-    order = rng.permutation(len(units))
-    return np.sort(order[np.unique(units[order], return_index=True)[1]])
 
 
 def membership_test(values: Floats, in_test: NDArray[np.bool_], seed: int = 0) -> ShiftPart | None:
@@ -334,7 +318,11 @@ def shift_parts(
 
 
 def shift_facts(evidence: Evidence) -> Iterator[tuple[str, float | None, Estimate | None, dict[str, Any]]]:
-    """Severity, p-value, effect and details of the problem "shift" of an official split."""
+    """Severity, p-value, effect and details of the problem "shift" of an official split.
+
+    What differs between independent rows is tested again by what the split was drawn by, as far as the data show
+    it; then the second test decides.
+    """
     dataset, config = evidence.dataset, evidence.config
     if dataset.split is None or evidence.inputs is None:
         return
@@ -345,22 +333,87 @@ def shift_facts(evidence: Evidence) -> Iterator[tuple[str, float | None, Estimat
     rows = np.concatenate([train, test])
     in_test = np.arange(len(rows)) >= len(train)
     columns, units = _columns_and_units(evidence, rows)
-    parts = shift_parts(columns, evidence.labels[rows], in_test, units, dataset.n_classes, config.seed)
-    if not parts:
+    unit: dict[str, Any] = {"by": "groups" if "group" in dataset.metadata else "rows"}
+    result = _differences(evidence, rows, columns, in_test, units)
+    if result is None:
         return
+    severity, p_value, effect, details = result
+    if unit["by"] == "rows" and (drawn := _drawn_by(evidence, rows, columns, in_test)) is not None:
+        unit, at, units = drawn
+        some = Columns(columns.values[at], columns.names, columns.categorical)
+        result = _differences(evidence, rows[at], some, in_test[at], units)
+        in_test = in_test[at]
+        if result is None:
+            severity, p_value, effect = "note", None, None
+        else:
+            severity, p_value, effect, details = result
+        unit |= {"enough": _enough(units, in_test), "differ": result is not None}
+    sizes = {name: len(np.unique(units[in_test == side])) for name, side in (("train", False), ("test", True))}
+    yield severity, p_value, effect, details | {"unit": unit | sizes}
+
+
+def _differences(
+    evidence: Evidence, rows: Labels, columns: Columns, in_test: NDArray[np.bool_], units: Labels
+) -> tuple[str, float | None, Estimate | None, dict[str, Any]] | None:
+    """Severity, p-value, effect and details of the comparisons of independent units; None where none differs."""
+    dataset, seed = evidence.dataset, evidence.config.seed
+    parts = shift_parts(columns, evidence.labels[rows], in_test, units, dataset.n_classes, seed)
+    if not parts:
+        return None
     claimed = [part for part in parts if part.large]
     p_value = min(1.0, len(parts) * min((part.p_value for part in claimed or parts), default=1.0))
     if p_value > LEVEL:
-        return
+        return None
     details: dict[str, Any] = {part.name: part.details | {"p_value": part.p_value} for part in parts}
     details["class"] = dataset.class_names[details["labels"]["class"]]
     details["shown"] = tuple(part.name for part in parts if len(parts) * part.p_value <= LEVEL)
     details["large"] = tuple(part.name for part in claimed if len(parts) * part.p_value <= LEVEL)
     effect = details["error"]["effect"] if "error" in details else None
     if not claimed:
-        yield "note", None, effect, details
-    else:
-        yield ("high" if "error" in details["large"] else "medium"), p_value, effect, details
+        return "note", None, effect, details
+    return ("high" if "error" in details["large"] else "medium"), p_value, effect, details
+
+
+def _enough(units: Labels, in_test: NDArray[np.bool_]) -> bool:
+    """Whether each split has the units that a comparison needs."""
+    return min(len(np.unique(units[in_test == side])) for side in (False, True)) >= FEWEST_ROWS
+
+
+def _drawn_by(
+    evidence: Evidence, rows: Labels, columns: Columns, in_test: NDArray[np.bool_]
+) -> tuple[dict[str, Any], Labels, Labels] | None:
+    """What the split keeps together: equal rows or the values of a column; if neither, clusters of near rows.
+
+    Of several the one with the fewest units is taken, the first of those that have at most a tenth more.
+
+    Returns:
+        What they are, positions of the rows that are compared, and the unit of each of these; None where rows were
+        drawn one by one, as far as the data show.
+    """
+    assert evidence.inputs is not None
+    every = np.arange(len(rows))
+    found: list[tuple[dict[str, Any], Labels, Labels]] = []
+    equal = evidence.inputs.equal.group[rows]
+    if kept_together(equal, in_test):
+        found.append(({"by": "inputs"}, every, equal))
+    if not evidence.is_images:
+        for name, column in zip(columns.names, columns.values.T, strict=True):
+            values, number = np.unique(column, return_inverse=True, equal_nan=False)
+            several = 2 * len(values) <= len(column)
+            if several and kept_together(number.ravel(), in_test, LEVEL / len(columns.names)):
+                found.append(({"by": "values", "column": name}, every, number.ravel()))
+    if found:
+        sizes = [len(np.unique(units)) for _, _, units in found]
+        return next(item for item, size in zip(found, sizes, strict=True) if size <= 1.1 * min(sizes))
+    rng = np.random.default_rng([evidence.config.seed, 87])
+    some = np.sort(rng.permutation(distinct_rows(evidence, rows, rng))[:CLUSTERED_ROWS])
+    clusters = near_clusters(scaled_rows(evidence, some)) if len(some) >= 2 * FEWEST_ROWS else None
+    if clusters is None:
+        return None
+    place = np.argsort(rows)[np.searchsorted(np.sort(rows), some)]
+    if not kept_together(clusters, in_test[place], exceptions=MERGED):
+        return None
+    return {"by": "clusters"}, place, clusters
 
 
 def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Labels]:
@@ -372,22 +425,6 @@ def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Label
         return Columns(*image_features(np.asarray(dataset.x[rows]))), units
     whole = feature_columns(dataset)
     return Columns(whole.values[rows], whole.names, whole.categorical), units
-
-
-def image_features(x: NDArray[Any]) -> tuple[Floats, tuple[str, ...], NDArray[np.bool_]]:
-    """Mean and deviation of every image, and the means of 8 × 8 blocks; their names; none is categorical."""
-    images = x.reshape(*x.shape[:3], -1)
-    tall, wide = (max(1, -(-size // GRID)) for size in images.shape[1:3])
-    features = [images.mean(axis=(1, 2, 3)), images.std(axis=(1, 2, 3))]
-    names = ["mean of the pixels", "deviation of the pixels"]
-    for top in range(0, images.shape[1], tall):
-        for left in range(0, images.shape[2], wide):
-            block = images[:, top : top + tall, left : left + wide]
-            features += list(block.mean(axis=(1, 2)).T)
-            names += [
-                f"pixels at row {top + 1}, column {left + 1}, channel {c + 1}" for c in range(images.shape[3])
-            ]
-    return np.column_stack(features).astype(np.float64), tuple(names), np.zeros(len(names), dtype=bool)
 
 
 def neighbour_test(labels: Labels) -> tuple[float, float, float]:

@@ -248,9 +248,31 @@ def _shift_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     title = "The test rows are not drawn like the training rows" + (f": {what}" if what else "")
     return (
         "Differences between test and training rows" if problem.severity == "note" else title,
-        ". ".join(facts) + ". The score then mixes what was learned with the change; "
-        "it stands for rows like those of test only.",
+        ". ".join(facts)
+        + "."
+        + _units_of_split(details.get("unit", {}))
+        + " The score then mixes what was learned "
+        "with the change; it stands for rows like those of test only.",
     )
+
+
+def _units_of_split(unit: Mapping[str, Any]) -> str:
+    """By what units the rows were compared; empty for single rows."""
+    names = {"groups": "group", "inputs": "equal rows", "clusters": "cluster of near rows"}
+    kind = f"value of {unit['column']}" if unit.get("by") == "values" else names.get(unit.get("by", ""), "")
+    if not kind:
+        return ""
+    sizes = f"{unit['train']:,} in train, {unit['test']:,} in test"
+    if unit["by"] == "groups":
+        return f" Compared by group ({sizes})."
+    kept = "Equal rows are" if unit["by"] == "inputs" else f"Rows of one {kind} are"
+    if unit["differ"]:
+        result = "by these units the splits differ as well"
+    elif unit["enough"]:
+        result = "by these units the splits differ no more than by chance"
+    else:
+        result = "so few cannot show that the splits differ by more than chance"
+    return f" {kept} in one split ({sizes}); {result}."
 
 
 def _column_shift(item: Mapping[str, Any]) -> str:
