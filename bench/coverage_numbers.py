@@ -74,7 +74,7 @@ def compared_audits(seed: int) -> Hits:
     """best_error of an audit, and of a second minus a first: of one classifier, and of the best of six alike."""
     from hardpan import stats
     from hardpan.auditing.comparison import difference
-    from hardpan.bayes.floors.bracketing import error_of_best_classifier
+    from hardpan.bayes.floors.error_estimates import error_of_best_classifier
 
     for name, errors, sizes in (
         ("null", (0.03, 0.03), (360, 400)),

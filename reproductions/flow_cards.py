@@ -47,7 +47,7 @@ class FlowCard:
         bayes_error: of the flow.
         own_error: of its own decisions on the test rows.
         status: what the data says of ``bayes_error`` as the lowest error of the data, as in
-            :class:`hardpan.bayes.floors.verdict.Entry`.
+            :class:`hardpan.bayes.floors.entries.Entry`.
         linear_error: the error of a linear model on the same rows.
         separated: accuracy of a classifier that separates samples from test rows, where it was computed.
         temperatures: of the rows of ``samples.png``; none for feature vectors.

@@ -128,7 +128,7 @@ def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, mes
 
 def test_a_record_is_read_before_its_part_was_imported(tmp_path):
     from hardpan.bayes.floors import held_out_error
-    from hardpan.bayes.floors.verdict import Entry
+    from hardpan.bayes.floors.entries import Entry
 
     entry = Entry("c", "classifier", held_out_error(1, 10, method="m"), "held-out")
     path = files.save(entry, tmp_path / "v.json")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hardpan import auditing, files, stats
 from hardpan.auditing import Audit, comparison
-from hardpan.bayes.floors.verdict import Entry
+from hardpan.bayes.floors.entries import Entry
 from hardpan.cli import app
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate

@@ -10,6 +10,7 @@ from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing import training
 from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
 from hardpan.auditing.training import Budget
+from hardpan.engine import devices
 from hardpan.errors import InputError
 from hardpan.pages.auditing import view
 
@@ -259,9 +260,9 @@ def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with training.threads_for_load(fixed=True):
+        with devices.torch_threads_for_load(fixed=True):
             assert torch.get_num_threads() == 2
-        with training.threads_for_load(fixed=False):
+        with devices.torch_threads_for_load(fixed=False):
             assert torch.get_num_threads() == threads
         assert torch.get_num_threads() == 2
     finally:

@@ -5,9 +5,9 @@ from scipy.stats import binom
 from tests.flows.small import FLOATS, VECTORS, random_flow
 
 from hardpan import Dataset
+from hardpan.bayes.floors.entries import weigh
 from hardpan.bayes.floors.flow import FlowEvidence, flow_entries
 from hardpan.bayes.floors.inputs import prepare_floor_inputs
-from hardpan.bayes.floors.verdict import weigh
 
 NAME = "Exact error of flow"
 RUNS = 100

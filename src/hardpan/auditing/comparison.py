@@ -12,7 +12,7 @@ from dataclasses import field
 
 from hardpan import files, stats
 from hardpan.auditing.running import Audit
-from hardpan.bayes.floors.verdict import Entry
+from hardpan.bayes.floors.entries import Entry
 from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.classifiers import Fitted
+from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
-from hardpan.bayes.floors.model_predictions import Model
+from hardpan.bayes.floors.model_predictions import ModelPredictions
 from hardpan.bayes.floors.votes import Annotations
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
@@ -191,7 +191,7 @@ class Evidence:
     config: AuditConfig
     inputs: FloorInputs | None = None
     copy_test: CopyTest | None = None
-    models: tuple[Model, ...] = ()
+    models: tuple[ModelPredictions, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     out_of_fold: Floats | None = None
     annotations: Annotations | None = None

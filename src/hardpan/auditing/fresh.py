@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hardpan import files, stats, testbed
 from hardpan.auditing import training
 from hardpan.auditing.evidence import Evidence
-from hardpan.bayes.floors.model_predictions import Model
+from hardpan.bayes.floors.model_predictions import ModelPredictions
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -108,7 +108,7 @@ def _fresh_labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     return fresh.labels  # no name in common: class numbers of a set without names
 
 
-def _original_answers(model: Model, evidence: Evidence) -> list[NDArray[np.int64]]:
+def _original_answers(model: ModelPredictions, evidence: Evidence) -> list[NDArray[np.int64]]:
     """Each network's predictions on the original test set."""
     recorded, test = model.predictions, evidence.modelled.test
     at = np.full(len(evidence.dataset), -1)

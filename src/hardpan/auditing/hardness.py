@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan import confusion, stats
 from hardpan.auditing.evidence import Evidence
-from hardpan.bayes.floors.model_predictions import Model
+from hardpan.bayes.floors.model_predictions import ModelPredictions
 from hardpan.confusion.difficulty import Signals
 from hardpan.confusion.summaries import ScoreReport
 from hardpan.estimates import Estimate
@@ -32,7 +32,7 @@ class Hardness:
         columns: per-example results for the joined table.
     """
 
-    model: Model
+    model: ModelPredictions
     summary: ScoreReport
     subset: confusion.Subset
     bands: Mapping[str, confusion.Bands]
@@ -56,7 +56,7 @@ def find(evidence: Evidence) -> Hardness:
     return Hardness(model, summary, hard, bands, measures, _hardness_columns(scores, signals, model, evidence))
 
 
-def _scored_model(model: Model, evidence: Evidence) -> tuple[confusion.Scores, Signals]:
+def _scored_model(model: ModelPredictions, evidence: Evidence) -> tuple[confusion.Scores, Signals]:
     recorded = model.predictions
     several = len(recorded.seeds) > 1 or len(recorded.epochs) > 1
     names = np.full(len(evidence.dataset), "validation")
@@ -88,7 +88,7 @@ def _errors_by_band(test: confusion.Scores, evidence: Evidence) -> dict[str, con
 
 
 def _hardness_columns(
-    scores: confusion.Scores, signals: Signals, model: Model, evidence: Evidence
+    scores: confusion.Scores, signals: Signals, model: ModelPredictions, evidence: Evidence
 ) -> dict[str, NDArray[Any]]:
     n = len(evidence.dataset)
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.bayes.floors.bracketing import error_of_best_classifier
-from hardpan.bayes.floors.error_estimates import Floats, Labels, held_out_error
+from hardpan.bayes.floors.error_estimates import Floats, Labels, error_of_best_classifier, held_out_error
 from hardpan.estimates import Estimate
 from hardpan.files import record
 

@@ -26,12 +26,12 @@ from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidenc
 from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
 from hardpan.auditing.near_copies import altered_images, nearest_training
 from hardpan.auditing.problems import BenchmarkProblem
-from hardpan.bayes.floors.bracketing import Floor, FloorConfig, floor_of
+from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
+from hardpan.bayes.floors.entries import Entry
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.flow import FlowEvidence
 from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs
 from hardpan.bayes.floors.model_predictions import Sources, read_models
-from hardpan.bayes.floors.verdict import Entry
 from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.dataset import Dataset
 from hardpan.data.tabular import DataOptions

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
-from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, machine_is_busy
+from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset
 from hardpan.bayes.floors.inputs import FloorInputs, standardised
 from hardpan.bayes.floors.model_predictions import model_of
 from hardpan.bayes.floors.neighbours import k_nearest
+from hardpan.engine.devices import torch_threads_for_load
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -179,22 +179,6 @@ def torch_installed() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-@contextmanager
-def threads_for_load(*, fixed: bool = False) -> Iterator[None]:
-    """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
-    if fixed or not machine_is_busy():
-        yield
-        return
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def keeps_class_when_mirrored(x: NDArray[Any], labels: Labels, train: Labels, validation: Labels) -> bool:
     """Whether mirrored images are still nearest to images of their class: then training may mirror them.
 
@@ -285,7 +269,7 @@ def _trained_network(
     from hardpan.auditing import networks
 
     config = evidence.config
-    with threads_for_load(fixed=bool(config.ensemble_epochs)):
+    with torch_threads_for_load(fixed=bool(config.ensemble_epochs)):
         return networks.train_network(
             data,
             train,
@@ -456,7 +440,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     if not flow_fits_dataset(flow, dataset):
         return None
     some = evidence.split.test[:32]
-    with threads_for_load():
+    with torch_threads_for_load():
         flow.posterior(dataset.x[some[:4]])
         start = time.monotonic()
         flow.posterior(dataset.x[some])
@@ -470,7 +454,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     return flow, dataset.name, most
 
 
-@threads_for_load()
+@torch_threads_for_load()
 def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
     """The Bayes error of a flow against temperature, and its likelihood."""
     from hardpan import flows
@@ -485,7 +469,7 @@ def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> 
     return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, sha256)
 
 
-@threads_for_load()
+@torch_threads_for_load()
 def _evaluate_flow(
     evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress
 ) -> FlowEvidence:

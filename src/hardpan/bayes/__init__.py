@@ -15,6 +15,6 @@ from hardpan.bayes.gaussians.temperature import gaussian_curve, temperature_for
 from hardpan.lazy import exports
 
 if TYPE_CHECKING:
-    from hardpan.bayes.floors.bracketing import FloorConfig, floor
+    from hardpan.bayes.floors.dataset_floor import FloorConfig, floor
 
 exports(__name__)

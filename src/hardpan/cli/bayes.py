@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hardpan import files
 from hardpan.bayes import gaussian_curve, gaussian_detail, temperature_for
-from hardpan.bayes.gaussians.temperature import Curve
+from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.cli.common import emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, Output, removed, spread
 from hardpan.errors import InputError
@@ -90,7 +90,7 @@ def gaussian_command(
     if config.detail and (config.covs is not None or len(config.temperatures) > 1):
         raise InputError("needs one temperature, and one covariance for all classes", argument="detail")
 
-    def errors(temperatures: Sequence[float], rtol: float) -> Curve:
+    def errors(temperatures: Sequence[float], rtol: float) -> TemperatureCurve:
         return gaussian_curve(
             **arrays, temperatures=temperatures, method=config.method, rtol=rtol, seed=config.seed
         )

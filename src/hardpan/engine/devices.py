@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from hardpan.errors import InputError
+from hardpan.execution.backends import machine_is_busy
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -142,3 +143,19 @@ def permutation(n: int, *parts: int | str) -> Tensor:
     """
     generator = torch.Generator().manual_seed(derived_seed(*parts))
     return torch.randperm(n, generator=generator)
+
+
+@contextmanager
+def torch_threads_for_load(*, fixed: bool = False) -> Iterator[None]:
+    """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
+    if fixed or not machine_is_busy():
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

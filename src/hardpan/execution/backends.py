@@ -21,6 +21,7 @@ from hardpan.errors import HardpanError, InputError, MissingExtra
 ATTEMPTS = 4  # starts of a task before the death of its worker is blamed on the task
 ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
 _AHEAD = 4  # tasks sent ahead for each core of the cluster, so that no worker is idle
+BUSY = 1.5  # processes per core from which one thread is used: networks are ten times as fast at five of them
 
 
 class TaskLost(HardpanError):
@@ -306,3 +307,9 @@ def _join_ray(ray: Any, stack: ExitStack, job: Job) -> None:
             "pass its address, such as host:6379"
         ) from error
     stack.callback(ray.shutdown)
+
+
+def machine_is_busy() -> bool:
+    """Whether other processes use the cores: threads of one computation would wait for one another."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return load > BUSY * (os.cpu_count() or 1)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from hardpan import arguments, bayes, files, stats
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.bayes.gaussians.temperature import Curve
+from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -162,7 +162,7 @@ class Flow:
         return bayes.gaussian(self.means, priors=self.priors, temperature=temperature, rtol=rtol, seed=seed,
                               **self._covariance())  # fmt: skip
 
-    def bayes_curve(self, temperatures: Sequence[float], *, rtol: float = 1e-3, seed: int = 0) -> Curve:
+    def bayes_curve(self, temperatures: Sequence[float], *, rtol: float = 1e-3, seed: int = 0) -> TemperatureCurve:
         """The Bayes error at several temperatures, from common draws."""
         return bayes.gaussian_curve(self.means, priors=self.priors, temperatures=temperatures, rtol=rtol, seed=seed,
                                     **self._covariance())  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files
-from hardpan.bayes.gaussians.temperature import Curve
+from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -49,7 +49,7 @@ class FlowSamples(Report):
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
     grey_levels: int
-    curve: Curve
+    curve: TemperatureCurve
     floors: tuple[Mapping[str, Any], ...] = field(default=())
     seed: int = 0
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hardpan import files
-from hardpan.bayes.floors.bracketing import Floor
-from hardpan.bayes.floors.inputs import EQUAL, GROUPS
-from hardpan.bayes.floors.verdict import (
+from hardpan.bayes.floors.dataset_floor import Floor
+from hardpan.bayes.floors.entries import (
     GUESSING,
     HELD_OUT,
     MAY_HAVE_SEEN,
@@ -21,6 +20,7 @@ from hardpan.bayes.floors.verdict import (
     VOTES,
     Entry,
 )
+from hardpan.bayes.floors.inputs import EQUAL, GROUPS
 from hardpan.estimates import Estimate
 from hardpan.pages import formatting
 from hardpan.pages.generic import view

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardpan import files
 from hardpan.bayes.gaussians.detail import GaussianDetail
-from hardpan.bayes.gaussians.temperature import Curve
+from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.pages import formatting
 from hardpan.pages.figures import dial
 from hardpan.pages.generic import view
@@ -18,7 +18,7 @@ CITATION = "Theisen et al. 2021, Evaluating State-of-the-Art Classification Mode
 
 
 @view.register
-def _curve(curve: Curve) -> View:
+def _curve(curve: TemperatureCurve) -> View:
     pairs = list(zip(curve.temperatures, curve.estimates, strict=True))
     rows = tuple((t, formatting.estimate(e), e.log10, e.method, e.n) for t, e in pairs)
     line = curve.line or curve
@@ -51,7 +51,7 @@ def _curve(curve: Curve) -> View:
     )
 
 
-def _curve_headline(curve: Curve) -> str:
+def _curve_headline(curve: TemperatureCurve) -> str:
     if curve.target is not None:
         return f"The Bayes error is {formatting.percent(curve.target)} at temperature {curve.temperatures[0]:.6g}."
     pairs = list(zip(curve.temperatures, curve.estimates, strict=True))

@@ -4,7 +4,7 @@ from scipy.stats import poisson
 from tests.refusals import refused
 
 from hardpan.bayes.floors import plug_in
-from hardpan.bayes.floors.plugin import predicted_errors_test
+from hardpan.bayes.floors.plugin import plug_in_errors_test
 
 
 def labelled(seed, n, k=3, sharpness=1.0, concentration=0.4):
@@ -36,13 +36,13 @@ def test_a_rare_error_has_an_interval_that_reaches_it():
 
 def test_the_promise_is_held_against_poisson_tails():
     probs, labels, _ = labelled(2, 500)
-    made, promised, p_value = predicted_errors_test(probs, labels)
+    made, promised, p_value = plug_in_errors_test(probs, labels)
     assert made == (probs.argmax(axis=1) != labels).sum()
     expected = 2 * min(poisson.sf(made - 1, promised), poisson.cdf(made, promised))
     assert p_value == pytest.approx(min(1.0, expected))
     assert p_value > 1e-3
     sharp, labels, _ = labelled(2, 500, sharpness=5.0)
-    assert predicted_errors_test(sharp, labels)[2] < 1e-6
+    assert plug_in_errors_test(sharp, labels)[2] < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.refusals import refused
 
-from hardpan.bayes.floors.votes import _left_out, read_votes, vote_floor
+from hardpan.bayes.floors.votes import _disagreement_with_other_votes, read_votes, vote_floor
 from hardpan.errors import InputError
 
 POSTERIORS = {
@@ -38,7 +38,7 @@ def one_vote_at_a_time(counts):
 def test_left_out_votes_are_counted_as_one_by_one(votes):
     votes = votes[votes.sum(axis=1) >= 2]
     expected = [one_vote_at_a_time(row) for row in votes.tolist()]
-    np.testing.assert_allclose(_left_out(votes.astype(float)), expected, atol=1e-12)
+    np.testing.assert_allclose(_disagreement_with_other_votes(votes.astype(float)), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", POSTERIORS)

@@ -4,7 +4,7 @@
 :func:`vote_floor`, :func:`repeat_floor`.
 """
 
-from hardpan.bayes.floors.bracketing import FloorConfig, floor
+from hardpan.bayes.floors.dataset_floor import FloorConfig, floor
 from hardpan.bayes.floors.error_estimates import held_out_error
 from hardpan.bayes.floors.neighbours import neighbour_bounds
 from hardpan.bayes.floors.plugin import plug_in

@@ -7,7 +7,6 @@ examples decide when to stop and how much to regularise; test examples are only 
 from __future__ import annotations
 
 import itertools
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -19,9 +18,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.execution.backends import machine_is_busy
 
 ROUND = 20  # trees per class between two looks at the validation error
-BUSY = 1.5  # processes per core from which one thread is used: networks are ten times as fast at five of them
 PATIENCE = 3  # looks without improvement
 MOST_TREES = 600
 MOST_BOOSTED = 2e7  # training rows × features up to which boosted trees are fitted to all of them
@@ -199,12 +198,6 @@ def fit_classifier(
         probs = predict(np.concatenate([rows, tuned_on]))
     wrong = probs[len(rows) :].argmax(axis=1) != table.labels[tuned_on]
     return Fitted(name, probs[: len(rows)], settings, float(wrong.mean()))
-
-
-def machine_is_busy() -> bool:
-    """Whether other processes use the cores: threads of one computation would wait for one another."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return load > BUSY * (os.cpu_count() or 1)
 
 
 def _sampled_rows(table: Table, rows: Labels, most: int, seed: int) -> Labels:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from hardpan import arguments
+from hardpan import arguments, stats
 from hardpan.estimates import Estimate
 from hardpan.stats import GroupedSample, normal, share
 
@@ -19,7 +19,7 @@ Labels = NDArray[np.int64]
 FEW = 50  # examples that carry a sum: below, Student's t is too short
 
 
-def mean_estimate(
+def mean_error_estimate(
     values: Floats,
     *,
     method: str,
@@ -44,7 +44,7 @@ def mean_estimate(
 
     Example:
         >>> import numpy as np
-        >>> mean_estimate(np.array([0.0, 0.2, 0.1, 0.1]), method="m").value
+        >>> mean_error_estimate(np.array([0.0, 0.2, 0.1, 0.1]), method="m").value
         0.1
     """
     n = len(values)
@@ -54,9 +54,7 @@ def mean_estimate(
     m = len(sums)
     variance = m / (m - 1) * float((away**2).sum()) / n**2 if m > 1 else 0.0
     spread = math.sqrt(variance + extra_variance)
-    item = proportion_estimate(
-        value, spread, n, method=method, confidence=confidence, df=m - 1, notes=notes, seed=seed
-    )
+    item = error_estimate(value, spread, n, method=method, confidence=confidence, df=m - 1, notes=notes, seed=seed)
     total, squares = float(values.sum()), float((sums**2).sum()) + n**2 * extra_variance
     if total**2 >= FEW * squares and total > 0:
         return item
@@ -66,7 +64,7 @@ def mean_estimate(
     return dataclasses.replace(item, low=float(low), high=min(1.0, float(high)))
 
 
-def proportion_estimate(
+def error_estimate(
     value: float,
     stderr: float,
     n: int,
@@ -148,3 +146,18 @@ def cover_hart(error: float, n_classes: int) -> float:
     guessing = (n_classes - 1) / n_classes
     # e / (1 + √(1 − e/g)) is the same number as g (1 − √(1 − e/g)) without the loss of digits at small e.
     return min(error, guessing) / (1.0 + float(np.sqrt(max(0.0, 1.0 - error / guessing))))
+
+
+def error_of_best_classifier(
+    error: Estimate, classifiers: int, sample: stats.GroupedSample | None = None
+) -> Estimate:
+    """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
+    if classifiers < 2 or not error.n:
+        return error
+    level = 1 - (1 - error.confidence) / classifiers
+    if sample is None:
+        low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
+    else:
+        low, high = sample.limits(error.value, level)
+    method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"
+    return dataclasses.replace(error, low=low, high=high, method=method)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, bdtrc, ndtri
 
+from hardpan.bayes.floors.entries import AssumptionTest, Entry
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.plugin import plug_in_entries
-from hardpan.bayes.floors.verdict import AssumptionTest, Entry
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -21,7 +21,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 
 
-class FlowModel(Protocol):
+class FloorFlow(Protocol):
     """What the floor needs of a flow; :class:`hardpan.flows.Flow` has it."""
 
     record: Any
@@ -63,7 +63,7 @@ class FlowEvidence:
 
 
 def flow_evidence(
-    flow: FlowModel,
+    flow: FloorFlow,
     dataset: Dataset,
     labels: Labels,
     split: Split,
@@ -99,7 +99,7 @@ def flow_evidence(
     return FlowEvidence(name, flow.bayes_error(seed=seed), posterior, flow.record.floors)
 
 
-def flow_fits_dataset(flow: FlowModel, dataset: Dataset) -> bool:
+def flow_fits_dataset(flow: FloorFlow, dataset: Dataset) -> bool:
     """Whether a flow has the classes and the shape of a dataset."""
     shape = dataset.x.shape[1:-1] if dataset.x.ndim == 4 and dataset.x.shape[-1] == 1 else dataset.x.shape[1:]
     shapes = (tuple(flow.input_shape), tuple(flow.sample_shape))
@@ -119,11 +119,11 @@ def flow_entries(flow: FlowEvidence, inputs: FloorInputs, confidence: float) -> 
     made = next(entry.estimate for entry in entries if entry.role == "classifier")
     check = None
     if inputs.sampling.group is None:
-        check = AssumptionTest(own_decisions_p_value(flow.error, made), flow.error.value, made.value)
+        check = AssumptionTest(flow_decisions_p_value(flow.error, made), flow.error.value, made.value)
     return [Entry(name, "estimate", flow.error, "flow", flow.name, check=check), *entries]
 
 
-def own_decisions_p_value(predicted: Estimate, made: Estimate) -> float:
+def flow_decisions_p_value(predicted: Estimate, made: Estimate) -> float:
     """Two-sided p-value that a model's own classifier errs as often as the model's Bayes error says.
 
     If the model were the data's distribution, the errors made on n test examples would be binomial with that
@@ -135,7 +135,7 @@ def own_decisions_p_value(predicted: Estimate, made: Estimate) -> float:
 
     Example:
         >>> exact = Estimate(0.008, 0.0, 0.008, 0.008)
-        >>> own_decisions_p_value(exact, Estimate(0.109, 0.0, 0.1, 0.12, n=10_000)) < 1e-9
+        >>> flow_decisions_p_value(exact, Estimate(0.109, 0.0, 0.1, 0.12, n=10_000)) < 1e-9
         True
     """
     wrong, n = round(made.value * made.n), made.n

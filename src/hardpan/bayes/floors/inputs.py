@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from hardpan import arguments, stats
 from hardpan.bayes.floors.classifiers import Table
+from hardpan.bayes.floors.entries import Sampling
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs
-from hardpan.bayes.floors.verdict import Sampling
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate

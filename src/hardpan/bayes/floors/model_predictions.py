@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import names_code
+from hardpan.bayes.floors.entries import MAY_HAVE_SEEN, NOT_SEEN, Entry
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.plugin import plug_in_entries
-from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN, NOT_SEEN, Entry
 from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
@@ -30,7 +30,7 @@ UNNAMED = "predictions"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class ModelPredictions:
     """A model (or ensemble of seeds) with predictions of a dataset.
 
     Attributes:
@@ -68,7 +68,7 @@ def read_models(
     held_out: bool = False,
     folds: int = 0,
     group: Labels | None = None,
-) -> tuple[Model, ...]:
+) -> tuple[ModelPredictions, ...]:
     """Open predictions and join them to a dataset by id, or by order where that is requested.
 
     Args:
@@ -85,16 +85,16 @@ def read_models(
         group: (N,) groups that no fold takes apart.
     """
     official = dataset.split is not None and bool(np.any(np.asarray(dataset.split) == "test"))
-    models: list[Model] = []
-    for name, source in _named_sources(sources):
-        opened = _open_model(source, dataset, folds, group)
+    models: list[ModelPredictions] = []
+    for name, source in _named_model_sources(sources):
+        opened = _open_model_predictions(source, dataset, folds, group)
         if name == UNNAMED:
             name = str(opened.config.get("model", UNNAMED))
         in_memory = not isinstance(source, (str, os.PathLike)) and not opened.has_ids
         each = opened.by_model() if opened.named else {name: opened}
         for title, one in each.items():
             aligned = one.align(dataset, by_order=by_order or in_memory, split=split, check=False)
-            models.append(_check_model(title, aligned, len(dataset), labels, split, held_out or official))
+            models.append(_model_of_aligned(title, aligned, len(dataset), labels, split, held_out or official))
     names: dict[str, int] = {}
     unique = []
     for model in models:
@@ -104,7 +104,7 @@ def read_models(
     return tuple(unique)
 
 
-def _open_model(source: Any, dataset: Dataset, folds: int, group: Labels | None) -> Predictions:
+def _open_model_predictions(source: Any, dataset: Dataset, folds: int, group: Labels | None) -> Predictions:
     """Predictions of whatever a user passes for a model."""
     if isinstance(source, str) and names_code(source) and not os.path.exists(source):
         return Predictions.from_estimator(source, dataset, folds=folds, group=group)
@@ -124,7 +124,7 @@ def _open_model(source: Any, dataset: Dataset, folds: int, group: Labels | None)
 
 def model_of(
     name: str, opened: Predictions, rows: Labels, n: int, n_classes: int, labels: Labels, **more: Any
-) -> Model:
+) -> ModelPredictions:
     """The mean over seeds at the last epoch, on the rows of the dataset."""
     if not opened.seeds or not opened.epochs:
         raise InputError(
@@ -137,10 +137,12 @@ def model_of(
     probs[rows] = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
     own = bool(more.get("trained_here"))  # columns cannot be permuted; a network without training may look so
     renamed = wrong_names(probs[rows].argmax(axis=1), labels[rows]) if len(rows) and not own else None
-    return Model(name, opened, rows, probs, permutation=renamed.columns(n_classes) if renamed else None, **more)
+    return ModelPredictions(
+        name, opened, rows, probs, permutation=renamed.columns(n_classes) if renamed else None, **more
+    )
 
 
-def _named_sources(sources: Sources | None) -> list[tuple[str, Any]]:
+def _named_model_sources(sources: Sources | None) -> list[tuple[str, Any]]:
     if sources is None:
         return []
     if isinstance(sources, Mapping):
@@ -163,7 +165,9 @@ def _named_sources(sources: Sources | None) -> list[tuple[str, Any]]:
     ]
 
 
-def _check_model(name: str, aligned: Predictions, n: int, labels: Labels, split: Split, held_out: bool) -> Model:
+def _model_of_aligned(
+    name: str, aligned: Predictions, n: int, labels: Labels, split: Split, held_out: bool
+) -> ModelPredictions:
     if aligned.split is not None:
         trained = int(np.isin(aligned.rows[aligned.split == "train"], split.test).sum())
         if trained:
@@ -176,7 +180,7 @@ def _check_model(name: str, aligned: Predictions, n: int, labels: Labels, split:
     return model_of(name, aligned, aligned.rows, n, aligned.n_classes, labels, held_out=unseen)
 
 
-def model_entries(model: Model, inputs: FloorInputs, confidence: float) -> list[Entry]:
+def model_entries(model: ModelPredictions, inputs: FloorInputs, confidence: float) -> list[Entry]:
     """A model's held-out error and its plug-ins; of one that may have seen the test examples, the error."""
     if not model.covers(inputs.test):
         if model.trained_here:
@@ -190,10 +194,10 @@ def model_entries(model: Model, inputs: FloorInputs, confidence: float) -> list[
     entries = plug_in_entries(model.name, probs, truth, confidence, seeds, inputs.sampling)
     if model.held_out:
         return entries
-    return [_entry_that_may_have_seen(entry) for entry in entries if entry.role == "classifier"]
+    return [_seen_model_entry(entry) for entry in entries if entry.role == "classifier"]
 
 
-def _entry_that_may_have_seen(made: Entry) -> Entry:
+def _seen_model_entry(made: Entry) -> Entry:
     """The error of a model that may have seen the test examples."""
     estimate = dataclasses.replace(made.estimate, method=f"errors of {made.name} on test examples")
     return dataclasses.replace(made, estimate=estimate, assumption=NOT_SEEN, status=MAY_HAVE_SEEN)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
+from hardpan.bayes.floors.entries import NEIGHBOURS, Entry, classifier_entry
 from hardpan.bayes.floors.error_estimates import cover_hart, estimate_of_bound, held_out_error
 from hardpan.bayes.floors.inputs import FloorInputs
-from hardpan.bayes.floors.verdict import NEIGHBOURS, Entry, classifier_entry
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import TRANSIENT, record
@@ -89,7 +89,7 @@ def neighbour_bounds(
     votes = y_train[k_nearest(x_train, x_test, k)[0]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
     methods = {1: f"1-NN {trained}"} | ({k: f"{k}-NN {trained}; {rule}"} if k > 1 else {})
-    decisions = {count: majority(votes[:, :count]) for count in methods}
+    decisions = {count: majority_of_neighbours(votes[:, :count]) for count in methods}
     errors = {
         count: held_out_error(
             int((decisions[count] != y_test).sum()), len(y_test), method=method, confidence=confidence
@@ -121,17 +121,17 @@ def choose_k(
         return 1, "k = 1, the only one for so few examples"
     x, y = validation if validation is not None and len(validation[1]) else (None, y_train)
     result = y_train[k_nearest(x_train, x, ks[-1])[0]]
-    errors = [int((majority(result[:, :k]) != y).sum()) for k in ks]
+    errors = [int((majority_of_neighbours(result[:, :k]) != y).sum()) for k in ks]
     k = ks[int(np.argmin(errors))]
     where = "train, leaving one out" if x is None else "validation"
     return k, f"k = {k} of {', '.join(map(str, ks))} has the fewest errors on {where}"
 
 
-def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
+def majority_of_neighbours(votes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Give the most frequent class of each row of labels (m, k), nearest first; of equals, the one that came first.
 
     Example:
-        >>> majority(np.array([[2, 1, 1], [0, 1, 2], [3, 3, 3]])).tolist()
+        >>> majority_of_neighbours(np.array([[2, 1, 1], [0, 1, 2], [3, 3, 3]])).tolist()
         [1, 0, 3]
     """
     m, k = votes.shape

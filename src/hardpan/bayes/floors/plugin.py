@@ -6,8 +6,8 @@ from numpy.typing import ArrayLike
 from scipy.special import pdtr, pdtrc
 
 from hardpan import arguments
-from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_estimate
-from hardpan.bayes.floors.verdict import AssumptionTest, Entry, Sampling, classifier_entry
+from hardpan.bayes.floors.entries import AssumptionTest, Entry, Sampling, classifier_entry
+from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_error_estimate
 from hardpan.estimates import Estimate
 
 
@@ -31,10 +31,10 @@ def plug_in(
         0.2
     """
     rows = arguments.probabilities("probs", probs)
-    return mean_estimate(1.0 - rows.max(axis=1), method=method, confidence=confidence, group=group)
+    return mean_error_estimate(1.0 - rows.max(axis=1), method=method, confidence=confidence, group=group)
 
 
-def predicted_errors_test(probs: Floats, labels: Labels) -> tuple[int, float, float]:
+def plug_in_errors_test(probs: Floats, labels: Labels) -> tuple[int, float, float]:
     """Compare the errors that probabilities predict with those that their decisions make.
 
     If the probabilities were the data's, the number of wrong decisions would be a sum of independent chances
@@ -46,7 +46,7 @@ def predicted_errors_test(probs: Floats, labels: Labels) -> tuple[int, float, fl
     Example:
         >>> import numpy as np
         >>> sure = np.tile([0.99, 0.01], (100, 1))
-        >>> made, predicted, p = predicted_errors_test(sure, np.repeat([0, 1], [90, 10]))
+        >>> made, predicted, p = plug_in_errors_test(sure, np.repeat([0, 1], [90, 10]))
         >>> made, round(predicted, 6), p < 1e-6
         (10, 1.0, True)
     """
@@ -70,7 +70,7 @@ def plug_in_entries(
     made = classifier_entry(name, probs.argmax(axis=1) != labels, method, confidence, sampling)
     check = None
     if group is None:  # errors of one group are not independent, which the test assumes
-        _, predicted, p_value = predicted_errors_test(probs, labels)
+        _, predicted, p_value = plug_in_errors_test(probs, labels)
         check = AssumptionTest(p_value, predicted / len(labels), made.estimate.value)
     raw = plug_in(probs, confidence=confidence, group=group)
     return [Entry(f"Raw plug-in of {name}", "estimate", raw, "posterior", name, check=check), made]

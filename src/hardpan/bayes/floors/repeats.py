@@ -126,7 +126,7 @@ def repeat_floor(
         low, high = (float(end) for end in clopper_pearson(discordant, len(sizes), 1 - 2 * tail))
         stderr = float(np.sqrt(pooled * (1 - pooled) / len(sizes)))
     elif len(sizes) < FEWEST_GROUPS:
-        low, high, stderr = _pair_limits(sizes, differs, tail)
+        low, high, stderr = _repeated_pair_limits(sizes, differs, tail)
     else:
         rng = np.random.default_rng([seed, 5])
         chunks = []
@@ -155,7 +155,7 @@ def repeat_floor(
     )
 
 
-def _pair_limits(
+def _repeated_pair_limits(
     sizes: NDArray[np.float64], differs: NDArray[np.float64], tail: float
 ) -> tuple[float, float, float]:
     """Limits of the disagreement for few large groups: labels of each group are cut into disjoint pairs.

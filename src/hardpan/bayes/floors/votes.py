@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtr
 
 from hardpan import arguments
-from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_estimate
-from hardpan.bayes.floors.plugin import plug_in, predicted_errors_test
-from hardpan.bayes.floors.verdict import SOFT_LABELS, VOTES, AssumptionTest, Entry
+from hardpan.bayes.floors.entries import SOFT_LABELS, VOTES, AssumptionTest, Entry
+from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_error_estimate
+from hardpan.bayes.floors.plugin import plug_in, plug_in_errors_test
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -75,13 +75,13 @@ def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
         raise InputError(
             "must have at least two examples with two votes each: one vote shows no disagreement", argument="votes"
         )
-    uncorrected = mean_estimate(
+    uncorrected = mean_error_estimate(
         1.0 - repeated.max(axis=1) / repeated.sum(axis=1),
         method="mean of 1 − largest proportion of votes",
         confidence=confidence,
     )
-    left_out = mean_estimate(
-        _left_out(repeated),
+    left_out = mean_error_estimate(
+        _disagreement_with_other_votes(repeated),
         method="a vote against the majority of the example's other votes",
         confidence=confidence,
     )
@@ -194,7 +194,7 @@ def _vote_counts(votes: ArrayLike) -> Floats:
     return arguments.whole_numbers("votes", array).astype(np.float64)
 
 
-def _left_out(counts: Floats) -> Floats:
+def _disagreement_with_other_votes(counts: Floats) -> Floats:
     """For each example of two votes or more, how often a vote differs from the majority of the others."""
     largest = counts.max(axis=1)
     alone = (counts == largest[:, None]).sum(axis=1) == 1
@@ -221,7 +221,7 @@ def vote_entries(annotations: Annotations, labels: Labels | None, *, confidence:
     soft = annotations.soft_labels
     assert soft is not None
     if truth is not None:
-        made, predicted, p_value = predicted_errors_test(soft, truth)
+        made, predicted, p_value = plug_in_errors_test(soft, truth)
         check = AssumptionTest(p_value, predicted / len(soft), made / len(soft))
     estimate = plug_in(soft, confidence=confidence, method="mean of 1 − largest soft label")
     return [Entry("Soft labels", "estimate", estimate, SOFT_LABELS, check=check)]

@@ -73,7 +73,7 @@ def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws
         count = 1 + int(np.argmax(tails <= allowed))
         proposal = ChernoffProposal(classes, k[:count], j[:count], s[:count], log_bound[:count])
         pilot = QuasiRandomPoints(1 + classes.n_uniform, classes.n_normal, (seed, 2**31), net=False)
-        weight, control = _pilot_weights(proposal, pilot, _PILOT_DRAWS, count + classes.n_normal)
+        weight, control = _chernoff_pilot_weights(proposal, pilot, _PILOT_DRAWS, count + classes.n_normal)
         tolerance = 0.01 * rtol * float(weight.mean())
         if tails[count - 1] <= tolerance:
             break
@@ -125,7 +125,7 @@ def _smallest_chernoff_bounds(classes: UnequalClasses, k: Index, j: Index) -> tu
     return np.take_along_axis(where, best, 0)[0], np.take_along_axis(ends, best, 0)[0]
 
 
-def _pilot_weights(
+def _chernoff_pilot_weights(
     proposal: ChernoffProposal, points: QuasiRandomPoints, n: int, width: int
 ) -> tuple[Float, Float]:
     block = max(16, 2**19 // width)

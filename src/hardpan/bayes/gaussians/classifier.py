@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
 from scipy.special import softmax
 
 from hardpan import arguments
-from hardpan.bayes.gaussians.shared import (
-    Float,
-    check_cov,
-    check_covs,
-    check_means,
-    check_priors,
-    cholesky_of_covariance,
-    positive_variances,
-)
+from hardpan.bayes.gaussians.shared import Float, check_cov, check_means, check_priors, whitened_rows
+from hardpan.bayes.gaussians.unequal import check_covs
 from hardpan.errors import InputError
 
 
@@ -65,22 +57,12 @@ def _log_joint_densities(
     if covs is None:
         # One whitening serves all classes, and differences from their centre keep the digits that decide.
         shared, centre = check_cov(cov, d), centres.mean(axis=0)
-        white, _ = _whitened_rows("cov", shared, rows - centre, tau)
-        targets, _ = _whitened_rows("cov", shared, centres - centre, tau)
+        white, _ = whitened_rows("cov", shared, rows - centre, tau)
+        targets, _ = whitened_rows("cov", shared, centres - centre, tau)
         return np.asarray(white @ targets.T - 0.5 * np.einsum("kd,kd->k", targets, targets) + log_priors)
     own = check_covs(covs, n_classes, d)
     result = np.empty((len(rows), n_classes))
     for k in range(n_classes):
-        white, log_scale = _whitened_rows(f"covs[{k}]", own[k], rows - centres[k], tau)
+        white, log_scale = whitened_rows(f"covs[{k}]", own[k], rows - centres[k], tau)
         result[:, k] = log_priors[k] - log_scale - 0.5 * np.einsum("nd,nd->n", white, white)
     return result
-
-
-def _whitened_rows(name: str, cov: Float, rows: Float, tau: float) -> tuple[Float, float]:
-    """Rows times (τ²Σ)^{-1/2}, and ½ log det Σ (τ adds the same to every class)."""
-    if cov.ndim == 2:
-        factor = cholesky_of_covariance(name, cov)
-        white = linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T / tau
-        return np.asarray(white), float(np.log(np.diag(factor)).sum())
-    variances = np.broadcast_to(positive_variances(name, cov), rows.shape[1])
-    return rows / (tau * np.sqrt(variances)), 0.5 * float(np.log(variances).sum())

@@ -71,7 +71,7 @@ def log_error_of_two_classes(ratio: Float, gap: Float, times: Float, log_priors:
     if (
         not gap.any()
         and np.all(ratio == ratio[0])
-        and (error := _concentric_error(float(ratio[0]), times, log_priors))
+        and (error := _error_without_contour(float(ratio[0]), times, log_priors))
     ):
         return math.log(error)
     bend, pull = ratio - 1, gap * ratio
@@ -94,7 +94,7 @@ def log_error_of_two_classes(ratio: Float, gap: Float, times: Float, log_priors:
         terms = bend / mixed + pull * ((1 - 2 * s) * mixed - s * (1 - s) * bend) / np.square(mixed)
         return slope - 0.5 * float(terms @ times)
 
-    centre, curvature = _saddle_point(derivative)
+    centre, curvature = _contour_saddle_point(derivative)
     at_centre = float(phi(np.array([centre + 0j]))[0].real) - math.log(centre * (1 - centre))
 
     def integrand(s: Complex) -> Complex:
@@ -111,7 +111,7 @@ def log_error_of_two_classes(ratio: Float, gap: Float, times: Float, log_priors:
     raise NotConverged("the integral of method 'contour' did not converge; use method='chernoff'")
 
 
-def _concentric_error(ratio: float, times: Float, log_priors: Float) -> float:
+def _error_without_contour(ratio: float, times: Float, log_priors: Float) -> float:
     """Error of N(0, I) and N(0, I / ratio), or 0 where a part of it is too small for the incomplete gamma function.
 
     Class 1 is chosen where q = ‖x‖² is on one side of t = (2 log(π₀/π₁) − d log ratio) / (1 − ratio); q is χ²_d
@@ -128,7 +128,7 @@ def _concentric_error(ratio: float, times: Float, log_priors: Float) -> float:
     return float(sum(errors)) if min(errors) > _SMALLEST else 0.0
 
 
-def _saddle_point(derivative: Callable[[float], float]) -> tuple[float, float]:
+def _contour_saddle_point(derivative: Callable[[float], float]) -> tuple[float, float]:
     """The minimum of φ(s) − log s(1 − s), a convex function on (0, 1), and its second derivative there."""
     low, high = 0.0, 1.0
 

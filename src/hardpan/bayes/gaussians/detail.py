@@ -183,11 +183,11 @@ def _detail_of_replicates(
     whole = classes.n_classes
     return GaussianDetail(
         error=error,
-        class_error=_at_class_numbers(rows.mean(axis=0), classes.numbers, whole),
-        class_error_stderr=_at_class_numbers(rows.std(axis=0, ddof=1) / root, classes.numbers, whole),
-        confusion=_at_class_numbers(parts.mean(axis=0), classes.numbers, whole),
-        confusion_stderr=_at_class_numbers(parts.std(axis=0, ddof=1) / root, classes.numbers, whole),
-        pairwise=_at_class_numbers(_errors_of_class_pairs(proposal), classes.numbers, whole),
+        class_error=_detail_at_class_numbers(rows.mean(axis=0), classes.numbers, whole),
+        class_error_stderr=_detail_at_class_numbers(rows.std(axis=0, ddof=1) / root, classes.numbers, whole),
+        confusion=_detail_at_class_numbers(parts.mean(axis=0), classes.numbers, whole),
+        confusion_stderr=_detail_at_class_numbers(parts.std(axis=0, ddof=1) / root, classes.numbers, whole),
+        pairwise=_detail_at_class_numbers(_detail_of_class_pairs(proposal), classes.numbers, whole),
         top_k=np.append(value[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         top_k_stderr=np.append(stderr[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         slope=slope,
@@ -196,7 +196,7 @@ def _detail_of_replicates(
     )
 
 
-def _errors_of_class_pairs(proposal: PairProposal) -> Float:
+def _detail_of_class_pairs(proposal: PairProposal) -> Float:
     """Bayes errors of two classes at a time, priors rescaled to sum 1."""
     priors = np.exp(proposal.log_priors)
     mass = np.exp(proposal.log_mass)
@@ -205,7 +205,7 @@ def _errors_of_class_pairs(proposal: PairProposal) -> Float:
     return np.asarray(errors)
 
 
-def _at_class_numbers(values: Float, classes: Index, n_classes: int) -> Float:
+def _detail_at_class_numbers(values: Float, classes: Index, n_classes: int) -> Float:
     """Values of the classes that count, at their places among all; a class of prior 0 gets NaN, its column 0."""
     if len(classes) == n_classes:
         return values

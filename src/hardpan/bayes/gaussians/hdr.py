@@ -56,7 +56,7 @@ def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int 
     proposal = PairProposal(classes)
     if proposal.log_union == -np.inf:
         return ScaledError(-np.inf)
-    often, k, j, left_out = _direct_classes_and_pairs(proposal, rtol)
+    often, k, j, left_out = _direct_classes_and_hdr_pairs(proposal, rtol)
     walks: list[_RegionChains] = []
     for first, second in ((often, often), (k, j)):
         for block in _region_blocks(len(first), classes):
@@ -75,7 +75,7 @@ def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int 
         steps = walks[0].steps  # as many again: the work doubles
 
 
-def _direct_classes_and_pairs(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, float]:
+def _direct_classes_and_hdr_pairs(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, float]:
     """Classes to count directly; ordered pairs (k, j) of the others; and the bound on what is left out.
 
     Pairs are left out while their bounds π_k Φ(−t_kj) add up to less than rtol/1000 of all.

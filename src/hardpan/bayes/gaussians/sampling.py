@@ -89,7 +89,7 @@ class ReplicatedMeans:
         return np.asarray(self.means.std(axis=0, ddof=1) / math.sqrt(len(self.means)))
 
 
-class _SpreadCarriers:
+class _SpreadCarryingDraws:
     """How many draws carry the spread of the first integrand: (Σ|f − c|)² / Σ(f − c)² for a fixed centre c.
 
     About 0.64 n for n normal numbers, and four times the number of hits for a rare event: while it is small, a
@@ -134,7 +134,7 @@ def replicated_means(
     streams = [QuasiRandomPoints(n_uniform, n_normal, (seed, i), net=True) for i in range(REPLICATES)]
     block = 2 ** int(np.clip(math.log2(_BLOCK_NUMBERS / max(width, 1)), 4, 14))
     totals: Float | None = None
-    spread = _SpreadCarriers()
+    spread = _SpreadCarryingDraws()
     made, target = 0, FIRST_DRAWS
     while True:
         for i, stream in enumerate(streams):

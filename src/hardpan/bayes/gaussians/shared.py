@@ -81,15 +81,11 @@ def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
 
 def check_cov(cov: ArrayLike | None, d: int) -> Float:
     """Give one covariance for all classes as (), (d,) or (d, d) finite numbers, 1 by default."""
-    return _array_of_shape("cov", 1.0 if cov is None else cov, (), (d,), (d, d))
+    return covariance_of_shape("cov", 1.0 if cov is None else cov, (), (d,), (d, d))
 
 
-def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
-    """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
-    return _array_of_shape("covs", covs, (n_classes,), (n_classes, d), (n_classes, d, d))
-
-
-def _array_of_shape(name: str, values: ArrayLike, *shapes: tuple[int, ...]) -> Float:
+def covariance_of_shape(name: str, values: ArrayLike, *shapes: tuple[int, ...]) -> Float:
+    """Give finite numbers of one of the shapes."""
     array = arguments.real_numbers(name, values)
     if array.shape not in shapes:
         listed = ", ".join(map(str, shapes))
@@ -187,3 +183,13 @@ def _principal_coordinates(points: Float, offset: float) -> Float:
     floor = 4 * len(points) * np.finfo(float).eps * max(spread[0], offset)
     rank = int(np.count_nonzero(spread > floor))
     return np.asarray(left[:, :rank] * spread[:rank])
+
+
+def whitened_rows(name: str, cov: Float, rows: Float, tau: float) -> tuple[Float, float]:
+    """Rows times (τ²Σ)^{-1/2}, and ½ log det Σ (τ adds the same to every class)."""
+    if cov.ndim == 2:
+        factor = cholesky_of_covariance(name, cov)
+        white = linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T / tau
+        return np.asarray(white), float(np.log(np.diag(factor)).sum())
+    variances = np.broadcast_to(positive_variances(name, cov), rows.shape[1])
+    return rows / (tau * np.sqrt(variances)), 0.5 * float(np.log(variances).sum())

@@ -31,8 +31,8 @@ _COARSE_DRAWS = 2**14
 _SCAN = np.geomspace(1e-3, 1e3, 61)
 
 
-@record
-class Curve(Report):
+@record(kind="Curve")
+class TemperatureCurve(Report):
     """The Bayes error at each of several temperatures.
 
     Attributes:
@@ -55,7 +55,7 @@ class Curve(Report):
     dimension: int = 0
     seed: int = 0
     hashes: Mapping[str, str] = field(default_factory=dict)
-    line: Curve | None = None
+    line: TemperatureCurve | None = None
     target: float | None = None
     detail: GaussianDetail | None = None
 
@@ -81,7 +81,7 @@ def gaussian_curve(
     rtol: float = 1e-3,
     seed: int = 0,
     max_draws: int = MAX_DRAWS,
-) -> Curve:
+) -> TemperatureCurve:
     """Bayes error E(τ) at several temperatures, all from common draws.
 
     With one covariance E rises with τ (Theisen et al. 2021, Proposition 2). The estimates share their draws, so
@@ -116,9 +116,9 @@ def gaussian_curve(
     return _error_curve(grid, [risen[i] for i in np.argsort(order)], means, seed)
 
 
-def _error_curve(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:
+def _error_curve(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> TemperatureCurve:
     n_classes, dimension = np.shape(means)
-    return Curve(tuple(grid), tuple(estimates), estimates[0].method, n_classes, dimension, seed)
+    return TemperatureCurve(tuple(grid), tuple(estimates), estimates[0].method, n_classes, dimension, seed)
 
 
 def _non_decreasing_errors(estimates: list[Estimate]) -> list[Estimate]:
@@ -176,7 +176,7 @@ def temperature_for(
     if covs is not None:
         return _temperature_for_unequal(means, cov, covs, priors, error, seed)
     classes = shared_classes(means, cov, priors)
-    lowest, highest = _error_limits(classes)
+    lowest, highest = _error_limits_of_temperatures(classes)
     target = _checked_log10_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
@@ -223,7 +223,7 @@ def _log10_of_estimate(error: Estimate) -> float:
     return -math.inf if error.log10 is None else max(error.log10, -1e300)
 
 
-def _error_limits(classes: SharedClasses) -> tuple[float, float]:
+def _error_limits_of_temperatures(classes: SharedClasses) -> tuple[float, float]:
     """Limits of E(τ) for τ → 0 (only classes with equal means stay confused) and τ → ∞."""
     priors = np.exp(classes.log_priors)
     grid = 1e-10 * max(float(np.abs(classes.coordinates).max(initial=0.0)), 1e-300)  # equal means, but for rounding

@@ -23,10 +23,10 @@ from hardpan import arguments
 from hardpan.bayes.gaussians.shared import (
     Float,
     Index,
-    check_covs,
     check_means,
     check_priors,
     cholesky_of_covariance,
+    covariance_of_shape,
     positive_variances,
     span_coordinates,
 )
@@ -172,6 +172,11 @@ class FullClasses:
             gap = linalg.solve_triangular(factor, (draws - mean).T, lower=True, check_finite=False)
             result[:, k] = -0.5 * np.einsum("dn,dn->n", gap, gap)
         return np.asarray(result + self._log_scale + self.log_priors)
+
+
+def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
+    """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
+    return covariance_of_shape("covs", covs, (n_classes,), (n_classes, d), (n_classes, d, d))
 
 
 UnequalClasses = DiagonalClasses | FullClasses

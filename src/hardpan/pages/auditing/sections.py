@@ -13,10 +13,10 @@ from hardpan import safe_files
 from hardpan.auditing.evidence import USABLE, Evidence
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.problems import BenchmarkProblem
-from hardpan.bayes.floors.bracketing import Floor
+from hardpan.bayes.floors.dataset_floor import Floor
+from hardpan.bayes.floors.entries import MAY_HAVE_SEEN
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
-from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
 from hardpan.errors import counted
 from hardpan.pages import floors, formatting
 from hardpan.pages.confusion import METHOD as HARD_METHOD

@@ -11,7 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from tests.refusals import refused
 
 from hardpan import Dataset, Predictions, bayes, files, stats
-from hardpan.bayes.floors.bracketing import error_of_best_classifier, floor_of
+from hardpan.bayes.floors.dataset_floor import floor_of
+from hardpan.bayes.floors.error_estimates import error_of_best_classifier
 from hardpan.bayes.floors.inputs import prepare_floor_inputs
 from hardpan.errors import InputError
 from hardpan.pages import formatting

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardpan import files, stats
+from hardpan import files
 from hardpan.arguments import check_confidence, one_of, real_number
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, fit_classifier
-from hardpan.bayes.floors.flow import FlowEvidence, FlowModel, flow_entries, flow_evidence
+from hardpan.bayes.floors.entries import REPEATS, STATED_NOISE, Bracket, Entry, classifier_entry, weigh
+from hardpan.bayes.floors.error_estimates import error_of_best_classifier
+from hardpan.bayes.floors.flow import FloorFlow, FlowEvidence, flow_entries, flow_evidence
 from hardpan.bayes.floors.inputs import ROWS, FloorInputs, prepare_floor_inputs
-from hardpan.bayes.floors.model_predictions import Model, Sources, model_entries, read_models
+from hardpan.bayes.floors.model_predictions import ModelPredictions, Sources, model_entries, read_models
 from hardpan.bayes.floors.neighbours import neighbour_entries
 from hardpan.bayes.floors.repeats import repeat_floor
-from hardpan.bayes.floors.verdict import REPEATS, STATED_NOISE, Bracket, Entry, classifier_entry, weigh
 from hardpan.bayes.floors.votes import Annotations, read_votes, vote_entries
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -138,26 +139,11 @@ class Floor(Report):
         )
 
 
-def error_of_best_classifier(
-    error: Estimate, classifiers: int, sample: stats.GroupedSample | None = None
-) -> Estimate:
-    """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
-    if classifiers < 2 or not error.n:
-        return error
-    level = 1 - (1 - error.confidence) / classifiers
-    if sample is None:
-        low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
-    else:
-        low, high = sample.limits(error.value, level)
-    method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"
-    return dataclasses.replace(error, low=low, high=high, method=method)
-
-
 def floor(
     dataset: Dataset | str | os.PathLike[str] | None = None,
     *,
     predictions: Sources | None = None,
-    flow: FlowModel | None = None,
+    flow: FloorFlow | None = None,
     votes: ArrayLike | str | os.PathLike[str] | None = None,
     config: FloorConfig | None = None,
     progress: Progress | None = None,
@@ -232,7 +218,7 @@ def floor(
             seed=config.seed,
             progress=between(report, 0.05, 0.25),
         )
-    fitted = _fit_classifiers(inputs, config, between(report, 0.25, 0.6))
+    fitted = _fit_classifiers_of_floor(inputs, config, between(report, 0.25, 0.6))
     return floor_of(
         inputs,
         config,
@@ -244,7 +230,7 @@ def floor(
     )
 
 
-def _fit_classifiers(inputs: FloorInputs, config: FloorConfig, report: Progress) -> list[Fitted]:
+def _fit_classifiers_of_floor(inputs: FloorInputs, config: FloorConfig, report: Progress) -> list[Fitted]:
     """Fit the classifiers of the settings; probabilities are those of the test rows of ``inputs``."""
     auto = IMAGE_CLASSIFIERS if inputs.is_images else TABLE_CLASSIFIERS
     names = list(dict.fromkeys(new for name in config.classifiers for new in (auto if name == "auto" else (name,))))
@@ -261,7 +247,7 @@ def floor_of(
     inputs: FloorInputs,
     config: FloorConfig,
     *,
-    models: Sequence[Model] = (),
+    models: Sequence[ModelPredictions] = (),
     fitted: Sequence[Fitted] = (),
     flow: FlowEvidence | None = None,
     annotations: Annotations | None = None,

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from hardpan.bayes.floors.error_estimates import held_out_error
-from hardpan.bayes.floors.verdict import (
+from hardpan.bayes.floors.entries import (
     HELD_OUT,
     REPEATS,
     STATED_NOISE,
@@ -18,6 +17,7 @@ from hardpan.bayes.floors.verdict import (
     classifier_entry,
     weigh,
 )
+from hardpan.bayes.floors.error_estimates import held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 

@@ -1,4 +1,4 @@
-"""The verdict on a floor: the bracket that evidence supports, and the status of every other estimate.
+"""Entries of a floor: the bracket that evidence supports, and the status of every other estimate.
 
 The Bayes error is at most the error of any classifier on independent data, so the upper end of the bracket is the
 smallest upper limit of a classifier's held-out error. No estimate from finitely many labelled examples bounds the
@@ -177,7 +177,9 @@ def weigh(
         apart = rest[best_apart] > high
         best, high = (best_apart, rest[best_apart]) if apart else (best, high)
     tests = max(1, sum(item.check is not None for item in entries))
-    weighed = _against_each_other([_against_evidence(item, best, high, alpha / 2 / tests) for item in entries])
+    weighed = _entries_against_each_other(
+        [_entry_against_evidence(item, best, high, alpha / 2 / tests) for item in entries]
+    )
     usable = [item for item in weighed if item.name in lowers and item.status == NOT_REFUTED]
     lowest = max(usable, key=lambda item: item.estimate.low, default=None)
     bracket = Bracket(
@@ -216,7 +218,7 @@ def _check_entries(entries: Sequence[Entry]) -> None:
             raise InputError(f"{item.name}: the estimate must be a number; got NaN")
 
 
-def _against_evidence(item: Entry, best: str, limit: float, level: float) -> Entry:
+def _entry_against_evidence(item: Entry, best: str, limit: float, level: float) -> Entry:
     """The entry after the classifiers' limit and its own test."""
     if item.bounds_below and item.estimate.value > limit and item.name != best:
         return dataclasses.replace(item, status="refuted", refuted_by=(best,))
@@ -225,7 +227,7 @@ def _against_evidence(item: Entry, best: str, limit: float, level: float) -> Ent
     return item
 
 
-def _against_each_other(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _entries_against_each_other(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The entries after comparing every two of those that remain."""
     remaining = [item for item in entries if item.status == NOT_REFUTED and item.role != "classifier"]
     status: dict[str, str] = {}
