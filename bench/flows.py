@@ -29,15 +29,16 @@ def prepare_ours(steps: int) -> dict[str, Any]:
 
     from hardpan import flows
     from hardpan.data.dataset import Dataset
-    from hardpan.flows.fitting import FlowTask, Rows
-    from hardpan.flows.network import build, scaling_for
+    from hardpan.flows.fitting import FitRows, FlowTask
+    from hardpan.flows.network import build
+    from hardpan.flows.scaling import scaling_for
 
     torch.set_num_threads(1)
     digits = Dataset.open("digits")
     config = flows.FlowConfig(preset="tiny", class_weight=0.0, epochs=1, batch_size=BATCH).filled()
     network = build(config, scaling_for(digits.x, config), torch.full((10,), 0.1))
     assert digits.labels is not None
-    rows = Rows(network, digits.x, digits.labels, torch.device("cpu"))
+    rows = FitRows(network, digits.x, digits.labels, torch.device("cpu"))
     task = FlowTask(network, config, rows, rows, torch.device("cpu"))
     task.schedule.table.fill_(1e-3)
     task.start()
@@ -156,15 +157,15 @@ KINDS = ("plain", "in planes")  # steps
 
 def inference(given: dict[str, Any]) -> dict[str, float]:
     """Every kind of steps in turn, several rounds: the least CPU time of each, and what differs from the plain."""
-    from hardpan.flows import cpu_steps
+    from hardpan.flows import planes
 
-    flow, x, rows, usable = given["flow"], given["x"], given["rows"], cpu_steps.can_use_planes
+    flow, x, rows, usable = given["flow"], given["x"], given["rows"], planes.can_use_planes
     seconds: dict[tuple[str, str], float] = {}
     posteriors: dict[str, Any] = {}
     nll: dict[str, float] = {}
     for _ in range(4):
         for kind in KINDS:
-            cpu_steps.can_use_planes = usable if kind != "plain" else lambda x: False
+            planes.can_use_planes = usable if kind != "plain" else lambda x: False
             started = time.process_time()
             posteriors[kind] = flow.posterior(x)
             half = time.process_time()
@@ -175,7 +176,7 @@ def inference(given: dict[str, Any]) -> dict[str, float]:
             for what, value in spent.items():
                 seconds[kind, what] = min(value, seconds.get((kind, what), math.inf))
             nll[kind] = -float(flow.log_prob(x[:64]).mean()) if kind not in nll else nll[kind]
-    cpu_steps.can_use_planes = usable
+    planes.can_use_planes = usable
     result: dict[str, float] = {}
     for kind in KINDS:
         apart = abs(posteriors[kind] - posteriors["plain"])

@@ -11,16 +11,17 @@ from reproductions.flow_jobs.shared import device
 
 from hardpan import engine, flows
 from hardpan.data.dataset import Dataset
-from hardpan.flows.fitting import FlowTask, Rows
-from hardpan.flows.glow import run_plain
-from hardpan.flows.gpu_steps import PlainOps, fast_runner
-from hardpan.flows.network import build, scaling_for
+from hardpan.flows.fitting import FitRows, FlowTask
+from hardpan.flows.glow import run_glow_plain
+from hardpan.flows.gpu_steps import PlainStepOps, fast_runner
+from hardpan.flows.network import build
+from hardpan.flows.scaling import scaling_for
 
 
 class TorchProducts:
     """The kernels, but for the products that are masked by a ReLU."""
 
-    masked_product = staticmethod(PlainOps.masked_product)
+    masked_product = staticmethod(PlainStepOps.masked_product)
 
     def __getattr__(self, name: str) -> Any:
         from hardpan.flows import kernels
@@ -42,15 +43,15 @@ def our_task(settings: dict[str, Any], dataset: Dataset, tiny: bool) -> FlowTask
     ).filled()  # fmt: skip
     network = build(config, scaling_for(dataset.x, config), torch.full((10,), 0.1)).to(device())
     assert dataset.labels is not None
-    rows = Rows(network, dataset.x, dataset.labels, device())
+    rows = FitRows(network, dataset.x, dataset.labels, device())
     task = FlowTask(network, config, rows, rows, device())
     dtype = torch.bfloat16 if settings["precision"] == "bf16" else torch.float32
     if settings["fast"] == "plain":
-        task.runner = fast_runner(dtype, PlainOps)
+        task.runner = fast_runner(dtype, PlainStepOps)
     elif settings["fast"] == "torch products":
         task.runner = fast_runner(dtype, TorchProducts())
     elif not settings["fast"]:
-        task.runner = run_plain
+        task.runner = run_glow_plain
     task.one_step = engine.CapturedStep(
         task._one_step, device(), generators=[task.noise], enabled=settings["capture"]
     )

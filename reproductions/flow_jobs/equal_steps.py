@@ -15,7 +15,7 @@ from reproductions.flow_jobs.shared import device, note
 
 from hardpan.data.dataset import Dataset, row_ids
 from hardpan.engine import devices
-from hardpan.flows.fitting import FlowTask, Rows
+from hardpan.flows.fitting import FitRows, FlowTask
 
 RATE = 5e-4
 HELD_OUT = 2048
@@ -56,7 +56,7 @@ def ours(task: FlowTask, held: tuple[Any, Any], steps: int) -> dict[str, float]:
     devices.synchronize(device())
     seconds = time.monotonic() - begun
     with task.averaged():
-        nll, error = task.evaluate(Rows(task.network, *held, device()))
+        nll, error = task.evaluate(FitRows(task.network, *held, device()))
     return {"nll": nll, "error": error, "seconds": seconds}
 
 
@@ -79,7 +79,7 @@ def peers(model: Any, task: FlowTask, held: tuple[Any, Any], steps: int, side: i
     devices.synchronize(device())
     seconds = time.monotonic() - begun
     torch.set_float32_matmul_precision("highest")
-    rows, total = Rows(task.network, *held, device()), 0.0
+    rows, total = FitRows(task.network, *held, device()), 0.0
     generator = torch.Generator(device()).manual_seed(0)
     with torch.no_grad():
         for start in range(0, len(rows), 256):

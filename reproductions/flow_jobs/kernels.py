@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from reproductions.flow_jobs.shared import device, note, relative
 
-from hardpan.flows.glow import Steps, run_plain
-from hardpan.flows.gpu_steps import PlainOps, fast_runner
+from hardpan.flows.glow import GlowSteps, run_glow_plain
+from hardpan.flows.gpu_steps import PlainStepOps, fast_runner
 
 
 def check(given: argparse.Namespace) -> None:
@@ -21,7 +21,7 @@ def check(given: argparse.Namespace) -> None:
     width, batch, steps = (512, 64, 3) if not given.tiny else (16, 4, 2)
     for channels, side in shapes:
         level, x = level_and_batch(channels, side, width, batch, steps)
-        exact = outcome(level.double(), x.double(), run_plain)
+        exact = outcome(level.double(), x.double(), run_glow_plain)
         level = level.float()
         for name, (runner, bound) in runners().items():
             found = outcome(level, x, runner)
@@ -38,9 +38,9 @@ def check(given: argparse.Namespace) -> None:
 def runners() -> dict[str, tuple[Any, float]]:
     """The paths that compute a level, and how far off each may be."""
     found: dict[str, tuple[Any, float]] = {
-        "plain float32": (run_plain, 1e-3),
-        "plain ops, float32": (fast_runner(torch.float32, PlainOps), 1e-3),
-        "plain ops, bf16": (fast_runner(torch.bfloat16, PlainOps), 1e-1),
+        "plain float32": (run_glow_plain, 1e-3),
+        "plain ops, float32": (fast_runner(torch.float32, PlainStepOps), 1e-3),
+        "plain ops, bf16": (fast_runner(torch.bfloat16, PlainStepOps), 1e-1),
     }
     if device().type == "cuda":
         found |= {
@@ -50,10 +50,10 @@ def runners() -> dict[str, tuple[Any, float]]:
     return found
 
 
-def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int) -> tuple[Steps, torch.Tensor]:
+def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int) -> tuple[GlowSteps, torch.Tensor]:
     """A level whose couplings do something, and a batch for it."""
     generator = torch.Generator().manual_seed(channels + side)
-    level = Steps(channels, steps, width, generator)
+    level = GlowSteps(channels, steps, width, generator)
     with torch.no_grad():
         level.w3.copy_(torch.randn(level.w3.shape, generator=generator) * 0.3 / math.sqrt(9 * width))
         for item in (level.bias, level.log_scale, level.b1, level.b2, level.b3):
@@ -62,7 +62,7 @@ def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int
     return level.to(device()), x.to(device())
 
 
-def outcome(level: Steps, x: torch.Tensor, runner: Any) -> dict[str, torch.Tensor]:
+def outcome(level: GlowSteps, x: torch.Tensor, runner: Any) -> dict[str, torch.Tensor]:
     """What one pass forth and back gives: output, log-determinant and the gradient of everything."""
     level.zero_grad()
     x = x.clone().requires_grad_()

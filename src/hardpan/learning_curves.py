@@ -145,7 +145,7 @@ def measure_learning_curve(
         out: folder that keeps every finished training in ``runs``; an interrupted study resumes from it.
         progress: called with a line and the fraction done.
     """
-    from hardpan.flows.flow import fingerprint  # torch: only where there is a flow
+    from hardpan.flows.flow import flow_fingerprint  # torch: only where there is a flow
     from hardpan.training import classifiers
 
     config = config or CurveConfig()
@@ -164,7 +164,7 @@ def measure_learning_curve(
             flow.sample_with_posterior(config.test, temperature=temperature, seed=config.seed + TEST_SEED_SHIFT),
         )
     )
-    digest = fingerprint(flow)
+    digest = flow_fingerprint(flow)
     which = ("models", "sizes", "seeds", "bayes_error", "temperature", "device")  # not the numbers of a training
     settings = {key: value for key, value in dataclasses.asdict(config).items() if key not in which}
     results: dict[tuple[str, int, int], TrainingResult] = {}  # by architecture, size and seed

@@ -13,7 +13,7 @@ from hardpan import files, flows
 from hardpan.cli import main
 from hardpan.data.dataset import Dataset
 from hardpan.estimates import Estimate
-from hardpan.flows.benchmark import Benchmark
+from hardpan.flows.synthetic_benchmark import Benchmark
 
 TINY = ["--preset", "tiny", "--epochs", "1"]
 

@@ -8,7 +8,8 @@ import torch
 from hardpan.data.dataset import Dataset
 from hardpan.flows import Flow, FlowConfig
 from hardpan.flows.flow import FlowRecord
-from hardpan.flows.network import build, describe_scaling, scaling_for
+from hardpan.flows.network import build
+from hardpan.flows.scaling import describe_scaling, scaling_for
 
 
 def random_flow(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hardpan import flows
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.flows.benchmark import Benchmark
+from hardpan.flows.synthetic_benchmark import Benchmark
 
 
 def planted(posterior, seed=0, rounding=None):

@@ -28,10 +28,10 @@ from hardpan.files import array_hash
 from hardpan.flows.base import Latents
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.flow import Flow, FlowRecord
-from hardpan.flows.glow import Glow, Runner, run_plain
-from hardpan.flows.gpu_steps import Dropout, PlainOps, fast_runner
-from hardpan.flows.network import FlowNetwork, build, describe_scaling, scaling_for
-from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling
+from hardpan.flows.glow import Glow, Runner, run_glow_plain
+from hardpan.flows.gpu_steps import PlainStepOps, StepDropout, fast_runner
+from hardpan.flows.network import FlowNetwork, build
+from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling, describe_scaling, scaling_for
 
 EVALUATED = 2048  # validation rows looked at after every epoch; the last evaluation takes all of them
 ROWS = 512  # rows evaluated at once
@@ -40,7 +40,7 @@ JITTER = 0.01  # standard deviation of noise added to standardised vectors in tr
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}  # of coupling networks in training
 
 
-class Rows:
+class FitRows:
     """Examples on the device, in the shape that the network sees: integers stay bytes until a batch is taken."""
 
     def __init__(self, network: FlowNetwork, x: NDArray[Any], y: NDArray[np.int64], device: torch.device) -> None:
@@ -75,7 +75,7 @@ class FlowTask(engine.Task):
     """Fits a network to rows: Adam on bits per dimension + λ · classification loss, with averaged weights."""
 
     def __init__(
-        self, network: FlowNetwork, config: FlowConfig, train: Rows, validation: Rows, device: torch.device
+        self, network: FlowNetwork, config: FlowConfig, train: FitRows, validation: FitRows, device: torch.device
     ) -> None:
         self.network, self.config, self.device = network, config, device
         self.train, self.validation = train, validation
@@ -95,7 +95,7 @@ class FlowTask(engine.Task):
         self.noise = torch.Generator(device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
         optimization.allocate_gradients(self.parameters)
-        dropout = Dropout(config.dropout, self.noise) if config.dropout else None
+        dropout = StepDropout(config.dropout, self.noise) if config.dropout else None
         self.runner = training_runner(config, device, dropout)
         self.one_step = engine.CapturedStep(
             self._one_step, device, generators=[self.noise], enabled=isinstance(network.transform, Glow)
@@ -176,12 +176,12 @@ class FlowTask(engine.Task):
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """Let the network have its averaged weights for the block, and compute plainly, in float32, from now on."""
-        self._compute_in(run_plain, "float32")
+        self._compute_in(run_glow_plain, "float32")
         with nullcontext() if self.average is None else self.average.applied():
             yield
 
     @torch.no_grad()
-    def evaluate(self, rows: Rows, at_most: int | None = None) -> tuple[float, float]:
+    def evaluate(self, rows: FitRows, at_most: int | None = None) -> tuple[float, float]:
         """Mean NLL in nats, and the error of the posterior's first choice, over (the first) rows."""
         generator = torch.Generator(self.device).manual_seed(devices.derived_seed(self.config.seed, "evaluate"))
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
@@ -237,9 +237,9 @@ class FlowTask(engine.Task):
         return nll / (math.log(2) * self.network.scaling.dimension)
 
 
-def training_runner(config: FlowConfig, device: torch.device, dropout: Dropout | None = None) -> Runner:
+def training_runner(config: FlowConfig, device: torch.device, dropout: StepDropout | None = None) -> Runner:
     """How the steps of a Glow are computed in training: by Triton kernels on a GPU, in plain torch elsewhere."""
-    return fast_runner(PRECISIONS[config.precision], None if device.type == "cuda" else PlainOps, dropout)
+    return fast_runner(PRECISIONS[config.precision], None if device.type == "cuda" else PlainStepOps, dropout)
 
 
 CHECKPOINTS = "checkpoints"
@@ -304,9 +304,9 @@ def prepare_fit(dataset: Dataset, split: Split, config: FlowConfig, device: torc
         raise InputError(f"class {missing!r} has no training row; remove the class or add rows")
     x = dataset.x[split.train]
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
-    train = Rows(network, x, labels[split.train], device)
+    train = FitRows(network, x, labels[split.train], device)
     held_out = split.validation if len(split.validation) else split.train
-    task = FlowTask(network, config, train, Rows(network, dataset.x[held_out], labels[held_out], device), device)
+    task = FlowTask(network, config, train, FitRows(network, dataset.x[held_out], labels[held_out], device), device)
     task.start()
     return task
 
@@ -330,7 +330,7 @@ def fitted_flow(dataset: Dataset, split: Split, task: FlowTask, history: engine.
     """Make a flow of a run's best weights, and say how the run went; here the test rows are looked at."""
     config, labels = task.config, dataset.require_labels()
     network = task.network
-    task._compute_in(run_plain, "float32")
+    task._compute_in(run_glow_plain, "float32")
     network.load_state_dict({name: value.to(task.device) for name, value in history.best_weights.items()})
     validation_nll, validation_error = task.evaluate(task.validation)
     fitted: dict[str, Any] = {
@@ -347,7 +347,7 @@ def fitted_flow(dataset: Dataset, split: Split, task: FlowTask, history: engine.
         "validation_rows": len(task.validation),
     }
     if len(split.test):
-        test = Rows(network, dataset.x[split.test], labels[split.test], task.device)
+        test = FitRows(network, dataset.x[split.test], labels[split.test], task.device)
         fitted["test_nll"], fitted["test_error"] = task.evaluate(test)
         fitted["test_bits_per_dim"] = task._bits(fitted["test_nll"])
         fitted["test_rows"] = len(test)

@@ -30,10 +30,10 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows import zoo
 from hardpan.flows.config import FlowConfig
-from hardpan.flows.cpu_steps import invert_in_planes, run_in_planes
 from hardpan.flows.glow import Glow
-from hardpan.flows.network import FlowNetwork, build, rebuild_scaling
-from hardpan.flows.scaling import ImageScaling
+from hardpan.flows.network import FlowNetwork, build
+from hardpan.flows.planes import invert_in_planes, run_in_planes
+from hardpan.flows.scaling import ImageScaling, rebuild_scaling
 from hardpan.report import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
@@ -135,18 +135,18 @@ class Flow:
     @property
     def priors(self) -> NDArray[np.float64]:
         """π, (K,): class proportions of the training examples."""
-        exact = np.exp(_as_numpy(self.network.base.log_priors).astype(np.float64))
+        exact = np.exp(_flow_array(self.network.base.log_priors).astype(np.float64))
         return np.asarray(exact / exact.sum())
 
     @property
     def means(self) -> NDArray[np.float64]:
         """μ, (K, d_top)."""
-        return _as_numpy(self.network.base.means).astype(np.float64)
+        return _flow_array(self.network.base.means).astype(np.float64)
 
     @property
     def variances(self) -> NDArray[np.float64]:
         """diag Σ, (d_top,), or (K, d_top) with one covariance per class."""
-        result = np.exp(2 * _as_numpy(self.network.base.log_scales).astype(np.float64))
+        result = np.exp(2 * _flow_array(self.network.base.log_scales).astype(np.float64))
         return np.asarray(result if self.class_covariances else result[0])
 
     @property
@@ -190,7 +190,7 @@ class Flow:
         for ready, log_q in self._blocks(x, seed):
             latents = self.network.latents(ready)
             latents = latents._replace(log_det=latents.log_det - log_q)
-            parts.append(_as_numpy(self.network.base.log_joint(latents, temperature)))
+            parts.append(_flow_array(self.network.base.log_joint(latents, temperature)))
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def log_prob(
@@ -270,7 +270,7 @@ class Flow:
             x = self.network.data(top, rest)
             if not bool(torch.isfinite(x).all()):
                 raise InputError(f"temperature {temperature:g} gives values that are not finite; use a smaller one")
-            xs.append(_as_numpy(x))
+            xs.append(_flow_array(x))
             ys.append(y[rows])
             posteriors.append(_softmax_array(self.network.base.log_class(top, temperature)))
         if not xs:
@@ -288,7 +288,7 @@ class Flow:
         dtype = PRECISIONS[precision]
         # The base is small, and the Bayes error is made of it: it stays as it is.
         tensors = {
-            name: value.detach().cpu().to(dtype if _is_saved_in_half(name, value) else value.dtype).contiguous()
+            name: value.detach().cpu().to(dtype if _flow_saves_in_half(name, value) else value.dtype).contiguous()
             for name, value in self.network.state_dict().items()
         }
         content = tensors_to_bytes(tensors)
@@ -359,10 +359,10 @@ class Flow:
 
 
 def _softmax_array(log_joint: Tensor) -> NDArray[np.float64]:
-    return _as_numpy(torch.softmax(log_joint, 1))
+    return _flow_array(torch.softmax(log_joint, 1))
 
 
-def _as_numpy(tensor: Tensor) -> NDArray[Any]:
+def _flow_array(tensor: Tensor) -> NDArray[Any]:
     return np.asarray(tensor.detach().cpu().numpy())
 
 
@@ -404,7 +404,7 @@ def weights_hash(path_or_name: str | os.PathLike[str]) -> str:
         raise InputError(f"{path}: is damaged ({type(error).__name__}); fit the flow again") from error
 
 
-def fingerprint(flow: Flow) -> str:
+def flow_fingerprint(flow: Flow) -> str:
     """The sha256 of a flow's weights as they are in memory: distinguishes flows that are not files."""
     digest = hashlib.sha256()
     for name, value in sorted(flow.network.state_dict().items()):
@@ -425,7 +425,7 @@ def _flow_from_tensors(record: FlowRecord, content: bytes, path: Path) -> Flow:
     return Flow(network, record)
 
 
-def _is_saved_in_half(name: str, value: torch.Tensor) -> bool:
+def _flow_saves_in_half(name: str, value: torch.Tensor) -> bool:
     return value.is_floating_point() and not name.startswith(("base.", "scaling."))
 
 

@@ -10,9 +10,10 @@ per level instead of a dozen per step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -24,7 +25,7 @@ TAPS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class GlowBounds:
     """What keeps values unlike any in training from growing step after step, on the way to the latents and back.
 
     A coupling's scale is least + (most − least)·sigmoid(raw + start), 1 at the start where ``most`` is above 1: no
@@ -50,7 +51,7 @@ class Bounds:
         """What is added to a raw scale.
 
         Example:
-            >>> bounds = Bounds(0.05, 3.0)
+            >>> bounds = GlowBounds(0.05, 3.0)
             >>> round(bounds.least + bounds.span / (1 + math.exp(-bounds.start)), 12)
             1.0
         """
@@ -70,11 +71,11 @@ class Bounds:
         return torch.rsqrt(1 + (z / self.reach).square()) ** 3 if self.reach else torch.ones_like(z)
 
 
-BOUNDS = Bounds()
+BOUNDS = GlowBounds()
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class GlowStack:
     """Ready-to-use arrays of K steps of a level with ch channels and coupling networks of width C.
 
     Attributes:
@@ -94,18 +95,18 @@ class Stack:
     b2: Tensor
     w3: Tensor
     b3: Tensor
-    bounds: Bounds = field(default=BOUNDS, kw_only=True)
+    bounds: GlowBounds = field(default=BOUNDS, kw_only=True)
 
-    def slice(self, start: int, stop: int) -> Stack:
+    def slice(self, start: int, stop: int) -> GlowStack:
         """Steps ``start`` to ``stop``."""
-        return Stack(*(item[start:stop] for item in self.tensors()), bounds=self.bounds)
+        return GlowStack(*(item[start:stop] for item in self.tensors()), bounds=self.bounds)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All arrays, in order."""
         return (self.mix, self.offset, self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
 
 
-Runner = Callable[[Tensor, Stack], tuple[Tensor, Tensor]]
+Runner = Callable[[Tensor, GlowStack], tuple[Tensor, Tensor]]
 
 
 def patches(x: Tensor) -> Tensor:
@@ -126,7 +127,7 @@ def fold(taps: Tensor) -> Tensor:
     return total
 
 
-def coupling_network(z: Tensor, stack: Stack, k: int) -> tuple[Tensor, Tensor]:
+def glow_coupling_network(z: Tensor, stack: GlowStack, k: int) -> tuple[Tensor, Tensor]:
     """Scales and shifts (B, H, W, c) that the first half of the channels gives for the second."""
     hidden = torch.relu(patches(stack.bounds.squash(z)) @ stack.w1[k] + stack.b1[k])
     hidden = torch.relu(hidden @ stack.w2[k] + stack.b2[k])
@@ -135,19 +136,19 @@ def coupling_network(z: Tensor, stack: Stack, k: int) -> tuple[Tensor, Tensor]:
     return stack.bounds.scale(scale), shift
 
 
-def run_plain(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
+def run_glow_plain(x: Tensor, stack: GlowStack) -> tuple[Tensor, Tensor]:
     """Carry (B, H, W, ch) through the steps of a stack: output, and log |det| of the couplings (B,)."""
     log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     for k in range(len(stack.mix)):
         x = x @ stack.mix[k].T + stack.offset[k]
         fixed, moved = x.chunk(2, 3)
-        scale, shift = coupling_network(fixed, stack, k)
+        scale, shift = glow_coupling_network(fixed, stack, k)
         x = torch.cat([fixed, moved * scale + shift], 3)
         log_det = log_det + torch.log(scale).sum((1, 2, 3))
     return x, log_det
 
 
-class Steps(nn.Module):
+class GlowSteps(nn.Module):
     """K steps of a level.
 
     y = W·diag(s)·(x + b), s and b the actnorm, W = P·L·U the 1×1 convolution with L unit lower and U upper
@@ -166,7 +167,7 @@ class Steps(nn.Module):
     sign: Tensor
 
     def __init__(
-        self, channels: int, steps: int, width: int, generator: torch.Generator, bounds: Bounds = BOUNDS
+        self, channels: int, steps: int, width: int, generator: torch.Generator, bounds: GlowBounds = BOUNDS
     ) -> None:
         super().__init__()
         self.channels, self.steps, self.width, self.bounds = channels, steps, width, bounds
@@ -181,15 +182,15 @@ class Steps(nn.Module):
         self.log_diagonal = nn.Parameter(torch.log(diagonal.abs()).float())
         self.bias = nn.Parameter(torch.zeros(steps, channels))
         self.log_scale = nn.Parameter(torch.zeros(steps, channels))
-        self.w1 = nn.Parameter(_random_normal((steps, 9 * inner, width), (2 / (9 * inner)) ** 0.5, generator))
+        self.w1 = nn.Parameter(_first_glow_weights((steps, 9 * inner, width), (2 / (9 * inner)) ** 0.5, generator))
         self.b1 = nn.Parameter(torch.zeros(steps, width))
-        self.w2 = nn.Parameter(_random_normal((steps, width, width), (2 / width) ** 0.5, generator))
+        self.w2 = nn.Parameter(_first_glow_weights((steps, width, width), (2 / width) ** 0.5, generator))
         self.b2 = nn.Parameter(torch.zeros(steps, width))
         self.w3 = nn.Parameter(torch.zeros(steps, width, 9 * outer))
         self.b3 = nn.Parameter(torch.zeros(steps, outer))
         self.log_gain = nn.Parameter(torch.zeros(steps, outer))
 
-    def stack(self) -> Stack:
+    def stack(self) -> GlowStack:
         """The parameters as the arrays that the steps use."""
         eye = torch.eye(self.channels, dtype=self.lower.dtype, device=self.lower.device)
         lower = torch.tril(self.lower, -1) + eye
@@ -198,7 +199,7 @@ class Steps(nn.Module):
         offset = (mix @ self.bias[:, :, None])[:, :, 0]
         gain = torch.exp(GAIN * self.log_gain)
         w3 = self.w3 * gain.repeat(1, 9)[:, None, :]
-        return Stack(mix, offset, self.w1, self.b1, self.w2, self.b2, w3, self.b3 * gain, bounds=self.bounds)
+        return GlowStack(mix, offset, self.w1, self.b1, self.w2, self.b2, w3, self.b3 * gain, bounds=self.bounds)
 
     def log_det(self, places: int) -> Tensor:
         """log |det| of all actnorms and 1×1 convolutions."""
@@ -211,7 +212,7 @@ class Steps(nn.Module):
         back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
         for k in reversed(range(self.steps)):
             fixed, moved = x.chunk(2, 3)
-            scale, shift = coupling_network(fixed, stack, k)
+            scale, shift = glow_coupling_network(fixed, stack, k)
             x = torch.cat([fixed, (moved - shift) / scale], 3)
             x = (x - stack.offset[k]) @ back[k].T
         return x
@@ -224,24 +225,24 @@ class Steps(nn.Module):
             deviation = (x - mean).square().mean((0, 1, 2)).sqrt()
             self.bias[k] = -mean
             self.log_scale[k] = -torch.log(deviation + 1e-6)
-            x = run_plain(x, self.stack().slice(k, k + 1))[0]
+            x = run_glow_plain(x, self.stack().slice(k, k + 1))[0]
         return x
 
 
-def _random_normal(shape: tuple[int, ...], deviation: float, generator: torch.Generator) -> Tensor:
+def _first_glow_weights(shape: tuple[int, ...], deviation: float, generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator) * deviation
 
 
 MIN_PRIOR_LOG_SCALE = 8.0  # log scales of a split prior lie in (-8, 8)
 
 
-class SplitPrior(nn.Module):
+class GlowSplitPrior(nn.Module):
     """Half of the channels leave the flow, standardised by a mean and scale that the other half gives.
 
     Starts as the standard normal: the last factor is zero.
     """
 
-    def __init__(self, channels: int, bounds: Bounds) -> None:
+    def __init__(self, channels: int, bounds: GlowBounds) -> None:
         super().__init__()
         self.bounds = bounds
         half = channels // 2
@@ -286,20 +287,20 @@ class Glow(nn.Module):
         steps: int,
         width: int,
         seed: int = 0,
-        bounds: Bounds = BOUNDS,
+        bounds: GlowBounds = BOUNDS,
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         height, across, channels = shape
         self.shape, self.sizes = shape, []
         self.levels, self.priors = nn.ModuleList(), nn.ModuleList()
-        self.runner: Runner = run_plain
-        self.inverter: Callable[[Steps, Tensor], Tensor] = Steps.inverse
+        self.runner: Runner = run_glow_plain
+        self.inverter: Callable[[GlowSteps, Tensor], Tensor] = GlowSteps.inverse
         for level in range(levels):
             height, across, channels = height // 2, across // 2, 4 * channels
-            self.levels.append(Steps(channels, steps, width, generator, bounds))
+            self.levels.append(GlowSteps(channels, steps, width, generator, bounds))
             if level < levels - 1:
-                self.priors.append(SplitPrior(channels, bounds))
+                self.priors.append(GlowSplitPrior(channels, bounds))
                 channels //= 2
                 self.sizes.append(height * across * channels)
         self.top_shape = (height, across, channels)
@@ -313,7 +314,7 @@ class Glow(nn.Module):
         rest: list[Tensor] = []
         features = x
         for number, level in enumerate(self.levels):
-            assert isinstance(level, Steps)
+            assert isinstance(level, GlowSteps)
             x = pixels_to_channels(x)
             stack, last = level.stack(), number == len(self.levels) - 1
             # The classification loss looks at what enters the very last step, as the paper does.
@@ -339,7 +340,7 @@ class Glow(nn.Module):
         The last coupling of a level before a split moves only what leaves there, so it is not computed.
         """
         for number, level in enumerate(self.levels):
-            assert isinstance(level, Steps)
+            assert isinstance(level, GlowSteps)
             x, stack = pixels_to_channels(x), level.stack()
             if number == len(self.levels) - 1:
                 x = self.runner(x, stack)[0]
@@ -358,7 +359,7 @@ class Glow(nn.Module):
             if number < len(self.levels) - 1:
                 x = self.priors[number].inverse(x, parts[number])  # type: ignore[operator]
             level = self.levels[number]
-            assert isinstance(level, Steps)
+            assert isinstance(level, GlowSteps)
             x = channels_to_pixels(self.inverter(level, x))
         return x
 
@@ -366,7 +367,7 @@ class Glow(nn.Module):
     def start(self, x: Tensor) -> None:
         """Set the actnorms from one batch."""
         for number, level in enumerate(self.levels):
-            assert isinstance(level, Steps)
+            assert isinstance(level, GlowSteps)
             x = level.start(pixels_to_channels(x))
             if number < len(self.levels) - 1:
                 x = x.chunk(2, 3)[0]
@@ -384,3 +385,13 @@ def channels_to_pixels(x: Tensor) -> Tensor:
     batch, height, width, channels = x.shape
     x = x.reshape(batch, height, width, 2, 2, channels // 4).permute(0, 1, 3, 2, 4, 5)
     return x.reshape(batch, 2 * height, 2 * width, channels // 4)
+
+
+def glow_level_count(sides: Sequence[int], most: int) -> int:
+    """At most so many levels that the smallest side still has 2 places at the top.
+
+    Example:
+        >>> glow_level_count((32, 32), 3), glow_level_count((8, 8), 3), glow_level_count((2, 2), 3)
+        (3, 2, 1)
+    """
+    return max(1, min(most, int(np.log2(max(min(sides), 2))) - 1))

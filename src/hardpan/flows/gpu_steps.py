@@ -1,10 +1,10 @@
 """The steps of a Glow level as one operation with a backward pass of its own: what training on a GPU runs.
 
-The same function as :func:`hardpan.flows.glow.run_plain`. Every convolution is a matrix product on (M, channels)
+As :func:`hardpan.flows.glow.run_glow_plain`. Every convolution is a matrix product on (M, channels)
 rows, M = B·H·W, in the coupling networks' own precision; mixing, couplings and log-determinants stay in float32. A
 step forward is six kernels and a step back about sixteen, whatever the batch, so that a captured graph of the whole
 training step spends its time in products and not in launches. Each small operation exists twice: in plain torch
-(:class:`PlainOps`, any device) and as Triton kernels (:mod:`hardpan.flows.kernels`).
+(:class:`PlainStepOps`, any device) and as Triton kernels (:mod:`hardpan.flows.kernels`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from hardpan.flows import glow
-from hardpan.flows.glow import Bounds, Runner, Stack
+from hardpan.flows.glow import GlowBounds, GlowStack, Runner
 
 ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
 
-class PlainOps:
+class PlainStepOps:
     """The small operations in plain torch; rows are places, (M, channels)."""
 
     @staticmethod
@@ -31,7 +31,7 @@ class PlainOps:
         x: Tensor, channels: int, columns: int, width: int, places: int, sign: int, dtype: Any, reach: float = 0.0
     ) -> Tensor:
         """The first ``channels`` of x, as seen, with their 3×3 neighbours, tap by tap; zeros up to ``columns``."""
-        image = Bounds(reach=reach).squash(x[:, :channels]).reshape(-1, places // width, width, channels)
+        image = GlowBounds(reach=reach).squash(x[:, :channels]).reshape(-1, places // width, width, channels)
         result = glow.patches(image).reshape(len(x), 9, channels)
         result = (
             result if sign > 0 else result.flip(1)
@@ -48,17 +48,17 @@ class PlainOps:
             # What the neighbour at minus an offset says for tap t is what the one at plus says for tap 8 − t.
             said = said.flip(1)
         image = said.reshape(-1, places // width, width, 9 * channels)
-        out[:, :channels] += glow.fold(image).reshape(-1, channels) * Bounds(reach=reach).squash_slope(
+        out[:, :channels] += glow.fold(image).reshape(-1, channels) * GlowBounds(reach=reach).squash_slope(
             y[:, :channels]
         )
 
     @staticmethod
     def couple(
-        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int, bounds: Bounds
+        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int, bounds: GlowBounds
     ) -> tuple[Tensor, Tensor]:
         """Output of the coupling and its raw parameters; adds to log_det."""
         raw = bias.expand_as(y).clone()
-        PlainOps.fold_add(taps, raw, y, y.shape[1], width, places, 1)
+        PlainStepOps.fold_add(taps, raw, y, y.shape[1], width, places, 1)
         scale, shift = bounds.scale(raw.chunk(2, 1)[0]), raw.chunk(2, 1)[1]
         kept, moved = y.chunk(2, 1)
         log_det += torch.log(scale).reshape(len(log_det), -1).sum(1)
@@ -66,7 +66,7 @@ class PlainOps:
 
     @staticmethod
     def couple_back(
-        gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int, bounds: Bounds
+        gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int, bounds: GlowBounds
     ) -> tuple[Tensor, Tensor]:
         """Gradients of y and of the raw parameters."""
         bent = torch.sigmoid(raw.chunk(2, 1)[0] + bounds.start)
@@ -84,7 +84,7 @@ class PlainOps:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropout:
+class StepDropout:
     """Leaves out hidden units of the coupling networks at random, and scales the others so that means stay."""
 
     rate: float
@@ -99,17 +99,17 @@ class Dropout:
 def _triton_ops() -> Any:
     from hardpan.flows import kernels
 
-    return kernels if kernels.AVAILABLE else PlainOps
+    return kernels if kernels.AVAILABLE else PlainStepOps
 
 
 class _LevelFunction(torch.autograd.Function):
-    """K steps: see :func:`hardpan.flows.glow.run_plain`."""
+    """K steps: see :func:`hardpan.flows.glow.run_glow_plain`."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, dtype: Any, ops: Any, bounds: Bounds, dropout: Dropout | None, *arrays: Tensor
+        ctx: Any, x: Tensor, dtype: Any, ops: Any, bounds: GlowBounds, dropout: StepDropout | None, *arrays: Tensor
     ) -> tuple[Tensor, Tensor]:
-        stack = Stack(*arrays, bounds=bounds)
+        stack = GlowStack(*arrays, bounds=bounds)
         batch, height, width, channels = x.shape
         places, inner = height * width, channels // 2
         log_det = torch.zeros(batch, dtype=x.dtype, device=x.device)
@@ -159,12 +159,12 @@ class _LevelFunction(torch.autograd.Function):
         return (flat.reshape(ctx.layout), None, None, None, None, *gradients)
 
 
-def _cast_stack(stack: Stack, dtype: Any) -> Stack:
+def _cast_stack(stack: GlowStack, dtype: Any) -> GlowStack:
     """Weights in the networks' precision, their narrow sides padded to aligned rows."""
     w1 = functional.pad(stack.w1, (0, 0, 0, -stack.w1.shape[1] % ALIGNED)).to(dtype)
     w3 = functional.pad(stack.w3, (0, -stack.w3.shape[2] % ALIGNED)).to(dtype)
     b1, w2, b2 = (item.to(dtype) for item in (stack.b1, stack.w2, stack.b2))
-    return Stack(stack.mix, stack.offset, w1, b1, w2, b2, w3, stack.b3)
+    return GlowStack(stack.mix, stack.offset, w1, b1, w2, b2, w3, stack.b3)
 
 
 def _affine_relu(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
@@ -189,11 +189,11 @@ def _outer_product_sum(g: Tensor, x: Tensor, batch: int) -> Tensor:
     return torch.bmm(g.reshape(shape).transpose(1, 2), x.reshape(shape)).sum(0)
 
 
-def fast_runner(dtype: torch.dtype, ops: Any = None, dropout: Dropout | None = None) -> Runner:
-    """How to run steps in training on a GPU; ``ops`` replaces the Triton kernels (by :class:`PlainOps`)."""
+def fast_runner(dtype: torch.dtype, ops: Any = None, dropout: StepDropout | None = None) -> Runner:
+    """How to run steps in training on a GPU; ``ops`` replaces the Triton kernels (by :class:`PlainStepOps`)."""
     backend = ops if ops is not None else _triton_ops()
 
-    def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
+    def run(x: Tensor, stack: GlowStack) -> tuple[Tensor, Tensor]:
         output, log_det = _LevelFunction.apply(x, dtype, backend, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
         return output, log_det
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import arguments, stats
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.flows.benchmark import Benchmark
+from hardpan.flows.synthetic_benchmark import Benchmark
 from hardpan.report import Report
 
 BINS = 15
@@ -85,7 +85,7 @@ def judge(
     """
     rows = benchmark.test
     truth, labels = benchmark.posterior[rows], benchmark.labels[rows]
-    q = _predicted_probabilities(np.asarray(probs), *truth.shape)
+    q = _judged_probabilities(np.asarray(probs), *truth.shape)
     n, predicted = len(rows), q.argmax(axis=1)
     right = truth[np.arange(n), predicted]
     best = truth.max(axis=1)
@@ -112,7 +112,7 @@ def judge(
         expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
         floor=benchmark.bayes_error,
         excess=mean(best - right, "mean of max p − p(ŷ | x)"),
-        calibration=_calibration_error(confidences - right, bins, reliability, confidence),
+        calibration=_judged_calibration_error(confidences - right, bins, reliability, confidence),
         distance=mean(0.5 * np.abs(q - truth).sum(axis=1), "mean of ½ Σ |q − p|"),
         divergence=mean(np.maximum((truth * (p_log - q_log)).sum(axis=1), 0.0), "mean of KL(p ‖ q), nats"),
         disagreement=mean((predicted != truth.argmax(axis=1)).astype(float), "proportion of suboptimal labels"),
@@ -126,13 +126,13 @@ def judge(
     )  # fmt: skip
 
 
-def _predicted_probabilities(predictions: NDArray[Any], n: int, n_classes: int) -> NDArray[np.float64]:
+def _judged_probabilities(predictions: NDArray[Any], n: int, n_classes: int) -> NDArray[np.float64]:
     if predictions.ndim == 1:
         return np.asarray(np.eye(n_classes)[arguments.labels("probs", predictions, n, n_classes)])
     return arguments.probabilities("probs", predictions, n, n_classes)
 
 
-def _calibration_error(
+def _judged_calibration_error(
     gaps: NDArray[np.float64],
     bins: list[NDArray[np.intp]],
     reliability: tuple[dict[str, float], ...],

@@ -7,7 +7,7 @@ Used only where there is a GPU. All tensors are contiguous; M = B·H·W places, 
 import torch
 
 
-class _Absent:
+class _AbsentTriton:
     """Stands in for Triton where it is not installed: this module can be read, and its kernels not run."""
 
     constexpr = object
@@ -22,9 +22,9 @@ try:
     import triton
     import triton.language as tl
 except ImportError:
-    triton = tl = _Absent
+    triton = tl = _AbsentTriton
 
-AVAILABLE = triton is not _Absent
+AVAILABLE = triton is not _AbsentTriton
 
 # Blocks of the masked product where much, or little, is summed; chosen on an H200.
 DEEP = (128, 128, 64, 4, 3)

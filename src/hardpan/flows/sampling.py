@@ -17,7 +17,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.flows.flow import Flow, fingerprint
+from hardpan.flows.flow import Flow, flow_fingerprint
 from hardpan.report import Report
 
 CURVE = tuple(float(f"{t:.4g}") for t in np.geomspace(0.2, 4, 25))
@@ -97,7 +97,7 @@ def sample_temperatures(
     curve = flow.bayes_curve(CURVE, rtol=1e-2, seed=seed)
     return FlowSamples(
         name,
-        fingerprint(flow),
+        flow_fingerprint(flow),
         tuple(float(t) for t in temperatures),
         tuple(errors),
         np.stack(images),

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hardpan import files
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
-from hardpan.flows.benchmark import Benchmark
 from hardpan.flows.flow import FlowRecord
 from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples
+from hardpan.flows.synthetic_benchmark import Benchmark
 from hardpan.pages import formatting
 from hardpan.pages.figures import dial
 from hardpan.pages.floors import training_chart, unsettled_warning

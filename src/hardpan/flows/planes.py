@@ -1,6 +1,6 @@
 """The steps of a Glow level on a CPU without gradients, for likelihoods, posteriors and samples.
 
-The same function as :func:`hardpan.flows.glow.run_plain`, up to rounding, in another layout: one plane (B, H, W)
+As :func:`hardpan.flows.glow.run_glow_plain`, up to rounding, in another layout: one plane (B, H, W)
 per channel, so that every convolution is a product of a small matrix with long rows, and a neighbour is a shifted
 plane. Biases are one more column of the weights against a row of ones. A block has so many images that the cost of
 calling an operation is small; its hidden layers are computed a few columns at a time, so that they stay in the
@@ -13,23 +13,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hardpan.flows.glow import TAPS, Stack, Steps, run_plain
+from hardpan.flows.glow import TAPS, GlowStack, GlowSteps, run_glow_plain
 
 BLOCK_PLACES = 2**14  # places of all images of a block: 64 kB per plane
 HIDDEN_NUMBERS = 2**16  # numbers of a hidden layer at once: 256 kB
 _MIDDLE = TAPS.index((0, 0))
 
 
-def run_in_planes(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
-    """Map (B, H, W, ch) through the steps, as :func:`run_plain`: in planes on a CPU without gradients."""
+def run_in_planes(x: Tensor, stack: GlowStack) -> tuple[Tensor, Tensor]:
+    """Map (B, H, W, ch) through the steps, as :func:`run_glow_plain`: in planes on a CPU without gradients."""
     if not can_use_planes(x):
-        return run_plain(x, stack)
+        return run_glow_plain(x, stack)
     network = _PlaneSteps(x, stack)
     results = [network.run(rows) for rows in torch.split(x, network.batch)]
     return torch.cat([output for output, _ in results]), torch.cat([log_det for _, log_det in results])
 
 
-def invert_in_planes(level: Steps, x: Tensor) -> Tensor:
+def invert_in_planes(level: GlowSteps, x: Tensor) -> Tensor:
     """Invert the steps of a level: in planes on a CPU without gradients, else plainly."""
     if not can_use_planes(x):
         return level.inverse(x)
@@ -47,7 +47,7 @@ def can_use_planes(x: Tensor) -> bool:
 class _PlaneSteps:
     """The steps of one level for blocks of ``batch`` images, with buffers and their views made once."""
 
-    def __init__(self, x: Tensor, stack: Stack) -> None:
+    def __init__(self, x: Tensor, stack: GlowStack) -> None:
         (_, height, width, channels), dtype = x.shape, x.dtype
         hidden = stack.w2.shape[1]
         self.batch = min(len(x), max(1, BLOCK_PLACES // (height * width)))

@@ -27,7 +27,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record, replacing
 from hardpan.flows.config import FORMATS, SynthesizeConfig
-from hardpan.flows.flow import Flow, fingerprint, weights_hash
+from hardpan.flows.flow import Flow, flow_fingerprint, weights_hash
 from hardpan.predictions import Predictions
 from hardpan.report import Report
 from hardpan.safe_files import read_npz
@@ -160,7 +160,7 @@ def synthesize(
     if config.format != "npz" and levels is None:
         raise InputError("npz8 is for images; this flow draws feature vectors: use npz", argument="format")
     folder = files.as_path("out", out)
-    settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else fingerprint(flow)}
+    settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else flow_fingerprint(flow)}
     if (done := _read_if_finished(folder, settings)) is not None:
         return done
     temperature = flow.chosen_temperature(config.bayes_error, config.temperature)
@@ -170,23 +170,23 @@ def synthesize(
         for number in range(count := -(-config.n // BLOCK)):
             report(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / count)
             _draw_block(flow, unfinished, number, temperature, config)
-        blocks = [(block["posterior"], block["y"]) for block in _read_blocks(unfinished)]
+        blocks = [(block["posterior"], block["y"]) for block in _read_sample_blocks(unfinished)]
         posterior, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        with _removed_if_broken(unfinished):
+        with _removed_if_flow_is_broken(unfinished):
             observed = check_bayes_error_of_sample(posterior, labels, exact)
         cost = None
         if levels is not None:
             report("measuring what rounding costs", 0.87)
-            first = next(_read_blocks(unfinished))
+            first = next(_read_sample_blocks(unfinished))
             cost = rounding_cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
         report("writing the files", 0.9)
         split = np.repeat(["train", "test"], _train_and_test_sizes(config))
 
         def examples() -> Iterator[NDArray[Any]]:
-            for block in _read_blocks(unfinished):
+            for block in _read_sample_blocks(unfinished):
                 yield block["x"] if levels is None else quantize_to_bytes(block["x"], levels)
 
-        ids = _write_npz(folder / DATA, examples, labels, split, flow.class_names)
+        ids = _write_synthetic_npz(folder / DATA, examples, labels, split, flow.class_names)
         result = Benchmark(
             config, _flow_name(flow, source), settings["flow"], temperature, exact, observed, cost,
             flow.class_names, DATA, ids, labels, split, posterior, {DATA: file_hash(folder / DATA)},
@@ -282,7 +282,7 @@ def _folder_of_blocks(folder: Path, settings: Mapping[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def _removed_if_broken(unfinished: Path) -> Iterator[None]:
+def _removed_if_flow_is_broken(unfinished: Path) -> Iterator[None]:
     """Remove the blocks if the flow is broken at this temperature: there is nothing to resume."""
     try:
         yield
@@ -300,13 +300,13 @@ def _draw_block(flow: Flow, unfinished: Path, number: int, temperature: float, c
     # A seed for each block that no other seed and block have.
     state = np.random.SeedSequence([config.seed, number]).generate_state(1, np.uint64)
     seed, rows = int(state[0] >> np.uint64(1)), min(BLOCK, config.n - number * BLOCK)
-    with _removed_if_broken(unfinished):
+    with _removed_if_flow_is_broken(unfinished):
         sample = flow.sample_with_posterior(rows, temperature=temperature, seed=seed)
     with files.replacing(path) as partial, partial.open("wb") as stream:
         np.savez(stream, x=sample.x, y=sample.y, posterior=sample.posterior)
 
 
-def _read_blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
+def _read_sample_blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
     for path in sorted(unfinished.glob("[0-9]*[0-9].npz")):
         try:
             stored = read_npz(path)
@@ -377,27 +377,27 @@ def rounding_cost(
 Blocks = Callable[[], Iterator[NDArray[Any]]]
 
 
-def _write_npz(
+def _write_synthetic_npz(
     path: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_], class_names: tuple[str, ...]
 ) -> NDArray[np.str_]:
     """Write examples without holding all of them, and give the ids of the examples: train rows come first."""
     ids = np.array([f"s{row:08d}" for row in range(len(labels))])
     with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name in ("train", "test"):
-            first = next(_blocks_of_split(blocks, split, name))
+            first = next(_sample_blocks_of_split(blocks, split, name))
             shape = (int((split == name).sum()), *first.shape[1:])
-            with _open_npz_member(archive, f"x_{name}") as stream:
+            with _synthetic_npz_member(archive, f"x_{name}") as stream:
                 header = {"descr": first.dtype.str, "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_2_0(stream, header)
-                for block in _blocks_of_split(blocks, split, name):
+                for block in _sample_blocks_of_split(blocks, split, name):
                     stream.write(np.ascontiguousarray(block).tobytes())
-            _write_npz_array(archive, f"y_{name}", labels[split == name])
-        _write_npz_array(archive, "class_names", np.array(class_names))
-        _write_npz_array(archive, "ids", ids)
+            _write_synthetic_array(archive, f"y_{name}", labels[split == name])
+        _write_synthetic_array(archive, "class_names", np.array(class_names))
+        _write_synthetic_array(archive, "ids", ids)
     return ids
 
 
-def _blocks_of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[NDArray[Any]]:
+def _sample_blocks_of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[NDArray[Any]]:
     start = 0
     for block in blocks():
         rows = split[start : start + len(block)] == name
@@ -406,11 +406,11 @@ def _blocks_of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iter
             yield block[rows]
 
 
-def _open_npz_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+def _synthetic_npz_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     # A fixed date: the same draw gives the same bytes.
     return archive.open(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
 
 
-def _write_npz_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    with _open_npz_member(archive, name) as stream:
+def _write_synthetic_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    with _synthetic_npz_member(archive, name) as stream:
         np.lib.format.write_array(stream, array, allow_pickle=False)

@@ -10,7 +10,7 @@ from hardpan import files, flows
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
-from hardpan.flows import benchmark
+from hardpan.flows import synthetic_benchmark
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_files_hold_the_draw_and_the_manifest_its_truth(flow, tmp_path, format):
         assert data.x.dtype == np.uint8
         assert 0 <= made.rounding.value < 0.9  # 17 levels, and values outside them, lose much
         assert made.floor.value == pytest.approx(made.bayes_error.value + made.rounding.value)
-    assert not (tmp_path / benchmark.UNFINISHED).exists()
+    assert not (tmp_path / synthetic_benchmark.UNFINISHED).exists()
 
 
 def test_the_manifest_is_read_back_and_a_second_run_reads_it(flow, tmp_path):
@@ -64,7 +64,7 @@ def test_the_manifest_is_read_back_and_a_second_run_reads_it(flow, tmp_path):
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(flow, tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmark, "BLOCK", 1024)
+    monkeypatch.setattr(synthetic_benchmark, "BLOCK", 1024)
     whole = flows.synthesize(flow, tmp_path / "whole", n=3000)
 
     def stop(step, fraction):
@@ -73,7 +73,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(flow, tmp_path, monkey
 
     with pytest.raises(KeyboardInterrupt):
         flows.synthesize(flow, tmp_path / "stopped", n=3000, progress=stop)
-    assert not (tmp_path / "stopped" / benchmark.MANIFEST).exists()
+    assert not (tmp_path / "stopped" / synthetic_benchmark.MANIFEST).exists()
     resumed = flows.synthesize(flow, tmp_path / "stopped", n=3000)
     assert resumed.files == whole.files
     assert (tmp_path / "whole/data.npz").read_bytes() == (tmp_path / "stopped/data.npz").read_bytes()
@@ -82,10 +82,10 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(flow, tmp_path, monkey
 def test_a_sample_that_contradicts_its_floor_is_not_kept():
     posterior = np.tile([0.9, 0.1], (5000, 1))
     labels = (np.random.default_rng(0).random(5000) < 0.1).astype(int)
-    told = benchmark.check_bayes_error_of_sample(posterior, labels, Estimate(0.1, 0.0, 0.1, 0.1))
+    told = synthetic_benchmark.check_bayes_error_of_sample(posterior, labels, Estimate(0.1, 0.0, 0.1, 0.1))
     assert told.low < 0.1 < told.high
     with pytest.raises(HardpanError, match="20 %"):
-        benchmark.check_bayes_error_of_sample(posterior, labels, Estimate(0.2, 0.0, 0.2, 0.2))
+        synthetic_benchmark.check_bayes_error_of_sample(posterior, labels, Estimate(0.2, 0.0, 0.2, 0.2))
 
 
 def test_a_broken_flow_leaves_nothing_behind(flow, tmp_path):
@@ -114,7 +114,7 @@ def test_what_was_changed_afterwards_is_told(flow, tmp_path):
 
 
 def test_a_damaged_piece_is_named(flow, tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmark, "BLOCK", 1024)
+    monkeypatch.setattr(synthetic_benchmark, "BLOCK", 1024)
 
     def stop(step, fraction):
         if fraction > 0.5:
@@ -122,7 +122,7 @@ def test_a_damaged_piece_is_named(flow, tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         flows.synthesize(flow, tmp_path, n=3000, progress=stop)
-    piece = tmp_path / benchmark.UNFINISHED / "000000.npz"
+    piece = tmp_path / synthetic_benchmark.UNFINISHED / "000000.npz"
     piece.write_bytes(piece.read_bytes()[:100])
     with pytest.raises(InputError, match=r"000000\.npz"):
         flows.synthesize(flow, tmp_path, n=3000)
@@ -134,12 +134,12 @@ def test_the_floor_of_rounded_files_lies_where_the_cost_says():
     """Four pixels of four levels: there are 256 files, and the best decision on each can be counted."""
     flow = random_flow(np.random.default_rng(0).integers(0, 4, (200, 2, 2)).astype(np.uint8), levels=1, steps=2)
     drawn = flow.sample_with_posterior(40_000, temperature=0.7, seed=1)
-    cells = benchmark.quantize_to_bytes(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
+    cells = synthetic_benchmark.quantize_to_bytes(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
     found, mass = np.zeros((256, 3)), np.bincount(cells, minlength=256)
     np.add.at(found, cells, drawn.posterior)
     rounded = float((mass - found.max(axis=1)).sum() / len(cells))
     exact = float((1 - drawn.posterior.max(axis=1)).mean())
-    cost = benchmark.rounding_cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
+    cost = synthetic_benchmark.rounding_cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
     assert rounded > exact + 0.01  # rounding to so few levels does lose something
     assert exact + cost.high > rounded
     assert cost.value < 2 * (rounded - exact)  # and the bound is not far off
