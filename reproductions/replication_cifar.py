@@ -22,9 +22,9 @@ import numpy as np
 from hardpan import Outcomes, files, testbed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.files import read_npz
 from hardpan.pages import charts
 from hardpan.pages.testbed import section
-from hardpan.safe_files import read_npz
 from hardpan.testbed.sets import TwoSets
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -2,30 +2,26 @@
 
 Scalars: :func:`whole_number`, :func:`real_number`, :func:`one_of`, :func:`seconds`. Arrays: :func:`labels`,
 :func:`class_count`, :func:`class_names`, :func:`column`, :func:`ids`, :func:`probabilities`, :func:`features`,
-:func:`whole_numbers`, :func:`real_numbers`, :func:`right_or_wrong`. Code: :func:`imported`. The first argument of
-each is the name of the value in messages. Private functions take what these return and check nothing.
+:func:`whole_numbers`, :func:`real_numbers`, :func:`right_or_wrong`. Paths: :func:`as_path`. The first argument of
+each is the name of the value in messages. Private functions take what these return and check nothing. Text is
+cleaned by :func:`clean_text`, once, where it is read.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
 import numbers
 import operator
 import os
 import re
-import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.files import clean_text
-
-_CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
-_NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
 
 
 def whole_number(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
@@ -102,38 +98,6 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
         raise InputError(
             f"must be one of {', '.join(str(item) for item in allowed if item)}; got {value!r}", argument=name
         )
-
-
-def names_code(text: str) -> bool:
-    """Whether a text is ``module:function``; only such texts are ever imported.
-
-    People name code on the command line or in Python. Where a text comes from a file, ask this first and refuse it.
-
-    Example:
-        >>> names_code("my_nets:small"), names_code("resnet18"), names_code("localhost:8786")
-        (True, False, False)
-    """
-    return bool(_CODE.fullmatch(text))
-
-
-def imported(name: str, text: str) -> Any:
-    """What ``module:function`` names, from the import path or the working folder.
-
-    Example:
-        >>> imported("model", "math:sqrt")(4.0)
-        2.0
-    """
-    if not names_code(text):
-        raise InputError(f"must be module:function; got {text!r}", argument=name)
-    module, _, attributes = text.partition(":")
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
-    try:
-        return operator.attrgetter(attributes)(importlib.import_module(module))
-    except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"{text!r} cannot be imported ({error}); its folder must be this one or on PYTHONPATH", argument=name
-        ) from error
 
 
 def labels(name: str, values: ArrayLike, n: int | None = None, n_classes: int | None = None) -> NDArray[np.int64]:
@@ -354,26 +318,6 @@ def sum_tolerance(n_classes: int) -> float:
     return 2.0**-10 + n_classes * 2.0**-24
 
 
-def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each row (n, C) is a probability vector: finite, not negative, its sum 1 within float16.
-
-    Example:
-        >>> are_probabilities(np.array([[0.25, 0.75], [0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0]])).tolist()
-        [True, False, False, False]
-    """
-    good = np.empty(len(rows), dtype=bool)
-    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
-    for start in range(0, len(rows), at_once):
-        block = rows[start : start + at_once]
-        block = block.astype(np.float32) if block.dtype == np.float16 else block
-        with np.errstate(invalid="ignore", over="ignore"):
-            # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
-            total = block.sum(axis=1, dtype=np.float32 if block.dtype.itemsize <= 4 else np.float64)
-            near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
-            good[start : start + len(block)] = near & (block.min(axis=1) >= 0)
-    return good
-
-
 def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     """Give an array of right (1) and wrong (0) as booleans, or refuse other values."""
     array: NDArray[Any] = np.asarray(values)
@@ -387,3 +331,61 @@ def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
 def check_confidence(confidence: float) -> float:
     """A confidence level as a float; refused unless it lies between 0 and 1."""
     return real_number("confidence", confidence, "(0, 1)")
+
+
+def as_path(name: str, value: object) -> Path:
+    """A path from a string or path object; anything else is refused by the name of the argument.
+
+    Example:
+        >>> as_path("out", None)
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: out must be a path, as text or a path object; got None
+    """
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InputError(f"must be a path, as text or a path object; got {value!r:.100}", argument=name)
+    return Path(text)
+
+
+# Control characters (C0, C1), the two non-characters and lone surrogates: they end drawing libraries, break pages
+# and tables, act on terminals, or cannot be encoded.
+_UNSAFE = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "\ufffd")
+_LINES = _UNSAFE | {letter: chr(letter) for letter in map(ord, "\t\n\r")}
+_UNSAFE |= dict.fromkeys(map(ord, "\t\n\r"), " ")
+UNSAFE_CELL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\x{fffe}\x{ffff}]"  # the same of cells, for Arrow
+_UNSAFE_LETTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+
+
+def clean_text(text: str, *, lines: bool = False) -> str:
+    """Text without characters that no chart, page or table can have; done once, by the reader of a text.
+
+    White space among them becomes a space, or stays where ``lines`` are allowed.
+
+    Example:
+        >>> clean_text("cat" + chr(7)) == "cat" + chr(0xFFFD), clean_text("two" + chr(10) + "lines")
+        (True, 'two lines')
+    """
+    return text.translate(_LINES if lines else _UNSAFE) if _UNSAFE_LETTER.search(text) else text
+
+
+def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
+    """Names cleaned by :func:`clean_text`; those that differ in nothing else are refused.
+
+    Example:
+        >>> clean_names("models", ["a" + chr(9) + "b", "c"])
+        ('a b', 'c')
+    """
+    if not _UNSAFE_LETTER.search("".join(name for name in names if isinstance(name, str))):
+        return tuple(names)
+    cleaned = tuple(clean_text(name) if isinstance(name, str) else name for name in names)
+    if len(set(cleaned)) < len(cleaned):
+        raise InputError(f"must differ without control characters; got {list(names)!r:.200}", argument=what)
+    return cleaned
+
+
+def clean_column(values: NDArray[Any]) -> NDArray[Any]:
+    """A column cleaned by :func:`clean_text`, with its lines; numbers as they are."""
+    if values.dtype.kind != "U" or not _UNSAFE_LETTER.search("".join(values.tolist())):
+        return values
+    return np.array([clean_text(text, lines=True) for text in values.tolist()])

@@ -1,4 +1,4 @@
-"""The exceptions that hardpan raises on purpose, and counts in their messages.
+"""The exceptions that hardpan raises on purpose, and the words of their messages.
 
 ::
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 __all__ = ["HardpanError", "InputError", "MissingExtra", "counted"]
@@ -77,3 +77,22 @@ def counted(count: int, noun: str, plural: str = "") -> str:
         ('1 test example', '1,200 test examples', '0 copies')
     """
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def reason(error: BaseException, most: int = 160) -> str:
+    """The first line of what an exception says, shortened: some repeat the file's own bytes."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    line = "".join(letter if letter.isprintable() else "?" for letter in str(text).partition("\n")[0])
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def few(names: Collection[Any], most: int = 10) -> str:
+    """The first names, then how many more there are.
+
+    Example:
+        >>> few(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    listed = [str(name) if len(str(name)) <= 60 else str(name)[:57] + "..." for name in list(names)[:most]]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(listed) + more) if listed else "nothing"

@@ -1,15 +1,19 @@
-"""The public names of a package, read off the imports in its ``__init__.py``: one list per package."""
+"""What is imported by name or at first use: public names of packages, ``module:function``, optional packages."""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import operator
+import os
+import re
 import sys
 from typing import Any
 
-from hardpan.errors import MissingExtra
+from hardpan.errors import InputError, MissingExtra
 
 TORCH = ("torch", "safetensors")
+_CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def exports(package: str) -> None:
@@ -58,3 +62,43 @@ def imported_names(source: str, package: str) -> dict[str, str]:
                 if isinstance(node, ast.If) or module == package or module.startswith(f"{package}."):
                     homes.update({alias.name: module for alias in statement.names})
     return homes
+
+
+def names_code(text: str) -> bool:
+    """Whether a text is ``module:function``; only such texts are ever imported.
+
+    People name code on the command line or in Python. Where a text comes from a file, ask this first and refuse it.
+
+    Example:
+        >>> names_code("my_nets:small"), names_code("resnet18"), names_code("localhost:8786")
+        (True, False, False)
+    """
+    return bool(_CODE.fullmatch(text))
+
+
+def imported(name: str, text: str) -> Any:
+    """What ``module:function`` names, from the import path or the working folder.
+
+    Example:
+        >>> imported("model", "math:sqrt")(4.0)
+        2.0
+    """
+    if not names_code(text):
+        raise InputError(f"must be module:function; got {text!r}", argument=name)
+    module, _, attributes = text.partition(":")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
+    try:
+        return operator.attrgetter(attributes)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{text!r} cannot be imported ({error}); its folder must be this one or on PYTHONPATH", argument=name
+        ) from error
+
+
+def optional(module: str, extra: str) -> Any:
+    """Import a module of an optional dependency, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(extra, extra) from error

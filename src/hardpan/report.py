@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib
+import importlib.metadata
 import os
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from hardpan import files, tables
+import hardpan
+from hardpan import arguments, files, tables
 from hardpan.files import Content, record
 
 if TYPE_CHECKING:
@@ -127,7 +130,7 @@ class Report:
         Returns:
             The path of the page.
         """
-        target, date, record = files.as_path("folder", folder), _today(), self.to_json() + "\n"
+        target, date, record = arguments.as_path("folder", folder), _today(), self.to_json() + "\n"
         contents: dict[str, Content] = {"index.html": self.to_html(command=command, date=date)}
         contents |= {**self.view().downloads, **(extra or {})}
         config = getattr(self, "config", None)
@@ -170,3 +173,14 @@ def _view_function(module: str) -> Callable[[Any], View]:
         from hardpan.pages import generic
 
         return generic.view
+
+
+def versions_of(*packages: str) -> dict[str, str]:
+    """Versions of hardpan, Python and the packages that computed something, for :class:`Provenance`.
+
+    Example:
+        >>> list(versions_of("numpy"))
+        ['hardpan', 'Python', 'numpy']
+    """
+    own = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
+    return own | {name: importlib.metadata.version(name) for name in packages}

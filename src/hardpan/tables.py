@@ -3,7 +3,7 @@
 One reader for all of hardpan. :func:`read_table` gives an Arrow table of anything that has columns: a file, a
 pandas, polars or pyarrow frame, a mapping of columns, a list of rows. :func:`read_columns` and :func:`read_rows`
 give the same as Python lists. :func:`write_table` and :func:`csv_text` write. Files are checked as in
-:mod:`hardpan.safe_files`. Which column is what is found by :func:`find_columns` in the table of ``ROLES``.
+:mod:`hardpan.files`. Which column is what is found by :func:`find_columns` in the table of ``ROLES``.
 
 - CSV: comma, semicolon, tab or ``|``, found in the header; UTF-8, or UTF-16 with its mark; may be gzipped. A
   semicolon file may have decimal commas. Spaces after the delimiter and the ``sep=;`` of Excel are skipped. A first
@@ -28,10 +28,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardpan import files
+from hardpan import arguments, files
 from hardpan.arguments import one_of
-from hardpan.errors import InputError, MissingExtra
-from hardpan.safe_files import check_memory, existing_file, few, read_json, read_json_lines, read_text, reason
+from hardpan.errors import InputError, MissingExtra, few, reason
+from hardpan.files import check_memory, existing_file, read_json, read_json_lines, read_text, suffix_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -230,28 +230,6 @@ def _ambiguous_column_error(role: str, fitting: Sequence[str], where: str) -> In
     )
 
 
-def suffix_of(path: Path) -> str:
-    """The ending that names the format, without ``.gz``.
-
-    Example:
-        >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("b.parquet"))
-        ('.csv', '.parquet')
-    """
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
-
-
-def stem_of(path: Path) -> str:
-    """The name without the ending that names the format, and without ``.gz``.
-
-    Example:
-        >>> stem_of(Path("runs/a.b.jsonl.gz")), stem_of(Path("c.csv"))
-        ('a.b', 'c')
-    """
-    name = path.name
-    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem
-
-
 def is_table_file(path: Path) -> bool:
     """Whether the name is that of a table (text files are lists, not tables)."""
     return suffix_of(path) in SUFFIXES and suffix_of(path) != ".txt"
@@ -313,17 +291,17 @@ def read_table(
 
 
 def _clean_table(table: pyarrow.Table) -> pyarrow.Table:
-    """Columns of text and their names without control characters (:func:`hardpan.files.clean_text`)."""
+    """Columns of text and their names without control characters (:func:`hardpan.arguments.clean_text`)."""
     import pyarrow
     from pyarrow import compute
 
     for position, column in enumerate(table.columns):
         is_text = pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)
-        if is_text and compute.any(compute.match_substring_regex(column, files.UNSAFE_CELL)).as_py():
-            clean = {text: text and files.clean_text(text, lines=True) for text in column.unique().to_pylist()}
+        if is_text and compute.any(compute.match_substring_regex(column, arguments.UNSAFE_CELL)).as_py():
+            clean = {text: text and arguments.clean_text(text, lines=True) for text in column.unique().to_pylist()}
             cells = pyarrow.array([clean[text] for text in column.to_pylist()], column.type)
             table = table.set_column(position, table.field(position).name, cells)
-    names = list(files.clean_names("columns", table.column_names))
+    names = list(arguments.clean_names("columns", table.column_names))
     return table if names == table.column_names else table.rename_columns(names)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from hardpan import files
+from hardpan import arguments
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.leaderboard import summarize
@@ -27,7 +27,7 @@ def test_class_names_are_cleaned_when_a_dataset_is_made_and_can_be_drawn(charact
     )
     assert data.class_names[1] == "dog"
     for text in (*data.class_names, data.name):
-        assert files.clean_text(text) == text
+        assert arguments.clean_text(text) == text
         text.encode()
     values = [{"x": data.class_names[0], "y": 1}]
     spec = {
@@ -63,7 +63,7 @@ def test_no_name_brings_such_a_character_into_a_page_a_table_or_a_terminal(chara
     console = Console(file=io.StringIO(), width=60)
     console.print(render(view))  # the terminal also prints paths, which no reader has cleaned
     texts.append(console.file.getvalue())
-    assert [text for text in texts if files.clean_text(text, lines=True) != text] == []
+    assert [text for text in texts if arguments.clean_text(text, lines=True) != text] == []
 
 
 def test_models_that_differ_by_such_characters_only_are_refused():
@@ -75,7 +75,7 @@ def test_text_is_cleaned_at_most_once_from_reading_to_saving(tmp_path):
     rng = np.random.default_rng(0)
     rows = [f"m{m},\x01i{k},{int(rng.random() < 0.3 + 0.05 * m)}" for m in range(8) for k in range(120)]
     (tmp_path / "scores.csv").write_text("\n".join(["model,item,score", *rows]))
-    code, cleaned = files.clean_text.__code__, []
+    code, cleaned = arguments.clean_text.__code__, []
 
     def count(frame, event, argument):
         if event == "call" and frame.f_code is code:

@@ -7,6 +7,7 @@ from tests.predictions.made import logits, probabilities
 
 from hardpan import arguments
 from hardpan.errors import InputError
+from hardpan.predictions import checks
 from hardpan.predictions import checks as rows
 
 
@@ -14,16 +15,16 @@ from hardpan.predictions import checks as rows
 @pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 10.0, 100.0])
 def test_what_float16_does_to_a_sum_is_within_the_tolerance(classes, scale):
     exact = reference(scale * np.random.default_rng(0).normal(size=(2000, classes)), axis=1)
-    assert arguments.are_probabilities(exact).all()
-    assert arguments.are_probabilities(exact.astype(np.float32)).all()
-    assert arguments.are_probabilities(exact.astype(np.float16)).all()
+    assert checks.are_probabilities(exact).all()
+    assert checks.are_probabilities(exact.astype(np.float32)).all()
+    assert checks.are_probabilities(exact.astype(np.float16)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_twice_the_tolerance_off_is_refused(dtype):
     row = np.full((1, 4), 0.25, dtype=dtype)
     row[0, 0] += 2 * arguments.sum_tolerance(4)
-    assert not arguments.are_probabilities(row).any()
+    assert not checks.are_probabilities(row).any()
 
 
 @settings(max_examples=100, deadline=None)
@@ -31,7 +32,7 @@ def test_twice_the_tolerance_off_is_refused(dtype):
 def test_softmax_is_that_of_scipy(values):
     found = rows.softmax(np.array([values]))
     assert np.allclose(found, reference(np.array([values]), axis=1), rtol=2e-6, atol=1e-30)
-    assert arguments.are_probabilities(found).all()
+    assert checks.are_probabilities(found).all()
 
 
 def test_a_class_ruled_out_has_no_probability_and_an_infinite_logit_none_that_is_a_number():
@@ -57,12 +58,12 @@ def test_what_rows_are_is_said_or_seen():
 @given(st.lists(st.floats(width=16), min_size=2, max_size=6))
 def test_half_precision_is_judged_as_single_precision_is(values):
     row = np.array([values], dtype=np.float16)
-    single = arguments.are_probabilities(row.astype(np.float32))
-    assert arguments.are_probabilities(row).tolist() == single.tolist()
+    single = checks.are_probabilities(row.astype(np.float32))
+    assert checks.are_probabilities(row).tolist() == single.tolist()
 
 
 def test_minus_zero_is_no_fault():
-    assert arguments.are_probabilities(np.array([[1.0, -0.0]], dtype=np.float16)).all()
+    assert checks.are_probabilities(np.array([[1.0, -0.0]], dtype=np.float16)).all()
 
 
 @pytest.mark.parametrize("total", [100, 255, 7])

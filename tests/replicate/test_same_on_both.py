@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from sqlalchemy import func, select
 
-from hardpan import files, replicate
+from hardpan import arguments, replicate
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import TargetClass
@@ -120,7 +120,7 @@ def test_names_and_definitions_of_a_project_are_cleaned(tmp_path):
     dataset = dataclasses.replace(originals(), class_names=names)
     project = replicate.Project.create(tmp_path / "project", dataset, classes, name=f"new{bad}")
     texts = [project.config.name, *(text for item in project.classes for text in dataclasses.astuple(item)[:3])]
-    assert [text for text in texts if files.clean_text(text) != text] == []
+    assert [text for text in texts if arguments.clean_text(text) != text] == []
     assert replicate.Project.open(project.root).config == project.config
     project.close()
 

@@ -17,7 +17,7 @@ import pyarrow.feather
 from tests.data.samples import SAMPLES, Truth
 from tests.outcomes import logs
 
-from hardpan import safe_files, tables
+from hardpan import files, tables
 from hardpan.data import Dataset
 from hardpan.errors import InputError
 
@@ -199,10 +199,10 @@ READERS = [
     Reader("Dataset: feather", _feather, Dataset.open),
     Reader("Dataset: class names", _class_names, _named),
     *(Reader(f"tables: {kind}", _table(kind), tables.read_columns) for kind in ("csv", "json", "jsonl", "parquet")),
-    Reader("safe_files: npz", _npz, safe_files.read_npz),
-    Reader("safe_files: npy", _npy, safe_files.read_npy),
-    Reader("safe_files: npy mapped", _npy, lambda path: safe_files.read_npy(path, mmap=True)),
-    Reader("safe_files: json", _table("json"), safe_files.read_json),
+    Reader("files: npz", _npz, files.read_npz),
+    Reader("files: npy", _npy, files.read_npy),
+    Reader("files: npy mapped", _npy, lambda path: files.read_npy(path, mmap=True)),
+    Reader("files: json", _table("json"), files.read_json),
     Reader("Predictions: npz", _npz, _predictions),
     Reader("Predictions: npy", _npy, _predictions),
     *(Reader(f"Predictions: {kind}", _probs(kind), _predictions) for kind in TABLE_KINDS),

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from hardpan import files, stats
+from hardpan import arguments, files, stats
 from hardpan.auditing.running import Audit
 from hardpan.bayes.floors.entries import Entry
 from hardpan.confusion.banding import FEWEST_ERRORS
@@ -85,7 +85,7 @@ class AuditComparison(Report):
 
 def read_audit(path: str | os.PathLike[str]) -> Audit:
     """Read the record of an audit from its folder or its report.json."""
-    file = files.as_path("path", path)
+    file = arguments.as_path("path", path)
     file = file / "report.json" if file.is_dir() else file
     if not file.is_file():
         raise InputError(f"{path}: has no report.json; create it with: hardpan audit DATA --out {path}")

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from hardpan.data.arrays import LARGEST_THUMBNAIL, as_bytes
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.safe_files import read_npy
+from hardpan.files import read_npy
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hardpan import arguments, files, stats, tables
+from hardpan import arguments, files, report, stats, tables
 from hardpan.arguments import seconds
 from hardpan.auditing import copies, examples, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence, Nearest
@@ -300,7 +300,7 @@ def _run_audit(
         origin=Provenance(
             command=_audit_command(source, config),
             seed=config.seed,
-            versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
+            versions=report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
             hashes=hashes,
         ),
         evidence=evidence,

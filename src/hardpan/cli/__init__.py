@@ -210,7 +210,7 @@ def _close_stdout() -> None:
 
 def refuse(message: str) -> int:
     """Print one sentence on stderr and return the exit code of bad input."""
-    from hardpan.files import clean_text
+    from hardpan.arguments import clean_text
 
     print("hardpan: " + clean_text(" ".join(message.split())), file=sys.stderr)
     return 2

@@ -15,8 +15,7 @@ from hardpan.auditing.problems import KINDS
 from hardpan.cli.common import JsonFlag, OutFolder, check_out, progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
 from hardpan.cli.options import Flags, spread
-from hardpan.errors import InputError, counted
-from hardpan.safe_files import few
+from hardpan.errors import InputError, counted, few
 
 app = typer.Typer(rich_markup_mode="rich")
 

@@ -17,8 +17,7 @@ from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.cli.common import emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, Output, removed, spread
 from hardpan.errors import InputError
-from hardpan.files import record
-from hardpan.safe_files import read_npy
+from hardpan.files import read_npy, record
 
 LINE_POINTS = 41
 LINE_RTOL = 0.01  # a line on a page needs no more

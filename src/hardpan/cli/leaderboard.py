@@ -15,11 +15,11 @@ from hardpan.cli.common import emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, Output, removed, reporting, spread
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.files import read_named_array
 from hardpan.leaderboard.keys import read_verdicts
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
-from hardpan.safe_files import read_named_array
 
 app = typer.Typer(
     rich_markup_mode="rich",

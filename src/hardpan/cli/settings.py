@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
-from hardpan import arguments, files
+from hardpan import arguments, files, lazy
 from hardpan.cli.common import CommandOptions
 from hardpan.errors import InputError
 
@@ -242,7 +242,7 @@ class Settings:
         values = {}
         for name in saved.keys() & settings.keys() - given:
             setting, value = settings[name], saved[name]
-            code = next(filter(arguments.names_code, _words(value)), None)
+            code = next(filter(lazy.names_code, _words(value)), None)
             if code is not None:
                 raise InputError(
                     f"{path}: sets {name} to {code!r}; code is not imported because a file names it: name it on "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, tables
+from hardpan import arguments, files, tables
 from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -108,7 +108,7 @@ class LabelReview:
     @classmethod
     def read(cls, path: Any) -> LabelReview:
         """Read the file of a review."""
-        path = files.as_path("review", path)
+        path = arguments.as_path("review", path)
         try:
             with path.open(encoding="utf-8", newline="") as stream:
                 rows = [

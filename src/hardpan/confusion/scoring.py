@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan import files
+from hardpan import arguments, files
 from hardpan.arguments import check_confidence, real_number
 from hardpan.confusion.difficulty import Signals, one_pass, signals_of
 from hardpan.confusion.reading import Epochs, Floats, open_selected
@@ -141,7 +141,7 @@ class Scores:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``scores.csv``, and ``scores/scores.json`` with its arrays; returns the path of the JSON."""
-        target = files.as_path("folder", folder)
+        target = arguments.as_path("folder", folder)
         try:
             target.mkdir(parents=True, exist_ok=True)
             files.write_text(target / TABLE, _scores_as_csv(self))

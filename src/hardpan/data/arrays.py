@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
-from hardpan.errors import InputError
-from hardpan.safe_files import few, npz_header, read_npy, read_npz
+from hardpan.errors import InputError, few
+from hardpan.files import npz_header, read_npy, read_npz
 from hardpan.tables import MISSING, is_frame, read_table
 
 _BLOCK = 4096  # examples at a time, so that a large set is never held as floats

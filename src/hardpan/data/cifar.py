@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
-from hardpan.safe_files import TAR_ENDINGS, check_memory, folder_entries, read_tar, reading
+from hardpan.files import TAR_ENDINGS, check_memory, folder_entries, read_tar, refusing_damaged
 
 PIXELS = 3 * 32 * 32
 
@@ -151,7 +151,7 @@ def _layout(path: Path, folder: str, listed: set[str]) -> Layout:
 
 def _folder_content(folder: Path, layout: Layout) -> dict[str, NDArray[np.uint8]]:
     present = [name for name in (*layout.files, *layout.names) if (folder / name).exists()]
-    with reading(folder, remedy="fetch it again"):
+    with refusing_damaged(folder, remedy="fetch it again"):
         sizes = {name: (folder / name).stat().st_size for name in present}
         _check_sizes(folder, layout, sizes)
         check_memory(folder, sum(sizes.values()))

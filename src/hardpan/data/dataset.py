@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import one_of, whole_number
+from hardpan.arguments import clean_column, clean_names, clean_text, one_of, whole_number
 from hardpan.errors import InputError, counted
-from hardpan.files import array_hash, clean_column, clean_names, clean_text, record
+from hardpan.files import array_hash, record
 
 SPLITS = ("train", "validation", "test")
 VALIDATION_FRACTION = 0.1
@@ -108,7 +108,7 @@ class Dataset:
     table: TableFeatures | None = None
 
     def __post_init__(self) -> None:
-        """Clean the texts that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
+        """Clean the texts that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
         for field_name in ("class_names", "feature_names"):
             object.__setattr__(self, field_name, clean_names(field_name, getattr(self, field_name)))
         columns = zip(clean_names("metadata", tuple(self.metadata)), self.metadata.values(), strict=True)

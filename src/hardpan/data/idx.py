@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hardpan.data.arrays import from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.safe_files import GZIP_GROWTH, check_memory, fill, folder_entries, is_gzip, reading
+from hardpan.files import GZIP_GROWTH, check_memory, fill, folder_entries, is_gzip, refusing_damaged
 
 # The word in a file's name, and the code in its header.
 TYPES = {
@@ -112,7 +112,7 @@ def _idx_files(paths: Sequence[Path]) -> dict[tuple[str, str], _IdxFile]:
 def _claimed_bytes(file: _IdxFile) -> int:
     """Bytes of the array, from the header alone; refuses a header that cannot be true."""
     path = file.path
-    with reading(path, remedy="fetch the file again"):
+    with refusing_damaged(path, remedy="fetch the file again"):
         with _open_idx(path) as stream:
             shape, claimed = _idx_header(stream, file)
         size, gzipped = path.stat().st_size, is_gzip(path)
@@ -144,7 +144,7 @@ def _idx_header(stream: IO[bytes], file: _IdxFile) -> tuple[tuple[int, ...], int
 
 
 def _idx_array(file: _IdxFile) -> NDArray[Any]:
-    with reading(file.path, remedy="fetch the file again"), _open_idx(file.path) as stream:
+    with refusing_damaged(file.path, remedy="fetch the file again"), _open_idx(file.path) as stream:
         shape, claimed = _idx_header(stream, file)
         content = np.empty(claimed, dtype=np.uint8)
         got = fill(stream, content)

@@ -25,8 +25,8 @@ from hardpan import files
 from hardpan.arguments import whole_number
 from hardpan.data.arrays import SPLIT_WORDS
 from hardpan.data.dataset import Dataset, DataWarning, content_ids
-from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, few, folder_entries, reason
+from hardpan.errors import InputError, few, reason
+from hardpan.files import check_memory, folder_entries
 
 if TYPE_CHECKING:
     from PIL.Image import Image

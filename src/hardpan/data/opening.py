@@ -33,8 +33,8 @@ from hardpan.data.arrays import (
 from hardpan.data.dataset import Dataset
 from hardpan.data.downloads import SOURCES, read_published
 from hardpan.data.tabular import DataOptions, from_tables, scored_splits
-from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, existing_file, few, read_text, reason
+from hardpan.errors import InputError, few, reason
+from hardpan.files import check_memory, existing_file, read_text
 from hardpan.tables import is_frame, label_names, plain_name, read_columns, read_table, stored_cell
 
 BUNDLED = ("digits",)

@@ -30,8 +30,8 @@ from hardpan import arguments
 from hardpan.data.arrays import SPLIT_WORDS, checked_x, column_warnings, number_labels, split_column
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decoded_images, looks_like_image
-from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, few, folder_entries, reason
+from hardpan.errors import InputError, few, reason
+from hardpan.files import check_memory, folder_entries, suffix_of
 from hardpan.tables import (
     ROLES,
     cells_of,
@@ -43,7 +43,6 @@ from hardpan.tables import (
     named_column,
     plain_name,
     read_table,
-    suffix_of,
 )
 
 if TYPE_CHECKING:

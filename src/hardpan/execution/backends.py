@@ -16,7 +16,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hardpan.errors import HardpanError, InputError, MissingExtra
+from hardpan.errors import HardpanError, InputError
+from hardpan.lazy import optional
 
 ATTEMPTS = 4  # starts of a task before the death of its worker is blamed on the task
 ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
@@ -87,14 +88,6 @@ def task_lost(index: int, reason: str) -> TaskLost:
         f"task {index}: its worker died {ATTEMPTS} times ({reason}); the usual cause is too little memory: use "
         "fewer workers, or smaller tasks"
     )
-
-
-def optional(module: str, extra: str) -> Any:
-    """Import a module of an optional dependency, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtra(extra, extra) from error
 
 
 def in_threads(job: Job) -> TaskResults:

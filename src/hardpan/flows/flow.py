@@ -284,7 +284,7 @@ class Flow:
         What is read back from float32 gives the same bits; from float16 it is a flow of its own, exact in itself.
         """
         one_of("precision", precision, PRECISIONS)
-        path = files.as_path("folder", folder)
+        path = arguments.as_path("folder", folder)
         dtype = PRECISIONS[precision]
         # The base is small, and the Bayes error is made of it: it stays as it is.
         tensors = {
@@ -430,7 +430,7 @@ def _flow_saves_in_half(name: str, value: torch.Tensor) -> bool:
 
 
 def _flow_folder(path_or_name: str | os.PathLike[str]) -> Path:
-    path = files.as_path("flow", path_or_name)
+    path = arguments.as_path("flow", path_or_name)
     if (path / CARD).is_file():
         return path
     bundled = zoo.bundled_flow_folder(os.fspath(path_or_name))

@@ -19,18 +19,17 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, stats
+from hardpan import arguments, files, stats
 from hardpan.arguments import one_of
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import file_hash, record, replacing
+from hardpan.files import file_hash, read_npz, record, replacing
 from hardpan.flows.config import FORMATS, SynthesizeConfig
 from hardpan.flows.flow import Flow, flow_fingerprint, weights_hash
 from hardpan.predictions import Predictions
 from hardpan.report import Report
-from hardpan.safe_files import read_npz
 
 MANIFEST, DATA = "manifest.json", "data.npz"
 UNFINISHED = ".parts"
@@ -159,7 +158,7 @@ def synthesize(
     levels = None if config.format == "npz" else flow.grey_levels
     if config.format != "npz" and levels is None:
         raise InputError("npz8 is for images; this flow draws feature vectors: use npz", argument="format")
-    folder = files.as_path("out", out)
+    folder = arguments.as_path("out", out)
     settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else flow_fingerprint(flow)}
     if (done := _read_if_finished(folder, settings)) is not None:
         return done
@@ -201,7 +200,7 @@ def synthesize(
 
 def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
     """Read the manifest of a benchmark that :func:`synthesize` wrote."""
-    path = files.as_path("folder", folder) / MANIFEST
+    path = arguments.as_path("folder", folder) / MANIFEST
     if not path.is_file():
         raise InputError(
             f"{folder}: has no {MANIFEST}; create one with: hardpan flow synthesize FLOW --out {folder}"

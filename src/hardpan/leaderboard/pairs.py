@@ -12,12 +12,11 @@ from scipy import sparse, special
 from scipy.optimize import brentq
 
 from hardpan.arguments import check_confidence
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
-from hardpan.safe_files import few
 from hardpan.stats import clopper_pearson, mcnemar, normal, normal_quantile, smallest_difference
 
 POWER = 0.8

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
-from hardpan.files import sync_folder, write_bytes
+from hardpan.errors import InputError, few
+from hardpan.files import DAMAGED, read_json, read_npy, read_npz, sync_folder, write_bytes
 from hardpan.ledger import chain, sealing
 from hardpan.predictions.predictions import Predictions
-from hardpan.safe_files import DAMAGED, few, read_json, read_npy, read_npz
 from hardpan.tables import find_columns, read_columns
 
 IDS = "ids.json"

@@ -16,10 +16,10 @@ import numpy as np
 
 import hardpan
 from hardpan import arguments
-from hardpan.arguments import real_number
+from hardpan.arguments import as_path, real_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import as_path, locked, record, sync_folder, write_bytes
+from hardpan.files import locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing
 from hardpan.ledger.labels import (
     IDS,

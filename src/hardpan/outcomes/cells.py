@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import one_of, real_number
-from hardpan.errors import InputError, counted
+from hardpan.errors import InputError, counted, few
+from hardpan.files import read_json, read_json_lines
 from hardpan.outcomes.outcomes import Choices, Outcomes
-from hardpan.safe_files import few, read_json, read_json_lines
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
 MOST_ANSWER_BYTES = 1 << 30  # of the table of answers, 4 bytes per letter

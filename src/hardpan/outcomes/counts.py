@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.arguments import whole_number
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.outcomes.cells import score_of
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.safe_files import few
 from hardpan.tables import find_columns, role_names
 
 Columns = Mapping[str, Sequence[Any]]

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
+from hardpan.files import read_json
 from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of
-from hardpan.safe_files import few, read_json
 
 MARKER = "per_instance_stats.json"
 _NOT_SCORES = ("num_", "max_prob", "logprob", "finish_reason_", "inference_", "training_", "batch_size", "prompt_")

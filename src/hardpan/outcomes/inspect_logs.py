@@ -14,9 +14,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few, reason
+from hardpan.files import LARGEST_JSON, parse_json
 from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of
-from hardpan.safe_files import LARGEST_JSON, few, parse_json, reason
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000

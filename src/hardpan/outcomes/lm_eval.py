@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError, counted
+from hardpan.errors import InputError, counted, few
+from hardpan.files import read_json, stem_of
 from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of, shorten
-from hardpan.safe_files import few, read_json
-from hardpan.tables import stem_of
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
 _DATED = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+)")

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.outcomes.cells import Cells, distinct
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.safe_files import few
 
 SCORES = "scores?|right|correct|outcomes|matrix|responses"
 IDS = "ids?|items?|item_ids|question_ids"

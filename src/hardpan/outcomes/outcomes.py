@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError
-from hardpan.files import clean_column, clean_names
-from hardpan.safe_files import few
+from hardpan.arguments import clean_column, clean_names
+from hardpan.errors import InputError, few
 from hardpan.tables import given_roles
 
 GROUP = "group"  # the name of the group column where only one sequence of labels is given
@@ -79,7 +78,7 @@ class Outcomes:
     questions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Clean the names that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
+        """Clean the names that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
         object.__setattr__(self, "models", clean_names("models", self.models))
         object.__setattr__(self, "items", np.array(clean_names("items", self.items.tolist()), dtype=np.str_))
         for field_name in ("groups", "model_groups"):

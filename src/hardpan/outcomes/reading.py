@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from hardpan.arguments import one_of
-from hardpan.errors import InputError, counted
+from hardpan.errors import InputError, counted, few, reason
+from hardpan.files import DAMAGED, LONGEST_LINE, is_gzip, parse_json, read_arrays, read_json, stem_of, suffix_of
 from hardpan.outcomes import counts, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells, Harness, LogFile, Options, Progress
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.safe_files import DAMAGED, LONGEST_LINE, few, is_gzip, parse_json, read_arrays, read_json, reason
-from hardpan.tables import is_frame, named_column, stem_of, suffix_of
+from hardpan.tables import is_frame, named_column
 
 MOST_KEPT = 32 << 20
 HARNESSES = (lm_eval.HARNESS, inspect_logs.HARNESS, helm.HARNESS)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
+from hardpan.files import suffix_of
 from hardpan.outcomes.cells import BLANK, GROUPS, Cells, score_of
 from hardpan.outcomes.counts import COUNT_WORDS
-from hardpan.safe_files import few
-from hardpan.tables import find_columns, plain_name, read_columns, role_names, suffix_of
+from hardpan.tables import find_columns, plain_name, read_columns, role_names
 
 Columns = Mapping[str, Sequence[Any]]
 ROWS = ("models", "items")

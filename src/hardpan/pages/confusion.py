@@ -27,13 +27,12 @@ from hardpan.confusion.summaries import (
 )
 from hardpan.data.dataset import rows_of
 from hardpan.errors import counted
-from hardpan.files import versions_of
 from hardpan.pages import confusion_charts as charts
 from hardpan.pages import formatting
 from hardpan.pages.confusion_charts import class_name, gallery, groups_by_class
 from hardpan.pages.generic import view
 from hardpan.pages.sections import Aligned, Chart, Section, Table, View, table_of
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 from hardpan.tables import columns_of
 
 __all__ = ["view"]

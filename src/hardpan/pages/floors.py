@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hardpan import files
+from hardpan import report
 from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.entries import (
     GUESSING,
@@ -95,7 +95,7 @@ def _(floor: Floor) -> View:
             method=METHOD,
             citations=CITATIONS,
             seed=floor.config.seed,
-            versions=files.versions_of("numpy", "scipy", "scikit-learn"),
+            versions=report.versions_of("numpy", "scipy", "scikit-learn"),
             hashes=floor.hashes,
         ),
         columns={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardpan import files
+from hardpan import report
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
 from hardpan.flows.flow import FlowRecord
@@ -130,7 +130,7 @@ def _judgement_view(result: Judgement) -> View:
     section = Section(
         "Against the true posteriors", sentences, estimates, (chart,), warnings=warnings, key="judgement"
     )
-    provenance = Provenance(citations=(_PAPER,), versions=files.versions_of("numpy"), hashes=dict(result.hashes))
+    provenance = Provenance(citations=(_PAPER,), versions=report.versions_of("numpy"), hashes=dict(result.hashes))
     columns = {"difficulty": result.difficulty, "excess": result.excess_by_example}
     return View(
         f"{result.name} compared with the true posteriors",
@@ -181,5 +181,5 @@ def _samples_view(result: FlowSamples) -> View:
 
 
 def _flow_provenance(seed: int, hashes: Mapping[str, str] | None = None) -> Provenance:
-    versions = files.versions_of("numpy", "torch")
+    versions = report.versions_of("numpy", "torch")
     return Provenance(citations=(_PAPER,), seed=seed, versions=versions, hashes=hashes or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardpan import files
+from hardpan import report
 from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.pages import formatting
@@ -40,7 +40,7 @@ def _curve(curve: TemperatureCurve) -> View:
             (f"Method: {curve.method}. {METHOD}",),
             (CITATION,),
             seed=curve.seed,
-            versions=files.versions_of("numpy", "scipy"),
+            versions=report.versions_of("numpy", "scipy"),
             hashes=curve.hashes,
         ),
         columns={

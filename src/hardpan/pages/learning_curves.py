@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardpan import files
+from hardpan import report
 from hardpan.learning_curves import LearningCurve
 from hardpan.pages import formatting
 from hardpan.pages.generic import view
@@ -47,7 +47,7 @@ def _learning_curve_view(curve: LearningCurve) -> View:
     )
     provenance = Provenance(
         seed=curve.config.seed,
-        versions=files.versions_of("numpy", "torch"),
+        versions=report.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": curve.flow_sha256},
     )
     frame = columns_of(curve.points, "model", "n", "error.value", "excess.value", "excess.stderr")

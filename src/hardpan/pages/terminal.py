@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hardpan import files
+from hardpan import arguments
 from hardpan.pages import formatting
 from hardpan.pages.sections import View
 
@@ -141,7 +141,7 @@ def _interval_below(text: str) -> str:
 
 def _terminal_text(text: str, style: str = "") -> Text:
     """A file's name may hold what a terminal would act on."""
-    return Text(files.clean_text(text, lines=True), style=style)
+    return Text(arguments.clean_text(text, lines=True), style=style)
 
 
 def _terminal_width(lines: Sequence[str]) -> int:

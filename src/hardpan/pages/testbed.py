@@ -10,11 +10,10 @@ import numpy as np
 
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of
 from hardpan.pages import formatting
 from hardpan.pages.generic import frame_columns, generic_view, view
 from hardpan.pages.sections import Aligned, Chart, Section, Table, View, differences, fields_of, percents, table_of
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 from hardpan.tables import columns_of
 from hardpan.testbed.comparison import TIES, Comparison, ModelRow, Pairs
 from hardpan.testbed.explanations import Explanations

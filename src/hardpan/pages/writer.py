@@ -20,13 +20,12 @@ from markupsafe import Markup, escape
 
 import hardpan
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of
 from hardpan.pages import charts, formatting
 from hardpan.pages.charts import COLOURS, Drawing, draw, notebook_svg, vega_bundle
 from hardpan.pages.figures import GALLERY, gallery_tiles
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.pages.sections import Chart, ProblemLine, Section, View
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 
 RASTER = "raster"
 RESERVED = ("content", "methods")

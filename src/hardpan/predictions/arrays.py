@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.errors import InputError
-from hardpan.files import clean_text
+from hardpan.arguments import clean_text
+from hardpan.errors import InputError, few
+from hardpan.files import npz_header, read_npy, read_npz
 from hardpan.predictions.checks import (
     Columns,
     by_name,
@@ -26,7 +27,6 @@ from hardpan.predictions.checks import (
 from hardpan.predictions.layout import default_block
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.reader import PredictionReader
-from hardpan.safe_files import few, npz_header, read_npy, read_npz
 
 PROBABILITIES = ("probabilities", "probs", "proba", "y_proba", "predict_proba", "p", "arr_0")
 LOGITS = ("logits",)

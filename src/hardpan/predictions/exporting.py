@@ -12,10 +12,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.arguments import as_path
 from hardpan.errors import FULL_DISK, InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import as_path, replacing
+from hardpan.files import replacing
 from hardpan.predictions.importing import ImportSummary
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.predictions import Predictions

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.arguments import as_path
 from hardpan.data.opening import parse_source
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import as_path, record
+from hardpan.files import npz_header, read_npy, read_npz, read_text, record
 from hardpan.predictions.arrays import COLUMNS
 from hardpan.predictions.assembly import assembling
 from hardpan.predictions.checks import common_epochs
@@ -25,7 +26,6 @@ from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin
 from hardpan.report import Report
-from hardpan.safe_files import few, npz_header, read_npy, read_npz, read_text
 from hardpan.tables import csv_rows, is_table_file
 
 PathLike = str | os.PathLike[str]

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import imported
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few, reason
+from hardpan.files import read_json_lines
+from hardpan.lazy import imported
 from hardpan.outcomes import Outcomes, lm_eval
 from hardpan.predictions.arrays import array_predictions, open_array_file
 from hardpan.predictions.predictions import Predictions
-from hardpan.safe_files import few, read_json_lines, reason
 from hardpan.tables import is_frame, is_table_file
 
 ARRAYS = (".npy", ".npz")

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.arguments import one_of
 from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
 from hardpan.data.opening import SEPARATOR, short_name, subset_rows
-from hardpan.errors import InputError, counted
+from hardpan.errors import InputError, counted, few
 from hardpan.predictions.checks import ROW_ID, common_epochs
-from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.outcomes import Outcomes

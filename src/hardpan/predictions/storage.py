@@ -23,11 +23,11 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
-from hardpan.errors import FULL_DISK, InputError, MissingExtra
-from hardpan.files import as_path, locked, sync_folder, write_bytes
+from hardpan.arguments import as_path
+from hardpan.errors import FULL_DISK, InputError, MissingExtra, reason
+from hardpan.files import locked, sync_folder, write_bytes
 from hardpan.predictions import layout
 from hardpan.predictions.layout import Header
-from hardpan.safe_files import reason
 
 PathLike = str | os.PathLike[str]
 _COLUMN_ROWS = 65536

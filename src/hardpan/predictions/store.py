@@ -19,7 +19,7 @@ from zarr.errors import ContainsArrayError, ContainsGroupError
 
 import hardpan
 from hardpan.arguments import one_of, whole_number
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few, reason
 from hardpan.predictions import layout
 from hardpan.predictions.checks import LARGEST, check_rows, checked_columns
 from hardpan.predictions.layout import Header
@@ -34,7 +34,6 @@ from hardpan.predictions.storage import (
     write_columns,
     write_header,
 )
-from hardpan.safe_files import few, reason
 
 PathLike = str | os.PathLike[str]
 _WRITERS = 4

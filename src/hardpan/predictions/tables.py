@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from hardpan.data.arrays import is_identifier
 from hardpan.data.dataset import row_ids
-from hardpan.errors import InputError
-from hardpan.files import scratch_array
+from hardpan.errors import InputError, few
+from hardpan.files import scratch_array, suffix_of
 from hardpan.predictions.arrays import array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_numbers
 from hardpan.predictions.predictions import Predictions
-from hardpan.safe_files import few
-from hardpan.tables import cells_of, find_columns, is_number, read_table, role_names, stored_cell, suffix_of
+from hardpan.tables import cells_of, find_columns, is_number, read_table, role_names, stored_cell
 
 if TYPE_CHECKING:
     import pyarrow

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hardpan.arguments import are_probabilities
 from hardpan.errors import InputError, counted
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.predictions import layout
+from hardpan.predictions.checks import are_probabilities
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.store import Store
 from hardpan.report import Report

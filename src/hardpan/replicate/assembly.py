@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 import hardpan
 from hardpan import files, tables
-from hardpan.errors import InputError
+from hardpan.arguments import clean_text
+from hardpan.errors import InputError, few
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import clean_text, file_hash, record
+from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.documents import UNREVIEWED, DatasheetFacts, datasheet_text
 from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_project_rows, resized_picture
@@ -26,7 +27,6 @@ from hardpan.replicate.quality import rows_to_columns
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.tasks import control_originals, hash_planned_tasks, original_uses_in_tasks, plan_tasks
 from hardpan.report import Report
-from hardpan.safe_files import few
 
 INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
 

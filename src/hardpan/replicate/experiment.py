@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardpan import files
+from hardpan import arguments
 from hardpan.arguments import real_number
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.files import record
 from hardpan.predictions.predictions import Predictions
 from hardpan.replicate import database
@@ -21,7 +21,6 @@ from hardpan.replicate.project_sample import current_project_sample
 from hardpan.replicate.quality import annotation_quality, selection_frequency_table
 from hardpan.replicate.tasks import keep_blinded_originals, test_originals
 from hardpan.report import Report
-from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.testbed.followups import Humans
@@ -214,7 +213,7 @@ def right_answers_by_model(
     """
     results: dict[str, dict[str, bool]] = {}
     for path in paths:
-        opened = Predictions.open(files.as_path("predictions", path))
+        opened = Predictions.open(arguments.as_path("predictions", path))
         predictions = opened.align(list(truth))
         names, ids = predictions.class_names or tuple(class_names), predictions.ids.tolist()
         missing = sorted({truth[name] for name in ids} - set(names))

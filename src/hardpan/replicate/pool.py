@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, tables
+from hardpan import arguments, files, tables
 from hardpan.arguments import whole_number
 from hardpan.data.images import decoded_image
 from hardpan.errors import InputError
@@ -157,7 +157,7 @@ def add_candidates(
         keywords: folder or table of images with keywords: originals get the keyword of the same image there.
         progress: called with the step and the fraction done.
     """
-    path = files.as_path("source", source)
+    path = arguments.as_path("source", source)
     if per_class is None and keywords is not None:
         raise InputError("is needed to make quotas of keywords", argument="per_class")
     report = _add_pool_pictures(project, path, progress)
@@ -248,7 +248,7 @@ def _pool_folder_pictures(root: Path) -> Iterator[SourcePicture]:
 
 
 def _pool_table_pictures(path: Path) -> Iterator[SourcePicture]:
-    columns = tables.read_columns(path, text=tables.suffix_of(path) in (".csv", ".tsv"))
+    columns = tables.read_columns(path, text=files.suffix_of(path) in (".csv", ".tsv"))
     size = len(next(iter(columns.values())))
     column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
     if column is None:

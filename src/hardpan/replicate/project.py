@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, tables
-from hardpan.arguments import real_number, whole_number
+from hardpan import arguments, files, tables
+from hardpan.arguments import clean_text, real_number, whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
-from hardpan.files import clean_text
 from hardpan.replicate import assembly, database, experiment, folder, pool, project_sample, quality, tasks
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_project_rows
 from hardpan.replicate.quality import AnnotationQuality
@@ -111,7 +110,7 @@ class Project(ProjectFolder):
             database_url: address of a PostgreSQL database of its own; default: SQLite in the project's folder.
             settings: further fields of :class:`ProjectConfig` (grid, workers_per_image, ...).
         """
-        root = files.as_path("path", path)
+        root = arguments.as_path("path", path)
         dataset = original if isinstance(original, Dataset) else Dataset.open(original)
         pixels = dataset_as_pictures(dataset)
         if dataset.labels is None:
@@ -168,7 +167,7 @@ class Project(ProjectFolder):
             database_url: address of another database than the one it was made with; default:
                 ``HARDPAN_DATABASE_URL``.
         """
-        root = files.as_path("path", path)
+        root = arguments.as_path("path", path)
         if not (root / "project.json").is_file():
             raise InputError(
                 f"{root} is not a project; create one with: hardpan replicate init {root} --original DATA"

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan import files, tables
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.estimates import Estimate
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import AnnotatedImages, annotated_image_columns, average_frequency
 from hardpan.report import Report
-from hardpan.safe_files import few
 from hardpan.stats.intervals import clopper_pearson
 from hardpan.tables import columns_of
 

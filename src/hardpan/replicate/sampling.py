@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments, stats, tables
 from hardpan.arguments import one_of, real_number, whole_number
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.safe_files import few
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
 BINS = ("0–0.2", "0.2–0.4", "0.4–0.6", "0.6–0.8", "0.8–1")

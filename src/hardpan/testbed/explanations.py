@@ -14,10 +14,9 @@ import numpy as np
 
 from hardpan import tables
 from hardpan.arguments import one_of
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.safe_files import few
 from hardpan.testbed import followups, gaps
 from hardpan.testbed.sets import TwoSets, two_sets
 

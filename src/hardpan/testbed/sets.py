@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.opening import parse_source, subset_rows
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.files import file_hash
 from hardpan.outcomes import Outcomes
 from hardpan.outcomes.classes import check_both, check_sets
 from hardpan.outcomes.counts import right_and_total
 from hardpan.outcomes.outcomes import only_zero_or_one
-from hardpan.safe_files import few
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import engine, execution, stats
+from hardpan.arguments import as_path
 from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.files import as_path, record
+from hardpan.files import record
 from hardpan.predictions.recorder import Recorder
 from hardpan.predictions.store import is_store
 from hardpan.report import Report

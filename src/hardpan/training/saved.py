@@ -19,11 +19,12 @@ from torch import nn
 
 import hardpan
 from hardpan import engine
-from hardpan.arguments import names_code
+from hardpan.arguments import as_path
 from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
 from hardpan.errors import InputError
-from hardpan.files import as_path, file_hash, write_bytes, write_text
+from hardpan.files import file_hash, write_bytes, write_text
+from hardpan.lazy import names_code
 from hardpan.training import classifiers
 from hardpan.training.examples import Normalization, as_example_array, check_single_precision, examples_on
 from hardpan.training.fitting import Evaluator

@@ -21,8 +21,8 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from hardpan.arguments import clean_text
 from hardpan.errors import HardpanError
-from hardpan.files import clean_text
 from hardpan.pages import formatting
 
 FOLDER = Path(__file__).parent

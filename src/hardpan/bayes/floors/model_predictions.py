@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.arguments import names_code
 from hardpan.bayes.floors.entries import MAY_HAVE_SEEN, NOT_SEEN, Entry
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
@@ -19,6 +18,7 @@ from hardpan.bayes.floors.plugin import plug_in_entries
 from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
+from hardpan.lazy import names_code
 from hardpan.outcomes.classes import wrong_names
 from hardpan.predictions import Predictions
 from hardpan.predictions.checks import ClassNamesNeeded

@@ -16,8 +16,7 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_error_esti
 from hardpan.bayes.floors.plugin import plug_in, plug_in_errors_test
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import record
-from hardpan.safe_files import read_arrays
+from hardpan.files import read_arrays, record
 
 
 @record(dropped=("point",))

@@ -7,11 +7,10 @@ from typing import Any
 
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, too_few
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.problems import first_names
 from hardpan.pages.sections import Chart, Section, Table, View, fields_of
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 
 MEASURES = {
     "bracket": "bracket of the lowest error",

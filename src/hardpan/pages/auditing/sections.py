@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import safe_files
+from hardpan import errors
 from hardpan.auditing.evidence import USABLE, Evidence
 from hardpan.auditing.hardness import Hardness
 from hardpan.auditing.problems import BenchmarkProblem
@@ -382,7 +382,7 @@ def contents_section(evidence: Evidence) -> Section:
         _class_balance(total, dataset.class_names),
     ]
     if dataset.feature_names:
-        sentences.append(f"Features: {safe_files.few(dataset.feature_names, 50)}.")
+        sentences.append(f"Features: {errors.few(dataset.feature_names, 50)}.")
     bars, which = _class_bars(total)
     chart = Chart(
         "columns" if len(bars) <= COLUMNS else "bars",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import counted
-from hardpan.files import versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import SuspectKeys
 from hardpan.leaderboard.ranking import Ranking
@@ -47,7 +46,7 @@ from hardpan.pages.leaderboard.models import (
     short_name,
 )
 from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, Table, View
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
 
 

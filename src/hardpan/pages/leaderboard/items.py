@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import counted
-from hardpan.files import dumps, versions_of
+from hardpan.files import dumps
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.short_tests import ShortTest
@@ -24,7 +24,7 @@ from hardpan.pages.leaderboard.models import (
     short_name,
 )
 from hardpan.pages.sections import Chart, Section, Table, View
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
 
 BARS = 15  # keys in the chart

@@ -11,14 +11,13 @@ import numpy as np
 
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.ranking import Ranking
 from hardpan.pages import formatting
 from hardpan.pages.generic import view
 from hardpan.pages.sections import Chart, Section, Table, View, fields_of
-from hardpan.report import Provenance
+from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
 
 CHART_ROWS = 24

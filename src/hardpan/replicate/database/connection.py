@@ -13,8 +13,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import FunctionElement
 
+from hardpan.arguments import clean_text
 from hardpan.errors import InputError, MissingExtra
-from hardpan.files import clean_text
 from hardpan.replicate.database.models import VERSION, Event, create_tables
 
 _CREATING, _ALONE = 727_001, 727_002  # locks of PostgreSQL, held to the end of a transaction

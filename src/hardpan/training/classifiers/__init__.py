@@ -19,8 +19,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from hardpan.arguments import imported, names_code, whole_number
+from hardpan.arguments import whole_number
 from hardpan.errors import InputError
+from hardpan.lazy import imported, names_code
 from hardpan.training.classifiers import plain, residual
 from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
 from hardpan.training.config import canonical_model_name, nearest_name

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hardpan import files, tables
+from hardpan import arguments, files, tables
 from hardpan.errors import InputError
 
 FILE = "corrections.csv"
@@ -72,7 +72,7 @@ class Marks:
             remove: a tag to remove.
         """
         for tag in (add, remove):
-            if len(tag) > LONGEST_TAG or any(letter in ';"' for letter in tag) or files.clean_text(tag) != tag:
+            if len(tag) > LONGEST_TAG or any(letter in ';"' for letter in tag) or arguments.clean_text(tag) != tag:
                 raise InputError(
                     f"must have at most {LONGEST_TAG} characters, no semicolon and no control character; "
                     f"got {tag!r}",

@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from hardpan import safe_files
 from hardpan.errors import InputError
+from hardpan.files import reading
 
 X = np.random.default_rng(0).normal(size=(5, 3))
 
@@ -30,7 +30,7 @@ def archive(path, members, compression=zipfile.ZIP_DEFLATED):
 def test_npy_is_read(tmp_path, mmap):
     for array in (X, X.T, X.astype(">f4"), np.array(["a", "bc"]), np.zeros((0, 3)), np.array(3)):
         np.save(tmp_path / "a.npy", array)
-        read = safe_files.read_npy(tmp_path / "a.npy", mmap=mmap)
+        read = reading.read_npy(tmp_path / "a.npy", mmap=mmap)
         np.testing.assert_array_equal(read, array)
         assert read.dtype == array.dtype
 
@@ -38,20 +38,20 @@ def test_npy_is_read(tmp_path, mmap):
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz_is_read_whole_or_by_key(tmp_path, save):
     save(tmp_path / "a.npz", x=X, y=np.arange(5))
-    arrays = safe_files.read_npz(tmp_path / "a.npz")
+    arrays = reading.read_npz(tmp_path / "a.npz")
     np.testing.assert_array_equal(arrays["x"], X)
     assert set(arrays) == {"x", "y"}
-    assert set(safe_files.read_npz(tmp_path / "a.npz", ["y", "z"])) == {"y"}
-    assert safe_files.npz_header(tmp_path / "a.npz")["x"] == ((5, 3), np.dtype("float64"))
+    assert set(reading.read_npz(tmp_path / "a.npz", ["y", "z"])) == {"y"}
+    assert reading.npz_header(tmp_path / "a.npz")["x"] == ((5, 3), np.dtype("float64"))
 
 
 @pytest.mark.parametrize("shape", [(2**40, 3), (2**63, 2**63), (10**30,)])
 def test_an_absurd_header_takes_no_memory(tmp_path, shape):
     (tmp_path / "a.npy").write_bytes(header(shape))
     with pytest.raises(InputError, match=r"a\.npy"):
-        safe_files.read_npy(tmp_path / "a.npy")
+        reading.read_npy(tmp_path / "a.npy")
     with pytest.raises(InputError, match=r"a\.npz.*\bx\b"):
-        safe_files.read_npz(archive(tmp_path / "a.npz", [("x.npy", header(shape))]))
+        reading.read_npz(archive(tmp_path / "a.npz", [("x.npy", header(shape))]))
 
 
 def test_memory_is_checked_before_loading(tmp_path, monkeypatch):
@@ -59,10 +59,10 @@ def test_memory_is_checked_before_loading(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "a.json").write_text("[" + "1," * 500 + "1]")
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(5000)))
-    monkeypatch.setattr(safe_files, "free_memory", lambda: 100)
+    monkeypatch.setattr(reading, "free_memory", lambda: 100)
     for read, name in (("read_npz", "npz"), ("read_npy", "npy"), ("read_json", "json"), ("read_bytes", "gz")):
         with pytest.raises(InputError, match=rf"a\.{name}.*memory"):
-            getattr(safe_files, read)(tmp_path / f"a.{name}")
+            getattr(reading, read)(tmp_path / f"a.{name}")
 
 
 def test_objects_are_never_unpickled(tmp_path):
@@ -72,32 +72,32 @@ def test_objects_are_never_unpickled(tmp_path):
 
     np.savez(tmp_path / "a.npz", x=np.array([Boom()], dtype=object), allow_pickle=True)
     with pytest.raises(InputError, match=r"a\.npz"):
-        safe_files.read_npz(tmp_path / "a.npz")
+        reading.read_npz(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_only_deflate_is_unpacked(tmp_path, compression):
     path = archive(tmp_path / "a.npz", [("x.npy", header((1,)) + bytes(8))], compression)
     with pytest.raises(InputError, match="compression"):
-        safe_files.read_npz(path)
+        reading.read_npz(path)
 
 
 def test_a_member_twice_and_too_many_members_are_refused(tmp_path):
     with pytest.warns(UserWarning, match="Duplicate"):
         path = archive(tmp_path / "a.npz", [("x.npy", header((1,)) + bytes(8))] * 2)
     with pytest.raises(InputError, match="'x' twice"):
-        safe_files.read_npz(path)
+        reading.read_npz(path)
     many = archive(
-        tmp_path / "b.npz", [(f"{k}.npy", b"") for k in range(safe_files.MOST_MEMBERS + 1)], zipfile.ZIP_STORED
+        tmp_path / "b.npz", [(f"{k}.npy", b"") for k in range(reading.MOST_MEMBERS + 1)], zipfile.ZIP_STORED
     )
     with pytest.raises(InputError, match="members"):
-        safe_files.read_npz(many)
+        reading.read_npz(many)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"PK\x03\x04 but not more", bytes(1000)])
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
-    for read in (safe_files.read_npz, safe_files.read_npy, safe_files.read_json):
+    for read in (reading.read_npz, reading.read_npy, reading.read_json):
         with pytest.raises(InputError, match="/a"):
             read(tmp_path / "a")
 
@@ -105,7 +105,7 @@ def test_other_files_are_refused(tmp_path, content):
 @pytest.mark.parametrize("path", [None, 3, b"a", "", "a\0b", "x" * 5000, "no/such/file", "."])
 def test_paths_that_are_none_are_refused(path):
     with pytest.raises(InputError) as caught:
-        safe_files.existing_file(path)
+        reading.existing_file(path)
     assert len(str(caught.value)) < 500
 
 
@@ -113,6 +113,6 @@ def test_json_with_deep_nesting_long_numbers_and_other_encodings(tmp_path):
     for content in (b"[" * 100_000, b'{"a": ' * 50_000, b"1" * 5000, "\u00e9".encode("latin-1"), b"{'a': 1}", b""):
         (tmp_path / "a.json").write_bytes(content)
         with pytest.raises(InputError, match=r"a\.json"):
-            safe_files.read_json(tmp_path / "a.json")
+            reading.read_json(tmp_path / "a.json")
     (tmp_path / "a.json").write_bytes('\ufeff{"a": [1, null]}'.encode())
-    assert safe_files.read_json(tmp_path / "a.json") == {"a": [1, None]}
+    assert reading.read_json(tmp_path / "a.json") == {"a": [1, None]}

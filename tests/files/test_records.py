@@ -188,7 +188,7 @@ def test_no_mode_of_a_file_needs_a_change_of_the_umask(tmp_path, monkeypatch):
         os.umask(before)
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("text", "key")]
     assert modes == [0o640, 0o600]
-    sources = Path(files.__file__).parent.rglob("*.py")
+    sources = Path(files.__file__).parent.parent.rglob("*.py")
     assert [path for path in sources if "umask(" in path.read_text(encoding="utf-8")] == []
 
 

@@ -8,14 +8,17 @@ file becomes one :class:`~hardpan.errors.InputError` that names the file and say
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
+import lzma
 import os
 import sys
 import tarfile
 import tokenize
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,10 +28,15 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
-from hardpan.files import DAMAGED as DAMAGED
-from hardpan.files import as_path
+from hardpan.arguments import as_path
+from hardpan.errors import InputError, few, reason
 
+# What NumPy, zipfile, tarfile, zlib and json raise, between them, for files that were cut or altered.
+DAMAGED = (
+    *(OSError, EOFError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError),
+    *(RuntimeError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, tarfile.TarError, zlib.error),
+    lzma.LZMAError,
+)
 # No deflate stream grows by more; a header that claims more is false whatever the stream has.
 GZIP_GROWTH = 1032
 # Prompts that repeat ten times per line grow by 90; what grows by more than this is no text of any use.
@@ -45,27 +53,8 @@ _LARGEST_TAIL = 1 << 24
 _JSON_GROWTH = 8  # Python objects of a JSON file take several times its bytes
 
 
-def reason(error: BaseException, most: int = 160) -> str:
-    """The first line of what an exception says, shortened: some repeat the file's own bytes."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    line = "".join(letter if letter.isprintable() else "?" for letter in str(text).partition("\n")[0])
-    return line if len(line) <= most else line[: most - 3] + "..."
-
-
-def few(names: Collection[Any], most: int = 10) -> str:
-    """The first names, then how many more there are.
-
-    Example:
-        >>> few(["a", "b", "c"], most=2)
-        'a, b and 1 more'
-    """
-    listed = [str(name) if len(str(name)) <= 60 else str(name)[:57] + "..." for name in list(names)[:most]]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(listed) + more) if listed else "nothing"
-
-
 @contextmanager
-def reading(path: Any, problem: str = "cannot be read", remedy: str = "write it again") -> Iterator[None]:
+def refusing_damaged(path: Any, problem: str = "cannot be read", remedy: str = "write it again") -> Iterator[None]:
     """Make one sentence of whatever is raised for a damaged file."""
     try:
         yield
@@ -156,7 +145,7 @@ def check_growth(path: Path, unpacked: int) -> None:
 def read_bytes(path: Any) -> bytes:
     """The content of a file, unpacked if it is gzip, with its memory checked first."""
     file = existing_file(path)
-    with reading(file):
+    with refusing_damaged(file):
         if not is_gzip(file):
             check_memory(file, file.stat().st_size)
             return file.read_bytes()
@@ -208,7 +197,7 @@ def read_json_lines(path: Any, advance: Callable[[int], None] = lambda size: Non
         advance: called with the number of bytes of the file that were read for each line.
     """
     file = existing_file(path)
-    with reading(file), _open_lines(file) as stream:
+    with refusing_damaged(file), _open_lines(file) as stream:
         packed: Any = stream.fileobj if isinstance(stream, gzip.GzipFile) else None
         number = size = done = 0
         while line := stream.readline(LONGEST_LINE + 1):
@@ -239,7 +228,7 @@ def _open_lines(file: Path) -> IO[bytes] | gzip.GzipFile:
 def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:
     """The array in an npy file; with ``mmap`` its numbers stay on disk until they are used."""
     file = existing_file(path)
-    with reading(file, "is not a readable npy file", "write it with numpy.save"):
+    with refusing_damaged(file, "is not a readable npy file", "write it with numpy.save"):
         with file.open("rb") as stream:
             _, _, claimed = _array_header(f"{file}", stream, file.stat().st_size)
             if not mmap or claimed == 0:
@@ -299,7 +288,7 @@ def _open_npz(path: Any) -> Iterator[tuple[Path, zipfile.ZipFile, dict[str, zipf
     """A zip archive with its members by key: plain, stored or deflated, and no larger than they can be."""
     file = existing_file(path)
     remedy = "write it with numpy.savez"
-    with reading(file, "is not a readable npz file", remedy), zipfile.ZipFile(file) as archive:
+    with refusing_damaged(file, "is not a readable npz file", remedy), zipfile.ZipFile(file) as archive:
         listed = archive.infolist()
         if len(listed) > MOST_MEMBERS:
             raise InputError(f"{file}: has more than {MOST_MEMBERS:,} members; {remedy}")
@@ -428,7 +417,7 @@ class _Measured(io.BufferedIOBase):
 @contextmanager
 def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     """Open an archive; on leaving, read to its end, so that gzip's checksum has been compared."""
-    with reading(path, "is not a readable tar archive", "fetch it again"), path.open("rb") as raw:
+    with refusing_damaged(path, "is not a readable tar archive", "fetch it again"), path.open("rb") as raw:
         stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if is_gzip(path) else raw  # type: ignore[assignment]
         measured = _Measured(path, stream)
         with tarfile.open(fileobj=measured, mode="r:") as archive:
@@ -479,3 +468,39 @@ def fill(stream: Any, content: NDArray[np.uint8]) -> int:
         view[got : got + len(block)] = block
         got += len(block)
     return got
+
+
+def file_hash(path: Path) -> str:
+    """Sha256 of what a file holds, in hexadecimal, read in pieces: a file may be larger than the memory.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "a").write_text("a")
+        ...     file_hash(Path(folder) / "a")[:8]
+        'ca978112'
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that names the format, without ``.gz``.
+
+    Example:
+        >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("b.parquet"))
+        ('.csv', '.parquet')
+    """
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def stem_of(path: Path) -> str:
+    """The name without the ending that names the format, and without ``.gz``.
+
+    Example:
+        >>> stem_of(Path("runs/a.b.jsonl.gz")), stem_of(Path("c.csv"))
+        ('a.b', 'c')
+    """
+    name = path.name
+    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem

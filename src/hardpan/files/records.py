@@ -1,0 +1,288 @@
+"""Results as JSON.
+
+A result is a frozen dataclass created by :func:`record`. Its JSON has ``kind`` (mostly the class name), ``schema``
+and the hardpan version; NaN and infinities become null; arrays of more than 1,000 numbers go into an npz file
+beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib
+import io
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast, dataclass_transform, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hardpan
+from hardpan.arguments import as_path
+from hardpan.errors import InputError
+from hardpan.files.reading import DAMAGED
+from hardpan.files.writing import write_bytes, write_text
+
+INLINE_NUMBERS = 1000
+
+KINDS: dict[str, type[Any]] = {}
+_KIND_OF: dict[type[Any], str] = {}
+_DROPPED: dict[type[Any], frozenset[str]] = {}
+TRANSIENT: Mapping[str, bool] = {"transient": True}
+"""Metadata of a dataclass field that is not written to JSON (arrays and images that are saved elsewhere)."""
+R = TypeVar("R")
+SCHEMA = 1
+HEADER = ("kind", "schema", "hardpan", "headline")  # keys that are no fields; the headline is for readers
+
+
+@overload
+def record(cls: type[R], /) -> type[R]: ...
+
+
+@overload
+def record(
+    *, kind: str = "", dropped: tuple[str, ...] = (), eq: bool = True, repr: bool = True, kw_only: bool = False
+) -> Callable[[type[R]], type[R]]: ...
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def record(
+    cls: type[Any] | None = None, /, *, kind: str = "", dropped: tuple[str, ...] = (), **options: bool
+) -> Any:
+    """Make a class a frozen, slotted dataclass that can be written as JSON and read back by its kind.
+
+    ``record_kinds.json`` names the module of every kind (``make format`` writes it).
+
+    Args:
+        cls: the class; the decorator is written with or without options.
+        kind: in JSON; the name of the class unless the class was renamed after files were written.
+        dropped: fields that the class once had: an older file may have them, and they are not read.
+        **options: of :func:`dataclasses.dataclass`.
+
+    Example:
+        >>> @record(kind="Dot", dropped=("colour",))
+        ... class Point:
+        ...     x: float
+        >>> to_json(Point(x=1.5))["kind"]
+        'Dot'
+        >>> from_json({"kind": "Dot", "schema": 1, "x": 1.5, "colour": "red"})
+        Point(x=1.5)
+    """
+    if cls is None:
+        return functools.partial(record, kind=kind, dropped=dropped, **options)
+    plain_bases = [base for base in cls.__mro__[:-1] if not dataclasses.is_dataclass(base)]
+    options.setdefault("repr", not any("__repr__" in vars(base) for base in plain_bases))  # keeps that of a Report
+    cls = dataclasses.dataclass(frozen=True, slots=True, **options)(cls)
+    kind = kind or cls.__name__
+    reserved = set(HEADER) & {f.name for f in dataclasses.fields(cls)}
+    if reserved:
+        raise TypeError(f"{cls.__name__}.{reserved.pop()}: this name belongs to the JSON header; rename the field")
+    before = KINDS.get(kind)
+    # A module may be read twice (a notebook, a test runner); two modules may not share a kind.
+    if before is not None and before.__module__ != cls.__module__:
+        raise TypeError(
+            f"{before.__module__} has a record of kind {kind!r} already; rename that of {cls.__module__}"
+        )
+    KINDS[kind] = cls
+    _KIND_OF[cls], _DROPPED[cls] = kind, frozenset(dropped)
+    return cls
+
+
+def record_class(kind: str) -> type[Any] | None:
+    """The class of a kind, imported if need be; None if there is none, or its extra is not installed.
+
+    Example:
+        >>> record_class("Estimate"), record_class("Nonsense")
+        (<class 'hardpan.estimates.Estimate'>, None)
+    """
+    if kind not in KINDS and kind in _modules_of_kinds():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(_modules_of_kinds()[kind])
+    return KINDS.get(kind)
+
+
+@functools.cache
+def _modules_of_kinds() -> dict[str, str]:
+    return cast(
+        dict[str, str],
+        json.loads((Path(hardpan.__file__).parent / "record_kinds.json").read_text(encoding="utf-8")),
+    )
+
+
+def to_json(item: Any) -> dict[str, Any]:
+    """A record as plain JSON values, arrays inline.
+
+    Example:
+        >>> from hardpan.estimates import Interval
+        >>> to_json(Interval(0.1, float("inf")))["high"] is None
+        True
+    """
+    return cast(dict[str, Any], _json_value(item, None))
+
+
+def from_json(data: Mapping[str, Any], folder: Path | None = None) -> Any:
+    """Read back what :func:`to_json` or :func:`save` wrote; ``folder`` is where the arrays lie."""
+    _check_record_header(data)
+    return _from_json_value(data, folder)
+
+
+def save(item: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a record as JSON, large arrays beside it; the JSON comes last and in one step."""
+    path = as_path("path", path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, dumps(_json_value(item, path.parent)) + "\n")
+    return path
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a record that :func:`save` wrote, and check its arrays against their hashes."""
+    path = as_path("path", path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a file that hardpan wrote") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}); give a file that hardpan wrote") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: is not a record; expected a JSON object with 'kind' and 'schema'")
+    return from_json(data, path.parent)
+
+
+def dumps(data: Any) -> str:
+    """JSON text with stable layout; refuses NaN, which is not JSON."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    if re.search("[\ud800-\udfff]", text):  # half of a character, which UTF-8 cannot write
+        text = json.dumps(data, indent=1, allow_nan=False)
+    return text
+
+
+def _json_value(item: Any, folder: Path | None) -> Any:
+    if dataclasses.is_dataclass(item) and not isinstance(item, (type, Mapping)):
+        kind = _KIND_OF.get(type(item))
+        if kind is None:
+            raise TypeError(f"{type(item).__name__} is not a registered record; decorate it with @record")
+        header = {"kind": kind, "schema": SCHEMA, "hardpan": hardpan.__version__}
+        fields = [f for f in dataclasses.fields(item) if not f.metadata.get("transient")]
+        return header | {f.name: _json_value(getattr(item, f.name), folder) for f in fields}
+    if isinstance(item, np.ndarray):
+        if folder is not None and item.size > INLINE_NUMBERS:
+            return _array_beside(item, folder)
+        return {
+            "kind": "array",
+            "dtype": item.dtype.str,
+            "shape": list(item.shape),
+            "data": _json_value(item.ravel().tolist(), None),
+        }
+    if isinstance(item, Mapping):
+        if "kind" in item and ("schema" in item or item["kind"] == "array"):
+            raise TypeError("a mapping with 'kind' and 'schema' would be read back as a record; rename the keys")
+        return {str(key): _json_value(value, folder) for key, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return [_json_value(value, folder) for value in item]
+    if isinstance(item, np.generic):
+        return _json_value(item.item(), folder)
+    if isinstance(item, float):
+        return item if math.isfinite(item) else None
+    if item is None or isinstance(item, (bool, int, str)):
+        return item
+    if isinstance(item, Path):
+        return item.as_posix()
+    raise TypeError(f"a record cannot hold {type(item).__name__}")
+
+
+def _array_beside(item: NDArray[Any], folder: Path) -> dict[str, Any]:
+    digest = array_hash(item)
+    path = folder / f"{digest}.npz"
+    if not path.exists():
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, data=item)
+        write_bytes(path, buffer.getvalue())
+    return {"kind": "array", "sha256": digest}
+
+
+def array_hash(item: NDArray[Any]) -> str:
+    """Sha256 over dtype, shape and bytes, in hexadecimal."""
+    digest = hashlib.sha256(f"{item.dtype.str}{item.shape}".encode())
+    digest.update(np.ascontiguousarray(item).view(np.uint8).data if item.size else b"")
+    return digest.hexdigest()
+
+
+def _check_record_header(data: Mapping[str, Any]) -> None:
+    kind, schema = data.get("kind"), data.get("schema")
+    if not isinstance(kind, str) or record_class(kind) is None:
+        raise InputError(f"must be one of {', '.join(_modules_of_kinds())}; got {kind!r}", argument="kind")
+    if schema != SCHEMA:
+        raise InputError(
+            f"must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan", argument="schema"
+        )
+
+
+def _from_json_value(value: Any, folder: Path | None) -> Any:
+    if isinstance(value, Mapping) and value.get("kind") == "array":
+        return _build_array(value, folder)
+    if isinstance(value, Mapping) and "kind" in value and "schema" in value:
+        _check_record_header(value)
+        cls = KINDS[value["kind"]]
+        names = {f.name for f in dataclasses.fields(cls)}
+        unknown = set(value) - names - set(HEADER) - _DROPPED[cls]
+        if unknown:
+            raise InputError(
+                f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"
+            )
+        fields = {name: _from_json_value(value[name], folder) for name in names if name in value}
+        return _build_record(cls, fields)
+    if isinstance(value, Mapping):
+        return {key: _from_json_value(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_from_json_value(item, folder) for item in value)
+    return value
+
+
+def _build_record(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
+    # JSON has no NaN: a null in a required float field was a number that could not be written.
+    for f in dataclasses.fields(cast(Any, cls)):
+        if f.type in ("float", float) and f.name in fields and fields[f.name] is None:
+            fields[f.name] = math.nan
+    try:
+        return cls(**fields)
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError) as error:  # checks met a damaged field
+        raise InputError(f"record is incomplete or damaged: {error}") from error
+
+
+def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
+    if "sha256" not in value:
+        return _build_inline_array(value)
+    if not re.fullmatch(r"[0-9a-f]{64}", str(value["sha256"])):
+        raise InputError(f"array name must be a sha256 in hexadecimal; got {value['sha256']!r}")
+    if folder is None:
+        raise InputError(f"array {value['sha256'][:16]} is in a file beside the JSON; use hardpan.files.load")
+    path = folder / f"{value['sha256']}.npz"
+    try:
+        # NumPy leaves a file open that it opened and could not read; this one is ours to close.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            item = cast(NDArray[Any], stored["data"])
+    except DAMAGED as error:
+        raise InputError(f"{path}: array cannot be read ({error}); copy it along with the JSON") from error
+    if array_hash(item) != value["sha256"]:
+        raise InputError(f"{path}: content does not match its name; the file was changed")
+    return item
+
+
+def _build_inline_array(value: Mapping[str, Any]) -> NDArray[Any]:
+    try:
+        dtype = np.dtype(value["dtype"])
+        if dtype.hasobject:
+            raise TypeError("it claims to hold Python objects")
+        data = [math.nan if item is None else item for item in value["data"]]
+        return np.array(data, dtype=dtype).reshape(value["shape"])
+    except (KeyError, TypeError, ValueError, OverflowError, SyntaxError, MemoryError) as error:
+        raise InputError(f"an array in the record is damaged ({error}); give a file that hardpan wrote") from error
