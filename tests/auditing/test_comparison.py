@@ -1,5 +1,6 @@
 """Audits side by side, with planted numbers."""
 
+import contextlib
 import dataclasses
 import json
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
+from tests.soak.damage import with_damaged_node
 from typer.testing import CliRunner
 
 from hardpan import auditing, files, stats
@@ -89,6 +91,30 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     (tmp_path / "report.json").write_text(files.dumps(files.to_json(known(0.5))))
     with pytest.raises(InputError, match="Estimate"):
         comparison.read_audit(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_altered_report_is_refused_or_compared(tmp_path, seed):
+    text = files.dumps(files.to_json(HARD))
+    path = tmp_path / "report.json"
+    for round_number in range(100):
+        path.write_text(with_damaged_node(text, np.random.default_rng([seed, round_number])))
+        with contextlib.suppress(InputError):
+            found = comparison.compare([EASY, comparison.read_audit(tmp_path)])
+            files.dumps(files.to_json(found))
+            assert found.headline
+
+
+def test_the_command_refuses_a_report_whose_number_is_text(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(files.dumps(files.to_json(HARD)))
+    altered = json.loads((tmp_path / "b" / "report.json").read_text())
+    altered["measures"]["best_error"]["value"] = "0.4"
+    (tmp_path / "b" / "report.json").write_text(json.dumps(altered))
+    result = CliRunner().invoke(app, ["compare", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert isinstance(result.exception, InputError)
+    assert "value" in str(result.exception)
 
 
 def test_the_command_writes_a_page_and_json(tmp_path):

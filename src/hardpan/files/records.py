@@ -13,10 +13,14 @@ import functools
 import hashlib
 import importlib
 import io
+import itertools
 import json
 import math
 import os
 import re
+import sys
+import types
+import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast, dataclass_transform, overload
@@ -245,17 +249,61 @@ def _from_json_value(value: Any, folder: Path | None) -> Any:
     return value
 
 
-def _build_record(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
-    # JSON has no NaN: a null in a required float field was a number that could not be written.
-    for f in dataclasses.fields(cast(Any, cls)):
-        if f.type in ("float", float) and f.name in fields and fields[f.name] is None:
-            fields[f.name] = math.nan
+def _build_record(cls: Any, fields: dict[str, Any]) -> Any:
+    for name, value in fields.items():
+        kind = _field_types(cls)[name]
+        # JSON has no NaN: a null in a required float field was a number that could not be written.
+        if kind is float and value is None:
+            fields[name] = math.nan
+        elif not _fits_type(value, kind):
+            got = repr(value) if isinstance(value, (str, int, float, bool)) else type(value).__name__
+            raise InputError(
+                f"record is damaged: {cls.__name__} has {got[:60]} as {name}; give it as hardpan wrote it"
+            )
     try:
         return cls(**fields)
     except InputError:
         raise
     except (TypeError, ValueError, AttributeError, LookupError) as error:  # checks met a damaged field
         raise InputError(f"record is incomplete or damaged: {error}") from error
+
+
+@functools.cache
+def _field_types(cls: type[Any]) -> dict[str, Any]:
+    """The types of a record's fields; Any for those whose names only type checkers import."""
+    found = dict.fromkeys((f.name for f in dataclasses.fields(cls)), cast(Any, Any))
+    for base in reversed(cls.__mro__):
+        for name in found.keys() & vars(base).get("__annotations__", {}).keys():
+            field = types.SimpleNamespace(__annotations__={name: vars(base)["__annotations__"][name]})
+            with contextlib.suppress(NameError):
+                found |= typing.get_type_hints(field, vars(sys.modules[base.__module__]))
+    return found
+
+
+def _fits_type(value: Any, kind: Any) -> bool:
+    """Whether a value read from JSON can be of an annotated type; what is not known to JSON may be anything.
+
+    Example:
+        >>> _fits_type((1, 2.5, None), tuple[float, ...]), _fits_type("a", float), _fits_type(True, int | None)
+        (True, False, False)
+    """
+    inner, origin = typing.get_args(kind), typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits_type(value, item) for item in inner)
+    if origin is tuple and isinstance(value, tuple):
+        items = itertools.repeat(inner[0]) if inner[1:] == (...,) else inner
+        return (inner[1:] == (...,) or len(inner) == len(value)) and all(map(_fits_type, value, items))
+    if origin in (Mapping, dict) and isinstance(value, Mapping) and not dataclasses.is_dataclass(value):
+        return all(_fits_type(item, inner[1]) for item in value.values())
+    if origin in (tuple, Mapping, dict, np.ndarray):
+        return origin is np.ndarray and isinstance(value, np.ndarray)
+    if kind is float:
+        return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind in (str, bool):
+        return isinstance(value, kind)
+    return isinstance(value, kind) if kind is type(None) or kind in _KIND_OF else True
 
 
 def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
