@@ -44,13 +44,13 @@ def ours(given: dict[str, Any]) -> dict[str, float]:
     from hardpan.training import TrainConfig, classifiers
     from hardpan.training.config import with_defaults
     from hardpan.training.examples import examples_on, normalization
-    from hardpan.training.fitting import ClassifierTask, TrainingSet, run_state
+    from hardpan.training.fitting import ClassifierTask, TrainingSet, fitting_device
 
     config = TrainConfig(
         model=given["model"], epochs=1 + given["epochs"], batch=given["batch"], device=given["device"]
     )
     config = with_defaults(config, given["model"], (3, 32, 32))
-    with run_state(config) as (device, precision):
+    with fitting_device(config) as (device, precision):
         examples = examples_on(given["x"], normalization(given["x"]), device)
         model = classifiers.build(given["model"], input_shape=(3, 32, 32), n_classes=CLASSES).to(device)
         model = model.to(memory_format=torch.channels_last)

@@ -332,12 +332,12 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     """Train one model and keep its probabilities of all examples after every epoch."""
     from hardpan.training import TrainConfig
     from hardpan.training.config import with_defaults
-    from hardpan.training.examples import as_example_array, examples_on, normalization
-    from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
+    from hardpan.training.examples import as_training_examples, examples_on, normalization
+    from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, fitting_device
 
     with np.load(options.work / "given.npz") as stored:
         held = {name: stored[name] for name in stored.files}
-    x, classes = as_example_array(held["x"]), int(held["n_classes"])
+    x, classes = as_training_examples(held["x"]), int(held["n_classes"])
     goal = {"step": options.step_size} if job.objective == "groupdro" else {}
     config = TrainConfig(
         model=job.model,
@@ -372,7 +372,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         status.with_suffix(".new").replace(status)
         print(f"{job.tag}: epoch {epoch}, {seconds:.0f} s, test accuracy {100 * right:.2f} %", flush=True)
 
-    with run_state(config) as (device, precision):
+    with fitting_device(config) as (device, precision):
         examples = examples_on(x, normalization(x, rows), device)
         groups = held.get("groups") if job.objective != "erm" else None
         training = TrainingSet(

@@ -96,9 +96,11 @@ def imported(name: str, text: str) -> Any:
         ) from error
 
 
-def optional(module: str, extra: str) -> Any:
-    """Import a module of an optional dependency, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtra(extra, extra) from error
+def import_first_installed(extra: str, *names: str) -> Any:
+    """Import the first of these modules that is installed, or say how to install them."""
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise MissingExtra(extra, extra)

@@ -19,7 +19,7 @@ import hardpan.predictions.store
 import hardpan.training.running
 from hardpan import training
 from hardpan.predictions import Predictions
-from hardpan.training.seed_runs import load_split
+from hardpan.training.running import load_split
 
 CONFIG = training.TrainConfig(
     model="mlp", seeds=2, epochs=4, batch=64, device="cpu", model_options={"width": 32, "dropout": 0.1}

@@ -11,7 +11,7 @@ from hardpan.errors import InputError
 from hardpan.training import TrainConfig, fit_arrays
 from hardpan.training.config import with_defaults
 from hardpan.training.examples import examples_on, normalization
-from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
+from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, fitting_device
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
@@ -93,7 +93,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, optimizer):
             if epoch == stop_after:
                 raise Stopped
 
-        with run_state(config) as (device, precision):
+        with fitting_device(config) as (device, precision):
             examples = examples_on(x, normalization(x), device)
             rows, targets = torch.arange(len(x), device=device), torch.from_numpy(labels).to(device)
             given = TrainingSet(examples, rows, targets, 4)

@@ -7,7 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.refusals import refused
 
 from hardpan.errors import InputError
-from hardpan.training.examples import as_example_array, checked_targets, examples_on, normalization
+from hardpan.training.examples import as_training_examples, examples_on, normalization, training_targets
 
 CPU = torch.device("cpu")
 
@@ -44,13 +44,13 @@ def test_nan_in_training_rows_is_refused():
 @pytest.mark.parametrize("x", [np.zeros(3), np.zeros((2, 0)), np.zeros((1, 2, 3, 4, 5)), np.array([["a"]])])
 def test_other_shapes_and_kinds_are_refused(x):
     with refused("x"):
-        as_example_array(x)
+        as_training_examples(x)
 
 
 def test_targets():
-    assert checked_targets([0, 2, 1], 3, None)[1] == 3
-    assert checked_targets([0, 0, 0], 3, None)[1] == 2
-    assert checked_targets([[0.5, 0.5], [1, 0]], 2, 2)[0].dtype == np.float32
+    assert training_targets([0, 2, 1], 3, None)[1] == 3
+    assert training_targets([0, 0, 0], 3, None)[1] == 2
+    assert training_targets([[0.5, 0.5], [1, 0]], 2, 2)[0].dtype == np.float32
     for targets, n, classes in [
         ([0, 1], 3, None),
         ([0.5, 1], 2, None),
@@ -60,4 +60,4 @@ def test_targets():
         ([[0.5, 0.5], [1, 0]], 2, 3),
     ]:
         with refused("targets"):
-            checked_targets(targets, n, classes)
+            training_targets(targets, n, classes)

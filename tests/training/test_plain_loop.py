@@ -9,7 +9,7 @@ from torch import nn
 
 from hardpan.training import TrainConfig, classifiers, fit_arrays
 from hardpan.training.examples import choose_augmentation, crop_draws, examples_on, normalization
-from hardpan.training.objectives import Goal
+from hardpan.training.objectives import AppliedObjective
 
 RATE, DECAY, MOMENTUM, WARMUP, EPOCHS, BATCH = 0.05, 0.02, 0.8, 0.25, 2, 32
 SIDE = 16
@@ -61,7 +61,7 @@ def plain_loop(model, x, labels, wanted, smoothing):
     )  # fmt: skip
     steps = len(x) // BATCH
     rising, total = round(WARMUP * EPOCHS * steps), EPOCHS * steps
-    goal = Goal(TrainConfig(), None, torch.arange(len(x)), seed=0)
+    goal = AppliedObjective(TrainConfig(), None, torch.arange(len(x)), seed=0)
     augmentation = choose_augmentation("auto", (3, SIDE, SIDE))
     done = 0
     for epoch in range(EPOCHS):

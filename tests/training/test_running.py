@@ -16,9 +16,10 @@ import hardpan
 from hardpan import confusion, engine, files, training
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.predictions import Predictions
+from hardpan.execution import mapping
+from hardpan.predictions import Predictions, store
 from hardpan.predictions.recorder import Recorder
-from hardpan.training import running, seed_runs
+from hardpan.training import running
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(
@@ -139,7 +140,7 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits,
         elif moment == "after the checkpoint":
             patch.setattr("hardpan.engine.loop.save_checkpoint", dying(engine.save_checkpoint, True))
         else:
-            patch.setattr(seed_runs, "save_model", dying(seed_runs.save_model, False))
+            patch.setattr(running, "save_model", dying(running.save_model, False))
         with pytest.raises(Killed):
             training.train(digits, SMALL, out=tmp_path / "run")
     made = training.train(digits, SMALL, out=tmp_path / "run")
@@ -155,7 +156,7 @@ def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits
     first = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert first.runs[0].resumed_at == 0
     with monkeypatch.context() as patch:
-        patch.setattr(seed_runs, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
+        patch.setattr(running, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
         again = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert again.runs[0].resumed_at == 3
     assert again.runs[0].values == first.runs[0].values
@@ -296,10 +297,10 @@ def test_cores_are_those_that_the_process_may_use():
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        assert running.available_cores() == 1
+        assert mapping.available_cores() == 1
     finally:
         os.sched_setaffinity(0, before)
-    assert running.available_cores() == len(before)
+    assert mapping.available_cores() == len(before)
 
 
 class Diverging(torch.nn.Module):
@@ -380,7 +381,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
     def fails(piece, progress=None):
         if not (tmp_path / "held").exists():  # as another seed that has opened the store and recorded nothing yet
             (tmp_path / "held").touch()
-            held.enter_context(seed_runs.locked_store(piece.store, shared=True))
+            held.enter_context(store.locked_store(piece.store, shared=True))
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:
@@ -397,7 +398,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
 
 
 def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_path, monkeypatch):
-    fit = seed_runs.fit_model
+    fit = running.fit_model
 
     def second_fails(*arguments, seed, **options):
         if seed == 1:
@@ -405,7 +406,7 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
         return fit(*arguments, seed=seed, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(seed_runs, "fit_model", second_fails)
+        patch.setattr(running, "fit_model", second_fails)
         with pytest.raises(RuntimeError, match="seed 1 fails"):
             training.train(digits, SMALL, out=tmp_path / "run")
     assert Predictions.open(tmp_path / "run").seeds == (0,)

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
-from torch import Tensor
+from torch import Tensor, nn
 
 from hardpan.engine.distributed import is_main_process
 from hardpan.errors import InputError
@@ -208,3 +209,37 @@ def _lock_run_folder(path: Path) -> int | None:
             if handle is None or (path / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
                 return handle
         unlock(handle)
+
+
+def save_weights(model: nn.Module, path: str | Path) -> None:
+    """Write parameters and buffers of a model as a safetensors file, whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> from hardpan.training import classifiers
+        >>> model = classifiers.build("linear", input_shape=(4,), n_classes=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_weights(model, f"{folder}/w.safetensors")
+        ...     same = classifiers.build("linear", input_shape=(4,), n_classes=3, seed=1)
+        ...     load_weights(same, f"{folder}/w.safetensors")
+        >>> all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters()))
+        True
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    write_bytes(Path(path), tensors_to_bytes(tensors))
+
+
+def load_weights(model: nn.Module, path: str | Path) -> None:
+    """Put the weights of a safetensors file into a model of the same build."""
+    try:
+        tensors = tensors_from_bytes(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except SafetensorError as error:
+        raise InputError(f"{path}: not a safetensors file, or cut short ({error})") from error
+    with torch.no_grad():
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise InputError(f"{path}: these are weights of another model ({reason})") from error

@@ -116,3 +116,9 @@ def barrier() -> None:
 
 def _in_process_group() -> bool:
     return dist.is_available() and dist.is_initialized()
+
+
+def summed_over_processes(values: Tensor) -> Tensor:
+    """The values, which become their sum over processes."""
+    all_reduce_sum(values)
+    return values

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardpan.errors import HardpanError, InputError
-from hardpan.lazy import optional
+from hardpan.lazy import import_first_installed
 
 ATTEMPTS = 4  # starts of a task before the death of its worker is blamed on the task
 ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
@@ -174,7 +174,7 @@ def _killed_error() -> type[Exception]:
 
 def on_dask(job: Job) -> TaskResults:
     """Results in the order in which Dask finishes the tasks."""
-    distributed: Any = optional("distributed", "dask")
+    distributed: Any = import_first_installed("dask", "distributed")
     with ExitStack() as stack:
         stack.enter_context(_quiet_dask())
         client = _dask_client(distributed, stack, job)
@@ -253,7 +253,7 @@ def _dask_client(distributed: Any, stack: ExitStack, job: Job) -> Any:
 
 def on_ray(job: Job) -> TaskResults:
     """Results in the order in which Ray finishes the tasks."""
-    ray: Any = optional("ray", "ray")
+    ray: Any = import_first_installed("ray", "ray")
     with ExitStack() as stack:
         _join_ray(ray, stack, job)
         job.ready()

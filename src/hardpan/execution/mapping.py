@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -151,3 +152,15 @@ def map_tasks(
             if progress is not None:
                 progress(f"{len(results)} of {len(items)} tasks", len(results) / len(items))
     return [results[index] for index in range(len(items))]
+
+
+def available_cores() -> int:
+    """How many cores this process may use; fewer than the machine has if the process is bound to some.
+
+    Example:
+        >>> 1 <= available_cores() <= (os.cpu_count() or 1)
+        True
+    """
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

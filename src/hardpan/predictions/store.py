@@ -8,8 +8,9 @@ import importlib.metadata
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from zarr.errors import ContainsArrayError, ContainsGroupError
 import hardpan
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError, few, reason
+from hardpan.files import lock, unlock
 from hardpan.predictions import layout
 from hardpan.predictions.checks import LARGEST, check_rows, checked_columns
 from hardpan.predictions.layout import Header
@@ -413,3 +415,18 @@ def _versions() -> dict[str, str]:
     return {"hardpan": hardpan.__version__} | {
         name: importlib.metadata.version(name) for name in ("numpy", "zarr", "numcodecs")
     }
+
+
+@contextlib.contextmanager
+def locked_store(store: str, *, shared: bool) -> Iterator[bool]:
+    """Lock the folder of a store: shared by the runs that use it, alone to remove it.
+
+    Yields whether it is locked: not an address, nor alone what others use. A killed process leaves no lock.
+    """
+    handle = None
+    with contextlib.suppress(OSError):
+        handle = lock(Path(store), create=False, shared=shared, wait=shared)
+    try:
+        yield handle is not None
+    finally:
+        unlock(handle)

@@ -9,7 +9,7 @@ from hardpan.lazy import exports
 from hardpan.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from hardpan.training.arrays import fit_arrays
+    from hardpan.training.fitting import fit_arrays
     from hardpan.training.running import train
     from hardpan.training.saved import SavedModel, load_model, predict
 

@@ -128,7 +128,7 @@ class TrainConfig:
             >>> TrainConfig(model="mlp, ResNet18").models
             ('mlp', 'resnet18')
         """
-        return tuple(canonical_model_name(name) for name in self.model.split(",") if name.strip())
+        return tuple(canonical_classifier_name(name) for name in self.model.split(",") if name.strip())
 
     def recorded_epochs(self) -> tuple[int, ...]:
         """The epochs whose predictions are kept; epoch 1 is the state after one pass.
@@ -164,7 +164,7 @@ def changed_train_config(config: TrainConfig | None, changes: Mapping[str, Any])
     known = [item.name for item in dataclasses.fields(TrainConfig)]
     for name in changes:
         if name not in known:
-            nearest = nearest_name(name, known)
+            nearest = nearest_classifier_name(name, known)
             meant = f"did you mean {nearest}?" if nearest else f"it has {', '.join(known)}"
             raise InputError(f"{name} is not a setting of TrainConfig; {meant}")
     return dataclasses.replace(config or TrainConfig(), **changes)
@@ -190,11 +190,11 @@ _CHOICES = {
 }
 
 
-def canonical_model_name(name: str) -> str:
+def canonical_classifier_name(name: str) -> str:
     """The name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
 
     Example:
-        >>> [canonical_model_name(name) for name in ("ResNet18", "wide resnet", "my_nets:small")]
+        >>> [canonical_classifier_name(name) for name in ("ResNet18", "wide resnet", "my_nets:small")]
         ['resnet18', 'wide-resnet-28-10', 'my_nets:small']
     """
     name = name.strip()
@@ -204,14 +204,14 @@ def canonical_model_name(name: str) -> str:
     return "wide-resnet-28-10" if plain == "wide-resnet" else plain
 
 
-def nearest_name(name: str, known: Sequence[str]) -> str | None:
+def nearest_classifier_name(name: str, known: Sequence[str]) -> str | None:
     """The known name that is most like an unknown one, or None where none is.
 
     Example:
-        >>> nearest_name("resnet-18", ("resnet18", "resnet34", "mlp")), nearest_name("gpt", ("resnet18", "mlp"))
-        ('resnet18', None)
+        >>> [nearest_classifier_name(name, ("resnet18", "resnet34", "mlp")) for name in ("resnet-18", "gpt")]
+        ['resnet18', None]
     """
-    result = difflib.get_close_matches(canonical_model_name(name), known, n=1)
+    result = difflib.get_close_matches(canonical_classifier_name(name), known, n=1)
     return result[0] if result else None
 
 
@@ -240,7 +240,7 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
         if model in ("linear", "mlp"):
             suitable = min(_USUAL_RATE, 10 / math.prod(input_shape))
         if model != "alexnet":
-            suitable *= _rate_growth(config.batch)
+            suitable *= _training_rate_growth(config.batch)
     else:
         suitable, decay = 1e-3, 0.05 if optimizer == "adamw" else 0.0
     return dataclasses.replace(
@@ -253,11 +253,11 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
     )
 
 
-def _rate_growth(batch: int) -> float:
+def _training_rate_growth(batch: int) -> float:
     """How the rate of SGD grows with the batch.
 
     Example:
-        >>> [_rate_growth(batch) for batch in (64, 128, 512, 2048)]
+        >>> [_training_rate_growth(batch) for batch in (64, 128, 512, 2048)]
         [0.5, 1.0, 4.0, 8.0]
     """
     return min(batch, _LARGE_BATCH) / _BATCH * math.sqrt(max(batch / _LARGE_BATCH, 1.0))

@@ -77,11 +77,11 @@ class Examples:
         return model.to(memory_format=torch.channels_last) if self.is_image else model  # type: ignore[call-overload]
 
 
-def as_example_array(x: NDArray[Any]) -> NDArray[Any]:
+def as_training_examples(x: NDArray[Any]) -> NDArray[Any]:
     """Images as (N, H, W, C) and vectors as (N, d), or refuse the shape.
 
     Example:
-        >>> as_example_array(np.zeros((5, 8, 8))).shape, as_example_array(np.zeros((5, 3))).shape
+        >>> as_training_examples(np.zeros((5, 8, 8))).shape, as_training_examples(np.zeros((5, 3))).shape
         ((5, 8, 8, 1), (5, 3))
     """
     x = np.asarray(x)
@@ -94,11 +94,11 @@ def as_example_array(x: NDArray[Any]) -> NDArray[Any]:
     return x[..., None] if x.ndim == 3 else x
 
 
-def check_single_precision(x: NDArray[Any], what: str = "x") -> None:
+def check_examples_in_single_precision(x: NDArray[Any], what: str = "x") -> None:
     """Refuse values that single precision, in which models are trained, cannot hold; ``what`` names the examples.
 
     Example:
-        >>> check_single_precision(np.array([[1.0, 1e300]]))
+        >>> check_examples_in_single_precision(np.array([[1.0, 1e300]]))
         Traceback (most recent call last):
             ...
         hardpan.errors.InputError: x must hold numbers within ±1e+37 ... row 0 holds 1e+300: rescale the features
@@ -169,7 +169,7 @@ def examples_on(x: NDArray[Any], statistics: Normalization, device: torch.device
     return Examples(raw, mean.to(device), scale.to(device))
 
 
-def checked_targets(targets: ArrayLike, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
+def training_targets(targets: ArrayLike, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
     """Targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
     values = np.asarray(targets)
     if values.ndim == 2:

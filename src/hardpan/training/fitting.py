@@ -12,21 +12,32 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from hardpan import engine
+from hardpan import arguments, engine
 from hardpan.engine import devices, distributed, optimization
 from hardpan.engine.checkpoints import join_state_tensors, tensors_with_prefix
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training import classifiers
-from hardpan.training.config import TrainConfig
-from hardpan.training.examples import Examples, choose_augmentation, crop_draws, crop_images
-from hardpan.training.objectives import Goal, accuracy_by_group
+from hardpan.training.config import TrainConfig, changed_train_config, with_defaults
+from hardpan.training.examples import (
+    Examples,
+    as_training_examples,
+    check_examples_in_single_precision,
+    choose_augmentation,
+    crop_draws,
+    crop_images,
+    examples_on,
+    normalization,
+    training_targets,
+)
+from hardpan.training.objectives import AppliedObjective
 
 Record = Callable[[int, NDArray[np.float32]], None]
+_OF_GROUP = "_accuracy_group_"
 """Called with the epoch (1, 2, ...) and the probabilities of all examples."""
 
 _GPU_PIXELS = 4096 * 32 * 32  # pixels of a batch: activations of the usual networks fit into a few GB
@@ -74,8 +85,8 @@ class ClassifierTask(engine.Task):
         self._end_of_epoch = end_of_epoch
         assert config.rate is not None, "with_defaults fills it in"
         assert config.weight_decay is not None, "with_defaults fills it in"
-        self._goal = Goal(config, training_set.groups, training_set.rows, seed)
-        self.steps, self.examples_per_step = _steps_and_batch_size(config.batch, self._goal.length)
+        self._goal = AppliedObjective(config, training_set.groups, training_set.rows, seed)
+        self.steps, self.examples_per_step = _training_steps_and_batch_size(config.batch, self._goal.length)
         table = optimization.rate_table(
             config.schedule,
             rate=config.rate,
@@ -184,7 +195,7 @@ class ClassifierTask(engine.Task):
         return dict(self.average.values)
 
 
-def _steps_and_batch_size(batch: int, n: int) -> tuple[int, int]:
+def _training_steps_and_batch_size(batch: int, n: int) -> tuple[int, int]:
     """Steps per epoch and examples per step: equal batches; the remainder of an epoch is left out."""
     world = distributed.world_size()
     size = min(batch, n) // world * world
@@ -211,7 +222,7 @@ class Evaluator:
         self._model, self._examples, self._precision = model, examples, precision
         self._n_classes = n_classes
         self._device = examples.raw.device
-        self.batch = batch or _suitable_batch(examples, self._device)
+        self.batch = batch or _prediction_batch_size(examples, self._device)
         self._captured = engine.CapturedStep(self._probabilities, self._device, enabled=capture)
 
     def __call__(self, rows: Tensor | None = None) -> NDArray[np.float32]:
@@ -244,7 +255,7 @@ class Evaluator:
         return logits.float().softmax(dim=1)
 
 
-def _suitable_batch(examples: Examples, device: torch.device) -> int:
+def _prediction_batch_size(examples: Examples, device: torch.device) -> int:
     pixels = int(np.prod(examples.input_shape[-2:])) if examples.is_image else 256
     return max(1, min(8192, (_GPU_PIXELS if device.type == "cuda" else _CPU_PIXELS) // pixels))
 
@@ -279,7 +290,7 @@ class Evaluation:
 
 
 @contextmanager
-def run_state(config: TrainConfig) -> Iterator[tuple[torch.device, str]]:
+def fitting_device(config: TrainConfig) -> Iterator[tuple[torch.device, str]]:
     """Device and precision of a run; restores threads and random generators after the block."""
     with _ONE_AT_A_TIME:
         device = engine.pick_device(config.device)
@@ -309,7 +320,7 @@ def fit_model(
     progress: Progress | None = None,
     label: str = "",
 ) -> tuple[nn.Module, engine.History]:
-    """Train one model inside :func:`run_state`; ``config`` has the defaults of one architecture filled in.
+    """Train one model inside :func:`fitting_device`; ``config`` has the defaults of one architecture filled in.
 
     Returns:
         The model with the weights that predict, and the history of its epochs.
@@ -366,13 +377,136 @@ def fit_model(
     return model.eval(), history
 
 
-def progress_of_run(progress: Progress | None, index: int, count: int) -> Progress | None:
+def progress_of_fit(progress: Progress | None, index: int, count: int) -> Progress | None:
     """Progress of run ``index`` of ``count`` runs that follow one another.
 
     Example:
-        >>> progress_of_run(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
+        >>> progress_of_fit(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
         half of the second 0.375
     """
     if progress is None:
         return None
     return lambda text, fraction: progress(text, (index + fraction) / count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayFit:
+    """Probabilities of classifiers that were trained on arrays.
+
+    Attributes:
+        probs: (seeds, recorded epochs, examples, classes) float32.
+        epochs: the recorded epochs; 1 is the state after one pass.
+        history: for each seed, the loss and accuracy of every epoch.
+        config: the settings, with what was left open filled in.
+    """
+
+    probs: NDArray[np.float32]
+    epochs: tuple[int, ...]
+    history: tuple[tuple[dict[str, float], ...], ...]
+    config: TrainConfig
+
+
+def fit_arrays(
+    x: ArrayLike,
+    targets: ArrayLike,
+    evaluate: ArrayLike,
+    config: TrainConfig | None = None,
+    *,
+    n_classes: int | None = None,
+    group: ArrayLike | None = None,
+    first_seed: int = 0,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> ArrayFit:
+    """Train one architecture on arrays, once per seed, and return the probabilities of other examples.
+
+    Args:
+        x: training examples: vectors (N, d) or images (N, H, W) or (N, H, W, C).
+        targets: class numbers (N,), or probabilities (N, C) as soft labels.
+        evaluate: the examples to be predicted, of the same form.
+        config: settings; one architecture, and no ``patience``.
+        n_classes: how many classes there are, where class numbers may miss the last.
+        group: (N,) group numbers for objectives over groups.
+        first_seed: the seeds are first_seed, first_seed + 1, ...
+        progress: called with a line and the fraction done.
+        changes: settings to be changed in ``config``.
+
+    Example:
+        >>> from hardpan import Dataset
+        >>> digits = Dataset.open("digits")
+        >>> fit = fit_arrays(digits.x[:1000], digits.labels[:1000], digits.x[1000:], model="linear", seeds=2,
+        ...                  epochs=8, record_every=8, device="cpu")
+        >>> fit.probs.shape
+        (2, 1, 797, 10)
+        >>> bool((fit.probs.mean(axis=0)[0].argmax(axis=1) == digits.labels[1000:]).mean() > 0.85)
+        True
+    """
+    config = changed_train_config(config, changes)
+    if len(config.models) != 1:
+        raise InputError(f"must be one architecture here; got {config.model!r}", argument="model")
+    train, predicted = as_training_examples(np.asarray(x)), as_training_examples(np.asarray(evaluate))
+    check_examples_in_single_precision(train)
+    check_examples_in_single_precision(predicted, "evaluate")
+    config = with_defaults(config, config.models[0], train.shape[1:])
+    values, classes = training_targets(targets, len(train), n_classes)
+    if train.shape[1:] != predicted.shape[1:]:
+        raise InputError(
+            f"must hold examples like x, of shape {train.shape[1:]}; got {predicted.shape[1:]}", argument="evaluate"
+        )
+    if config.patience:
+        raise InputError(
+            "must be 0 here: there are no validation examples; use training.train", argument="patience"
+        )
+    groups = None if group is None else arguments.whole_numbers("group", group, len(train))
+    statistics = normalization(train)
+    result = np.zeros((config.seeds, len(config.recorded_epochs()), len(predicted), classes), dtype=np.float32)
+    index_of = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
+    histories = []
+    with fitting_device(config) as (device, precision):
+        training_set = TrainingSet(
+            examples_on(train, statistics, device),
+            torch.arange(len(train), device=device),
+            torch.from_numpy(values).to(device),
+            classes,
+            None if groups is None else torch.from_numpy(groups).to(device),
+        )
+        examples = examples_on(predicted, statistics, device)
+        for index in range(config.seeds):
+
+            def record(epoch: int, probs: NDArray[np.float32], index: int = index) -> None:
+                result[index, index_of[epoch]] = probs
+
+            _, history = fit_model(
+                config,
+                training_set,
+                Evaluation(examples, record),
+                seed=first_seed + index,
+                precision=precision,
+                progress=progress_of_fit(progress, index, config.seeds),
+                label=f"{config.model} seed {first_seed + index}, ",
+            )
+            histories.append(tuple(history.epochs))
+    return ArrayFit(result, config.recorded_epochs(), tuple(histories), config)
+
+
+def accuracy_by_group(split: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
+    """The accuracy of each group that a part holds, under names that :func:`group_accuracies` reads.
+
+    Example:
+        >>> accuracy_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
+        {'test_accuracy_group_0': 0.5, 'test_accuracy_group_2': 1.0}
+    """
+    if groups is None:
+        return {}
+    return {f"{split}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
+
+
+def group_accuracies(split: str, values: Mapping[str, float]) -> dict[int, float]:
+    """The accuracy of each group of a part, from the values of an epoch.
+
+    Example:
+        >>> group_accuracies("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
+        {2: 1.0}
+    """
+    begins = f"{split}{_OF_GROUP}"
+    return {int(name.removeprefix(begins)): value for name, value in values.items() if name.startswith(begins)}

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,10 +31,10 @@ from hardpan import arguments
 from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import distributed
+from hardpan.engine.distributed import summed_over_processes
 from hardpan.errors import InputError
 from hardpan.training.config import OBJECTIVES, TrainConfig
 
-_OF_GROUP = "_accuracy_group_"
 _SUBSET, _ORDER = 1, 2  # streams of one seed that must not be the same
 
 GroupSource = str | os.PathLike[str] | NDArray[Any] | None
@@ -153,11 +153,11 @@ def _group_numbers(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[Ro
     return numbers, sizes
 
 
-def _shuffled_rows(n: int, seed: int, epoch: int) -> Rows:
+def _objective_rows_shuffled(n: int, seed: int, epoch: int) -> Rows:
     return np.random.default_rng([seed, _ORDER, epoch]).permutation(n)
 
 
-def _upsampled_rows(groups: Rows, seed: int, epoch: int) -> Rows:
+def _objective_rows_upsampled(groups: Rows, seed: int, epoch: int) -> Rows:
     """As many rows as there are, every group as often as any other (up to one row), in random order.
 
     A group is repeated as a whole as often as possible and the remainder is drawn without repeats, so no example is
@@ -175,7 +175,7 @@ def _upsampled_rows(groups: Rows, seed: int, epoch: int) -> Rows:
     return rng.permutation(np.concatenate(rows))
 
 
-def _subsampled_rows(groups: Rows, seed: int, epoch: int) -> Rows:
+def _objective_rows_subsampled(groups: Rows, seed: int, epoch: int) -> Rows:
     """Every group cut to the size of the smallest, the same rows in all epochs, in random order."""
     drawing = np.random.default_rng([seed, _SUBSET, 0])
     smallest = int(np.bincount(groups).min())
@@ -226,22 +226,22 @@ def build(
         real_number(f"{option} of {name}", value, "[0, inf)")
     n = whole_number("n_rows", n_rows, 1)
     if name == "erm":
-        return Objective(_init_mean_loss, _mean_loss, partial(_shuffled_rows, n), n)
+        return Objective(_init_mean_loss, _mean_loss, partial(_objective_rows_shuffled, n), n)
     numbers, sizes = _group_numbers(name, n, groups)
-    upsampled = partial(_upsampled_rows, numbers)
+    upsampled = partial(_objective_rows_upsampled, numbers)
     if name == "groupdro":
         update = partial(groupdro_loss, **(known | options), total=total)
         return Objective(partial(init_groupdro, sizes), update, upsampled, n)
     if name == "reweight":
         init = partial(_init_group_reweighting, sizes)
-        return Objective(init, _group_reweighted_loss, partial(_shuffled_rows, n), n)
+        return Objective(init, _group_reweighted_loss, partial(_objective_rows_shuffled, n), n)
     if name == "upsample":
         return Objective(_init_mean_loss, _mean_loss, upsampled, n)
-    rows = partial(_subsampled_rows, numbers)
+    rows = partial(_objective_rows_subsampled, numbers)
     return Objective(_init_mean_loss, _mean_loss, rows, len(sizes) * int(sizes.min()))
 
 
-class Goal:
+class AppliedObjective:
     """What a step minimises, and in which order rows are seen."""
 
     def __init__(self, config: TrainConfig, groups: Tensor | None, rows: Tensor, seed: int) -> None:
@@ -251,7 +251,7 @@ class Goal:
             config.objective,
             n_rows=len(rows),
             groups=None if groups is None else groups.index_select(0, rows).cpu().numpy(),
-            total=_summed_over_processes if distributed.world_size() > 1 else None,
+            total=summed_over_processes if distributed.world_size() > 1 else None,
             **config.objective_options,
         )
         self._state = self._objective.init(rows.device)
@@ -287,12 +287,7 @@ class Goal:
             item.copy_(tensors[name])
 
 
-def _summed_over_processes(values: Tensor) -> Tensor:
-    distributed.all_reduce_sum(values)
-    return values
-
-
-def read_groups(group: GroupSource, dataset: Dataset, objective: str, split: Split) -> Rows | None:
+def read_objective_groups(group: GroupSource, dataset: Dataset, objective: str, split: Split) -> Rows | None:
     """A group number for every example of a dataset, where the objective asks for groups.
 
     A manifest of ``hardpan confusion subset`` (JSON) makes group 1 of its examples and group 0 of the others.
@@ -325,26 +320,3 @@ def read_groups(group: GroupSource, dataset: Dataset, objective: str, split: Spl
             argument="group",
         )
     return numbers
-
-
-def accuracy_by_group(split: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
-    """The accuracy of each group that a part holds, under names that :func:`group_accuracies` reads.
-
-    Example:
-        >>> accuracy_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
-        {'test_accuracy_group_0': 0.5, 'test_accuracy_group_2': 1.0}
-    """
-    if groups is None:
-        return {}
-    return {f"{split}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
-
-
-def group_accuracies(split: str, values: Mapping[str, float]) -> dict[int, float]:
-    """The accuracy of each group of a part, from the values of an epoch.
-
-    Example:
-        >>> group_accuracies("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
-        {2: 1.0}
-    """
-    begins = f"{split}{_OF_GROUP}"
-    return {int(name.removeprefix(begins)): value for name, value in values.items() if name.startswith(begins)}

@@ -2,40 +2,231 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import os
+import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from hardpan import engine, execution, stats
 from hardpan.arguments import as_path
-from hardpan.data.dataset import Dataset, Split
+from hardpan.data.dataset import Dataset, Split, examples_hash
+from hardpan.data.opening import parse_source
 from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.files import record
+from hardpan.execution.mapping import available_cores
+from hardpan.files import array_hash, record
+from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.recorder import Recorder
-from hardpan.predictions.store import is_store
+from hardpan.predictions.store import is_store, locked_store
 from hardpan.report import Report
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed_train_config, with_defaults
-from hardpan.training.examples import as_example_array, check_single_precision, input_shape_of
-from hardpan.training.fitting import progress_of_run
-from hardpan.training.objectives import GroupSource, group_accuracies, read_groups
-from hardpan.training.seed_runs import (
-    Run,
-    SeedResult,
-    load_split,
-    open_recorder,
-    remove_empty_store,
-    train_run,
+from hardpan.training.examples import (
+    as_training_examples,
+    check_examples_in_single_precision,
+    examples_on,
+    input_shape_of,
+    normalization,
 )
+from hardpan.training.fitting import (
+    Evaluation,
+    TrainingSet,
+    fit_model,
+    fitting_device,
+    group_accuracies,
+    progress_of_fit,
+)
+from hardpan.training.objectives import GroupSource, read_objective_groups
+from hardpan.training.saved import describe_model, save_model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingRun:
+    """One seed of one architecture; small if the data has a name.
+
+    Attributes:
+        data: name or path that every worker can load, or the dataset itself.
+        config: settings, with the defaults of one architecture filled in.
+        seed: number of the seed.
+        store: the store of predictions.
+        models: the folder of the architecture, with one folder of weights per seed.
+        groups: (N,) group numbers, or None.
+    """
+
+    data: str | Dataset
+    config: TrainConfig
+    seed: int
+    store: str
+    models: str
+    groups: NDArray[np.int64] | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder of the run: its weights and, while it trains, its checkpoints."""
+        return os.path.join(self.models, f"seed-{self.seed}")
+
+    def settings(self, dataset: Dataset) -> dict[str, Any]:
+        """Everything that decides the predictions, except the seed."""
+        labels = np.zeros(0, dtype=np.int64) if dataset.labels is None else dataset.labels
+        return {
+            "architecture": self.config.model,
+            "data": dataset.name,
+            "data_sha256": array_hash(dataset.ids)[:32] + array_hash(labels)[:32],
+            "examples_sha256": examples_hash(dataset.x),
+            "groups_sha256": "" if self.groups is None else array_hash(self.groups),
+            **json.loads(json.dumps(self.config.deciding())),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """The values of every epoch of a seed, the epoch at which it resumed, and the seconds it took here."""
+
+    history: tuple[dict[str, float], ...]
+    resumed_at: int
+    seconds: float
+
+
+def train_run(run: TrainingRun, progress: Progress | None = None) -> SeedResult:
+    """Train a run to its end, resuming where possible, and keep its weights.
+
+    A complete run is not repeated. After an epoch its predictions are committed, then the checkpoint is written:
+    killed between the two, the epoch is trained again, to the same numbers, and is not recorded twice.
+    """
+    started = time.monotonic()
+    checkpoint = Path(run.folder) / "checkpoint"
+    with engine.locked_run_folder(run.folder), contextlib.ExitStack() as stack:
+        dataset, split = load_split(run.data)
+        settings = run.settings(dataset)
+        recorder = None
+        if distributed.is_main_process():
+            stack.enter_context(locked_store(run.store, shared=True))
+            recorder = stack.enter_context(open_recorder(run, dataset, split, settings))
+
+        def recorded(epochs: int) -> bool:
+            """Whether the store has every epoch that a run of this many epochs records."""
+            needed = [epoch for epoch in run.config.recorded_epochs() if epoch <= epochs]
+            return recorder is None or all(recorder.done(run.seed, epoch=epoch) for epoch in needed)
+
+        settings = settings | {"seed": run.seed}
+        description = describe_model(run.folder) or {}
+        history = tuple(description.get("history", ())) if description.get("settings") == settings else ()
+        resumed_at = len(history)
+        # Only the main process has the store, so it decides.
+        if not distributed.value_of_main_process(float(bool(history) and recorded(len(history)))):
+            saved = engine.load_checkpoint(checkpoint) if distributed.is_main_process() else None
+            if saved is not None and not recorded(len(saved.state["history"])):
+                shutil.rmtree(checkpoint)  # ahead of the store, as when someone removed the store
+            distributed.barrier()
+            history, resumed_at = _fit_run(run, dataset, split, settings, recorder, checkpoint, progress)
+        if distributed.is_main_process():
+            shutil.rmtree(checkpoint, ignore_errors=True)
+    return SeedResult(history, resumed_at, time.monotonic() - started)
+
+
+def _fit_run(
+    run: TrainingRun,
+    dataset: Dataset,
+    split: Split,
+    settings: dict[str, Any],
+    recorder: Recorder | None,
+    checkpoint: Path,
+    progress: Progress | None,
+) -> tuple[tuple[dict[str, float], ...], int]:
+    """Train, record and keep the model of a run: the values of its epochs, and the epoch at which it resumed."""
+
+    def record(epoch: int, probs: NDArray[np.float32]) -> None:
+        if recorder is not None:
+            recorder.record(probs, seed=run.seed, epoch=epoch)
+            recorder.flush()
+
+    config, labels, x = run.config, dataset.require_labels(), as_training_examples(dataset.x)
+    with fitting_device(config) as (device, precision):
+        examples = examples_on(x, normalization(x, split.train), device)
+        groups = None if run.groups is None else torch.from_numpy(run.groups).to(device)
+        rows, targets = torch.from_numpy(split.train).to(device), torch.from_numpy(labels).to(device)
+        splits = {"validation": split.validation, "test": split.test}
+        model, history = fit_model(
+            config,
+            TrainingSet(examples, rows, targets, dataset.n_classes, groups),
+            Evaluation(examples, record, splits, labels, run.groups),
+            seed=run.seed,
+            precision=precision,
+            folder=checkpoint,
+            settings=settings,
+            progress=progress,
+            label=f"{config.model} seed {run.seed}, ",
+        )
+        description = {
+            "model": config.model,
+            "model_options": dict(config.model_options),
+            "input_shape": list(examples.input_shape),
+            "n_classes": dataset.n_classes,
+            "class_names": list(dataset.class_names),
+            "seed": run.seed,
+            "settings": settings,
+            "precision": precision,
+            "device": devices.describe_device(device),
+            "best_epoch": history.best_epoch + 1,
+            "history": list(history.epochs),
+        }
+        if distributed.is_main_process():
+            save_model(run.folder, model, examples.normalization, description)
+    return tuple(history.epochs), history.resumed_at
+
+
+def open_recorder(run: TrainingRun, dataset: Dataset, split: Split, settings: dict[str, Any]) -> Recorder:
+    """Open or create the store of a run."""
+    split_names = np.full(len(dataset), "validation")
+    split_names[split.train], split_names[split.test] = "train", "test"
+    return Recorder(
+        run.store,
+        ids=dataset.ids,
+        n_classes=dataset.n_classes,
+        labels=dataset.labels,
+        class_names=dataset.class_names,
+        split=split_names,
+        config=settings,
+        outputs="probabilities",
+    )
+
+
+def load_split(data: str | Dataset) -> tuple[Dataset, Split]:
+    """A dataset and its split; a worker that trains several runs loads the data once."""
+    return _load_split_once(data, _stamps_of_run_data(data)) if isinstance(data, str) else (data, data.splits())
+
+
+@functools.lru_cache(maxsize=1)
+def _load_split_once(name: str, _stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
+    dataset = Dataset.open(name)
+    return dataset, dataset.splits()
+
+
+def _stamps_of_run_data(name: str) -> tuple[int, ...]:
+    """Times and sizes of the files of a dataset, so that changed files are read again."""
+    paths = [Path(text) for text in (name, *parse_source(name)) if text]
+    stats = [path.stat() for path in paths if path.exists()]
+    return tuple(number for item in stats for number in (item.st_mtime_ns, item.st_size))
+
+
+def remove_empty_store(store: str) -> None:
+    """Remove a store into which nothing was recorded and which no run uses: it would refuse other settings."""
+    with locked_store(store, shared=False) as alone:
+        if alone and not Predictions.open(store).seeds:
+            shutil.rmtree(store)
 
 
 @record
@@ -134,12 +325,12 @@ def train(
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
     loaded, split = load_split(data)
     loaded.require_labels()
-    check_single_precision(as_example_array(loaded.x), f"examples of {loaded.name}")
-    group_of_row = read_groups(group, loaded, config.objective, split)
+    check_examples_in_single_precision(as_training_examples(loaded.x), f"examples of {loaded.name}")
+    group_of_row = read_objective_groups(group, loaded, config.objective, split)
     device = engine.pick_device(config.device)
     with distributed.process_group(device):
         runs = _training_runs(data, loaded, config, store, weights, group_of_row)
-        _check_run_settings(runs[0], split)
+        _check_training_run(runs[0], split)
         devices.choose_precision(config.precision, device)
         openers = _recorder_openers(runs, loaded, split)
         created: list[str] = []
@@ -169,20 +360,20 @@ def _training_runs(
     out: str,
     weights: str | os.PathLike[str] | None,
     groups: NDArray[np.int64] | None,
-) -> list[Run]:
+) -> list[TrainingRun]:
     folder = f"{out.rstrip('/')}-models" if weights is None else os.fspath(weights).removeprefix("file://")
     if "://" in folder:
         raise InputError(f"must name a local folder for the models; got {folder!r}", argument="weights")
     runs = []
     for model in config.models:
         name = model.replace(":", "-").replace("/", "-")  # my_nets:small is in my_nets-small
-        settings = with_defaults(config, model, as_example_array(loaded.x).shape[1:])
+        settings = with_defaults(config, model, as_training_examples(loaded.x).shape[1:])
         path, models = out if len(config.models) == 1 else f"{out}/{name}", Path(folder).absolute() / name
-        runs += [Run(data, settings, seed, path, str(models), groups) for seed in range(config.seeds)]
+        runs += [TrainingRun(data, settings, seed, path, str(models), groups) for seed in range(config.seeds)]
     return runs
 
 
-def _check_run_settings(run: Run, split: Split) -> None:
+def _check_training_run(run: TrainingRun, split: Split) -> None:
     """Refuse settings that a run would refuse later: a store keeps the settings it was created with."""
     groups = None if run.groups is None else run.groups[split.train]
     options = dict(run.config.objective_options)
@@ -196,9 +387,11 @@ def _check_run_settings(run: Run, split: Split) -> None:
         )
 
 
-def _recorder_openers(runs: Sequence[Run], loaded: Dataset, split: Split) -> dict[str, Callable[[], Recorder]]:
+def _recorder_openers(
+    runs: Sequence[TrainingRun], loaded: Dataset, split: Split
+) -> dict[str, Callable[[], Recorder]]:
     """Refuse architectures and stores that cannot work before anything runs; return what opens each store."""
-    input_shape = input_shape_of(as_example_array(loaded.x).shape)
+    input_shape = input_shape_of(as_training_examples(loaded.x).shape)
     openers: dict[str, Callable[[], Recorder]] = {}
     for run in {run.store: run for run in runs}.values():
         options = dict(run.config.model_options)
@@ -211,7 +404,7 @@ def _recorder_openers(runs: Sequence[Run], loaded: Dataset, split: Split) -> dic
 
 
 def _train_runs(
-    runs: Sequence[Run], *, on_gpu: bool, ready: Callable[[], None], progress: Progress | None
+    runs: Sequence[TrainingRun], *, on_gpu: bool, ready: Callable[[], None], progress: Progress | None
 ) -> list[SeedResult]:
     """Train every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
     setting = execution.current()
@@ -222,30 +415,18 @@ def _train_runs(
     backend = setting.backend or ("threads" if setting.workers == 1 or (sequential and not setting.workers) else "")
     if backend == "threads":
         ready()
-        return [train_run(run, progress_of_run(progress, index, len(runs))) for index, run in enumerate(runs)]
+        return [train_run(run, progress_of_fit(progress, index, len(runs))) for index, run in enumerate(runs)]
     with execution.parallel(backend or "processes", workers=setting.workers, address=setting.address):
         return execution.map_tasks(train_run, runs, ready=ready, progress=progress)
 
 
-def available_cores() -> int:
-    """How many cores this process may use; fewer than the machine has if the process is bound to some.
-
-    Example:
-        >>> 1 <= available_cores() <= (os.cpu_count() or 1)
-        True
-    """
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _trained_run(run: Run, result: SeedResult, split: Split) -> TrainedRun:
+def _trained_run(run: TrainingRun, result: SeedResult, split: Split) -> TrainedRun:
     values = result.history[-1]
     if run.config.patience:  # the weights of the best epoch are kept, so its values are those of the run
         values = min(result.history, key=lambda values: values["validation_loss"])
     parts = {"validation": split.validation, "test": split.test}
     accuracy = {
-        name: _accuracy_estimate(values[f"{name}_accuracy"], len(rows))
+        name: _accuracy_of_run(values[f"{name}_accuracy"], len(rows))
         for name, rows in parts.items()
         if len(rows) and f"{name}_accuracy" in values
     }
@@ -253,7 +434,7 @@ def _trained_run(run: Run, result: SeedResult, split: Split) -> TrainedRun:
     for name, rows in parts.items():  # of the test split; of validation if the epoch has no test predictions
         groups = rows[:0] if run.groups is None else run.groups[rows]
         by_group = {
-            str(group): _accuracy_estimate(accuracy_there, int(np.count_nonzero(groups == group)))
+            str(group): _accuracy_of_run(accuracy_there, int(np.count_nonzero(groups == group)))
             for group, accuracy_there in group_accuracies(name, values).items()
         } or by_group
     return TrainedRun(
@@ -270,5 +451,5 @@ def _trained_run(run: Run, result: SeedResult, split: Split) -> TrainedRun:
     )
 
 
-def _accuracy_estimate(accuracy: float, n: int) -> Estimate:
+def _accuracy_of_run(accuracy: float, n: int) -> Estimate:
     return stats.share(round(accuracy * n), n, method="accuracy, Clopper–Pearson")

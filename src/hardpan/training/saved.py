@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load as tensors_from_bytes
-from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 
 import hardpan
@@ -22,11 +19,17 @@ from hardpan import engine
 from hardpan.arguments import as_path
 from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
+from hardpan.engine.checkpoints import load_weights, save_weights
 from hardpan.errors import InputError
-from hardpan.files import file_hash, write_bytes, write_text
+from hardpan.files import file_hash, write_text
 from hardpan.lazy import names_code
 from hardpan.training import classifiers
-from hardpan.training.examples import Normalization, as_example_array, check_single_precision, examples_on
+from hardpan.training.examples import (
+    Normalization,
+    as_training_examples,
+    check_examples_in_single_precision,
+    examples_on,
+)
 from hardpan.training.fitting import Evaluator
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
@@ -142,8 +145,8 @@ def predict(
     result = model if isinstance(model, SavedModel) else load_model(model)
     if isinstance(data, (str, os.PathLike)):
         data = Dataset.open(data)
-    x = as_example_array(data.x if isinstance(data, Dataset) else np.asarray(data))
-    check_single_precision(x, "data")
+    x = as_training_examples(data.x if isinstance(data, Dataset) else np.asarray(data))
+    check_examples_in_single_precision(x, "data")
     target = engine.pick_device(device)
     examples = examples_on(x, result.normalization, target)
     input_shape, n_classes = tuple(result.description["input_shape"]), int(result.description["n_classes"])
@@ -157,37 +160,3 @@ def predict(
     with torch.no_grad(), devices.matrix_precision(precision, target):
         network = examples.with_model(result.model)
         return Evaluator(network, examples, n_classes=n_classes, precision=precision, batch=batch)()
-
-
-def save_weights(model: nn.Module, path: str | Path) -> None:
-    """Write parameters and buffers of a model as a safetensors file, whole or not at all.
-
-    Example:
-        >>> import tempfile
-        >>> from hardpan.training import classifiers
-        >>> model = classifiers.build("linear", input_shape=(4,), n_classes=3)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_weights(model, f"{folder}/w.safetensors")
-        ...     same = classifiers.build("linear", input_shape=(4,), n_classes=3, seed=1)
-        ...     load_weights(same, f"{folder}/w.safetensors")
-        >>> all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters()))
-        True
-    """
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_bytes(Path(path), tensors_to_bytes(tensors))
-
-
-def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Put the weights of a safetensors file into a model of the same build."""
-    try:
-        tensors = tensors_from_bytes(Path(path).read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except SafetensorError as error:
-        raise InputError(f"{path}: not a safetensors file, or cut short ({error})") from error
-    with torch.no_grad():
-        try:
-            model.load_state_dict(tensors)
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:300]
-            raise InputError(f"{path}: these are weights of another model ({reason})") from error

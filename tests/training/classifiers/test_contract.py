@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from hardpan.engine import checkpoints
 from hardpan.errors import InputError
-from hardpan.training import classifiers, saved
+from hardpan.training import classifiers
 
 CIFAR, DIGITS, VECTORS = (3, 32, 32), (1, 8, 8), (20,)
 # Narrow or shallow where a class only differs in size, so that one core gets through in seconds.
@@ -114,8 +115,8 @@ def test_channels_last_gives_the_same_logits(name, shape, options):
 def test_weights_survive_the_disk(name, shape, options, tmp_path):
     model, other = made(name, shape, options), made(name, shape, options, seed=1)
     model(batch(shape))
-    saved.save_weights(model, tmp_path / "w.safetensors")
-    saved.load_weights(other, tmp_path / "w.safetensors")
+    checkpoints.save_weights(model, tmp_path / "w.safetensors")
+    checkpoints.load_weights(other, tmp_path / "w.safetensors")
     with torch.no_grad():
         assert torch.equal(model.eval()(batch(shape)), other.eval()(batch(shape)))
 
@@ -244,11 +245,11 @@ def test_anybodys_factory_can_be_named(tmp_path, monkeypatch):
 
 def test_weights_of_another_model_or_a_cut_file_are_refused(tmp_path):
     path = tmp_path / "w.safetensors"
-    saved.save_weights(made("linear", DIGITS, {}), path)
+    checkpoints.save_weights(made("linear", DIGITS, {}), path)
     with pytest.raises(InputError, match="weights"):
-        saved.load_weights(made("mlp", DIGITS, {}), path)
+        checkpoints.load_weights(made("mlp", DIGITS, {}), path)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(InputError, match="safetensors"):
-        saved.load_weights(made("linear", DIGITS, {}), path)
+        checkpoints.load_weights(made("linear", DIGITS, {}), path)
     with pytest.raises(InputError, match="absent"):
-        saved.load_weights(made("linear", DIGITS, {}), tmp_path / "absent")
+        checkpoints.load_weights(made("linear", DIGITS, {}), tmp_path / "absent")

@@ -24,7 +24,7 @@ from hardpan.errors import InputError
 from hardpan.lazy import imported, names_code
 from hardpan.training.classifiers import plain, residual
 from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
-from hardpan.training.config import canonical_model_name, nearest_name
+from hardpan.training.config import canonical_classifier_name, nearest_classifier_name
 
 __all__ = ["build", "classifier_names", "classifier_option_names", "parameter_count"]
 
@@ -111,13 +111,13 @@ def _checked_input_shape(input_shape: Sequence[int]) -> InputShape:
 
 
 def _find_maker(name: str) -> _Maker:
-    plain_name = canonical_model_name(name)
+    plain_name = canonical_classifier_name(name)
     if plain_name in _MAKERS:
         return _MAKERS[plain_name]
     wide = _WIDE.fullmatch(plain_name)
     if wide:
         return partial(residual.wide_resnet, depth=int(wide[1]), widening=int(wide[2]))
-    nearest = nearest_name(name, tuple(_MAKERS))
+    nearest = nearest_classifier_name(name, tuple(_MAKERS))
     meant = f"did you mean {nearest}? Or " if nearest else ""
     raise InputError(f"model {name!r} is not known; {meant}give one of {', '.join(_MAKERS)}, or module:factory")
 

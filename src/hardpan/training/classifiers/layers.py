@@ -56,13 +56,6 @@ def require_image_shape(name: str, shape: InputShape, smallest: int = 1, largest
         )
 
 
-def uses_small_stem(name: str, stem: str, shape: InputShape) -> bool:
-    """Whether to begin with one convolution of stride 1 (``stem="small"``) or as for ImageNet; "auto" decides."""
-    if stem not in ("auto", "small", "imagenet"):
-        raise InputError(f"stem of {name} must be auto, small or imagenet; got {stem!r}")
-    return shape.side <= SMALL_IMAGE if stem == "auto" else stem == "small"
-
-
 def convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Conv2d:
     """A convolution that keeps the size of the image but for its stride."""
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)

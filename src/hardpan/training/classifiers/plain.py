@@ -92,7 +92,7 @@ def alexnet(shape: InputShape, n_classes: int, *, dropout: float = 0.5, width: i
         plan += [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(inplace=True)]
         plan += [pooling()] if pooled else []
         inputs = outputs
-    places = _side_after_poolings(shape.height, 3) * _side_after_poolings(shape.width, 3)
+    places = _pooled_side_of_plain_net(shape.height, 3) * _pooled_side_of_plain_net(shape.width, 3)
     return Unnormalised(
         *plan,
         nn.Flatten(),
@@ -129,7 +129,7 @@ def vgg(shape: InputShape, n_classes: int, *, layers: int, dropout: float = 1.0,
             plan += [nn.Dropout(dropout * chance)] if number < count - 1 else []
             inputs = outputs
         plan.append(nn.MaxPool2d(2, ceil_mode=True))
-    places = _side_after_poolings(shape.height, 5) * _side_after_poolings(shape.width, 5)
+    places = _pooled_side_of_plain_net(shape.height, 5) * _pooled_side_of_plain_net(shape.width, 5)
     return nn.Sequential(
         *plan,
         nn.Flatten(),
@@ -142,7 +142,7 @@ def vgg(shape: InputShape, n_classes: int, *, layers: int, dropout: float = 1.0,
     )
 
 
-def _side_after_poolings(side: int, times: int) -> int:
+def _pooled_side_of_plain_net(side: int, times: int) -> int:
     for _ in range(times):
         side = (side + 1) // 2
     return side

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.training.classifiers.layers import (
+    SMALL_IMAGE,
     ConvNormAct,
     InputShape,
     MeanOverImage,
     convolution,
     require_image_shape,
-    uses_small_stem,
 )
 
 BASIC = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
@@ -164,3 +164,10 @@ def _bottleneck_branch(inputs: int, inner: int, outputs: int, stride: int) -> nn
         ConvNormAct(inner, inner, 3, stride),
         ConvNormAct(inner, outputs, 1, act=False),
     )
+
+
+def uses_small_stem(name: str, stem: str, shape: InputShape) -> bool:
+    """Whether to begin with one convolution of stride 1 (``stem="small"``) or as for ImageNet; "auto" decides."""
+    if stem not in ("auto", "small", "imagenet"):
+        raise InputError(f"stem of {name} must be auto, small or imagenet; got {stem!r}")
+    return shape.side <= SMALL_IMAGE if stem == "auto" else stem == "small"

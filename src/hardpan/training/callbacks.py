@@ -5,13 +5,13 @@ Both packages are imported only when their callback is made.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError
+from hardpan.lazy import import_first_installed
 from hardpan.predictions.recorder import Recorder, is_tensor
 
 Forward = Callable[[Any, Any], Any]
@@ -29,8 +29,8 @@ def lightning_callback(recorder: Recorder, loaders: Any, *, seed: int = 0, forwa
 
     Epochs are counted as Lightning counts them, from 0. In training on several processes the first one predicts.
     """
-    lightning = _import_first("lightning", "lightning.pytorch", "pytorch_lightning")
-    predict = forward or _forward_first_of_batch
+    lightning = import_first_installed("lightning", "lightning.pytorch", "pytorch_lightning")
+    predict = forward or _lightning_forward
     listed = loaders if isinstance(loaders, (tuple, list)) else [loaders]
 
     class RecordPredictions(lightning.Callback):  # type: ignore[name-defined, misc]
@@ -67,8 +67,8 @@ def trainer_callback(
 
     Epochs are counted from 0. In training on several processes the first one predicts.
     """
-    transformers = _import_first("transformers", "transformers")
-    predict = forward or _forward_mapping
+    transformers = import_first_installed("transformers", "transformers")
+    predict = forward or _trainer_forward
     collate = collator or transformers.default_data_collator
 
     class RecordPredictions(transformers.TrainerCallback):  # type: ignore[name-defined, misc]
@@ -123,22 +123,12 @@ def _batch_on_device(batch: Any, device: Any) -> Any:
     return batch
 
 
-def _forward_first_of_batch(module: Any, batch: Any) -> Any:
+def _lightning_forward(module: Any, batch: Any) -> Any:
     return module(batch[0] if isinstance(batch, (tuple, list)) else batch)
 
 
-def _forward_mapping(model: Any, batch: Any) -> Any:
+def _trainer_forward(model: Any, batch: Any) -> Any:
     if not isinstance(batch, dict):
         raise InputError("must be mappings of tensors; give forward= for another form", argument="batches")
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "label", "label_ids")}
     return model(**inputs).logits
-
-
-def _import_first(extra: str, *names: str) -> Any:
-    """The first of these modules that is installed."""
-    for name in names:
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    raise MissingExtra(extra, extra)

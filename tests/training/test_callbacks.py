@@ -8,7 +8,7 @@ import torch
 
 from hardpan.predictions import Predictions
 from hardpan.predictions.recorder import Recorder
-from hardpan.training.adapters import lightning_callback, trainer_callback
+from hardpan.training.callbacks import lightning_callback, trainer_callback
 
 N, D, C, EPOCHS = 60, 4, 3, 3
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(N, D)).astype(np.float32))
