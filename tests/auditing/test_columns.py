@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from hardpan import auditing
-from hardpan.auditing.columns import Columns, column_probs, numbering_columns, telling_columns
+from hardpan.auditing.columns import column_probs, telling_columns
+from hardpan.bayes.floors.inputs import Columns, numbering_columns
 from hardpan.data.dataset import Dataset
 
 BARE = {"ensemble": "none", "flow": "none"}

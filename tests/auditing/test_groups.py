@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from hardpan import auditing
-from hardpan.auditing.columns import Columns
 from hardpan.auditing.groups import cluster_errors, dimensions_by_scale, id_columns, near_clusters
+from hardpan.bayes.floors.inputs import Columns
 from hardpan.data.dataset import Dataset
 
 SMOOTH = ("line", "plane", "many columns", "heavy tails", "skew", "rounded", "one-hot", "flags", "scales", "modes")

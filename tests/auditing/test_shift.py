@@ -7,8 +7,8 @@ from scipy import stats
 
 from hardpan import auditing
 from hardpan.auditing import groups, running, shift
-from hardpan.auditing.columns import Columns
 from hardpan.auditing.evidence import AuditConfig
+from hardpan.bayes.floors.inputs import Columns
 from hardpan.data.dataset import Dataset
 
 SHAPES = ("correlated integers", "one-hot", "heavy tails", "ties", "missing", "copies", "few classes", "categories")

@@ -6,7 +6,7 @@ that is as good as all of them is a leak or an honest feature cannot be seen in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,49 +17,19 @@ from scipy import special
 from hardpan import stats
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.data.dataset import Dataset
+from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, numbering_columns
 
 LEVEL = 0.02  # of the test against guessing, over all columns and classes of an audit
 MOST_LISTED = 5
 MOST_ROWS = 10_000  # rows that a rule is fitted on, drawn at random from more
 MOST_COLUMNS = 200  # of more, those whose class means differ most
 MOST_CLASSES = 30  # that are tried one against the rest, the most frequent
-FEWEST_ROWS = 20
 LEAF = 3  # training rows of a leaf
 FOLDS = 3
 SMOOTHING = 1.0  # rows of the class frequencies that every value of a table starts with
 GRID = 8  # an image is so many blocks wide and high
 PIXELS = 8  # of a block, those whose class means differ most
 TRIED_BLOCKS = 12
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """Feature columns as the file has them.
-
-    Attributes:
-        values: (N, d) numbers; a category is its number, NaN is a missing value.
-        names: the d names.
-        categorical: (d,) booleans.
-    """
-
-    values: Floats
-    names: tuple[str, ...]
-    categorical: NDArray[np.bool_]
-
-
-def feature_columns(dataset: Dataset) -> Columns:
-    """The feature columns of a table before they were encoded.
-
-    Example:
-        >>> feature_columns(Dataset.from_arrays(np.eye(3), feature_names=("a", "b", "c"))).names
-        ('a', 'b', 'c')
-    """
-    if dataset.table is not None:
-        return Columns(dataset.table.values, dataset.table.names, dataset.table.categorical)
-    d = dataset.x.shape[1]
-    names = dataset.feature_names or tuple(map(str, range(d)))
-    return Columns(np.asarray(dataset.x, dtype=np.float64), names, np.zeros(d, dtype=bool))
 
 
 def image_features(x: NDArray[Any]) -> tuple[Floats, tuple[str, ...], NDArray[np.bool_]]:
@@ -240,31 +210,6 @@ def telling_columns(
     ], tried
 
 
-def numbering_columns(columns: Columns, order: Labels, split: Sequence[Labels] = ()) -> dict[str, str]:
-    """Columns that differ in every row and rise or fall with the row number: "rises" or "falls" by name.
-
-    Args:
-        columns: the feature columns.
-        order: (N,) row numbers in the order of the file.
-        split: rows of files that were joined; within each a column may count anew.
-
-    Example:
-        >>> x = np.column_stack([np.arange(30.0), -np.arange(30.0), np.arange(30.0) % 7])
-        >>> numbering_columns(Columns(x, ("a", "b", "c"), np.zeros(3, dtype=bool)), np.arange(30))
-        {'a': 'rises', 'b': 'falls'}
-    """
-    files = [order[np.isin(order, rows)] for rows in split] or [order]
-    found = {}
-    for j, name in enumerate(columns.names):
-        column = columns.values[:, j]
-        if columns.categorical[j] or len(column) < FEWEST_ROWS:
-            continue
-        for word, sign in (("rises", 1.0), ("falls", -1.0)):
-            if all(bool((sign * np.diff(column[rows]) > 0).all()) for rows in files):
-                found[name] = word
-    return found
-
-
 def best_decisions(evidence: Evidence) -> Labels | None:
     """Classes that the best model answers for the test rows of the floor; None where they are not known."""
     inputs, floor = evidence.inputs, evidence.floor
@@ -323,15 +268,6 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     )
     listed = {"columns": tuple(item.name for item in found[:MOST_LISTED]), "alone": shown}
     yield "leak-feature", {**listed, "more": len(found) - len(shown), "searched": searched}
-
-
-def file_order(dataset: Dataset) -> tuple[Labels, list[Labels]]:
-    """Rows in the order of the file, and the rows of each file where every split may have its own."""
-    row = dataset.metadata.get("row", np.arange(len(dataset)))
-    order = np.argsort(np.asarray(row, dtype=np.int64), kind="stable")
-    if dataset.split is None:
-        return order, []
-    return order, [np.flatnonzero(dataset.split == name) for name in np.unique(dataset.split)]
 
 
 def _all_column_probs(

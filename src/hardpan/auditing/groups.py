@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hardpan import stats
-from hardpan.auditing.columns import LEVEL, Columns, feature_columns, file_order, image_features
+from hardpan.auditing.columns import LEVEL, image_features
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.inputs import standardised
+from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, standardised
 from hardpan.estimates import Estimate
 
 MOST_ROWS = 3000  # drawn at random from more

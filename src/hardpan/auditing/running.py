@@ -334,6 +334,7 @@ def _audit_floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) 
         by_order=config.by_order,
         held_out=config.held_out,
         label_noise=config.label_noise,
+        budget=config.budget / 4,
         confidence=config.confidence,
         seed=config.seed,
     )

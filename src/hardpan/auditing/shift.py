@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.auditing.columns import LEVEL, Columns, class_differences, feature_columns, file_order, image_features
+from hardpan.auditing.columns import LEVEL, class_differences, image_features
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import (
     ERROR_POINTS,
@@ -30,6 +30,7 @@ from hardpan.auditing.groups import (
 )
 from hardpan.auditing.groups import MOST_ROWS as CLUSTERED_ROWS
 from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order
 from hardpan.estimates import Estimate
 
 AUC = 0.6  # above it the difference between train and test is large; for one threshold of a column, |F − G| of 0.2

@@ -242,12 +242,20 @@ def population(floor: Floor) -> list[str]:
     n, groups = f"{floor.n_test:,} test examples", f"{floor.n_groups:,}"
     if not floor.n_test:
         return []
+    sentences = []
+    if floor.numbering:
+        columns = formatting.listed(floor.numbering)
+        limit = "is that without" if floor.bracket.apart else "also holds without"
+        sentences.append(
+            f"The row number follows from {columns}, which may tell new rows nothing: the upper end {limit} "
+            f"{'it' if len(floor.numbering) == 1 else 'them'}."
+        )
     if floor.unit == EQUAL:
-        return [
+        sentences.append(
             f"Equal inputs stay on one side of the split that was made here: errors are for inputs that are not in "
             f"train. The {n} have {groups} different inputs; each row counts, and intervals are by input."
-        ]
-    sentences = []
+        )
+        return sentences
     if floor.unit == GROUPS and floor.n_known_groups:
         sentences.append(
             f"{floor.n_known_groups:,} of {groups} groups of the test set also have training examples, so errors "
@@ -260,7 +268,8 @@ def population(floor: Floor) -> list[str]:
     if floor.n_copies:
         equal = "equals" if floor.n_copies == 1 else "equal"
         said = f"All {n} count; {floor.n_copies:,} of them {equal} a training example"
-        said += ", and the upper end is that without these." if floor.bracket.apart else "."
+        apart = floor.bracket.apart and not floor.numbering
+        said += ", and the upper end is that without these." if apart else "."
         sentences.append(said)
     return sentences
 

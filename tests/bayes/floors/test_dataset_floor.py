@@ -330,3 +330,18 @@ def test_the_error_of_the_best_of_six_covers_the_chosen_one():
         chosen += corrected.low <= true <= corrected.high
     assert alone / 400 < 0.9
     assert chosen / 400 >= 0.91  # the lower limit of the 99.9 % region of 95 %
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_upper_end_holds_without_columns_that_number_the_rows(seed):
+    """A file put together class by class: the row number gives the class away, and says nothing about new rows."""
+    data = gaussians(seed, 1500, split=False)
+    order = np.argsort(data.labels, kind="stable")
+    number = 900 + np.cumsum(np.random.default_rng(seed).integers(1, 30, len(order)))
+    x = np.column_stack([data.x[order], number])
+    found = bayes.floor(Dataset.from_arrays(x, data.labels[order]), classifiers=("boosted trees",))
+    assert found.numbering == ("2",)
+    assert found.best_error.high < KNOWN < found.high < 0.3
+    assert found.bracket.apart
+    mixed = np.random.default_rng(seed).permutation(len(x))
+    assert not bayes.floor(Dataset.from_arrays(x[mixed], data.labels[order][mixed]), **QUICK).numbering

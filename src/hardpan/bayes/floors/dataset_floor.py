@@ -81,6 +81,7 @@ class Floor(Report):
         entries: every number: evidence, estimates under an assumption, and classifiers.
         n_test: test examples on which classifiers were evaluated.
         n_copies: test examples that equal a training example.
+        numbering: columns that rise or fall with the row number; the upper end holds without them, too.
         n_classes: K.
         unit: what was drawn independently: "rows", "equal inputs" or "groups".
         n_groups: groups of the test examples, where these were drawn.
@@ -96,6 +97,7 @@ class Floor(Report):
     entries: tuple[Entry, ...]
     n_test: int = 0
     n_copies: int = 0
+    numbering: tuple[str, ...] = ()
     n_classes: int = 2
     unit: str = ROWS
     n_groups: int = 0
@@ -265,11 +267,7 @@ def floor_of(
         report("floor: predictions", 0.8)
         if flow is not None:
             entries += flow_entries(flow, inputs, level)
-        truth = inputs.labels[inputs.test]
-        for item in fitted:
-            wrong = item.probs.argmax(axis=1) != truth
-            method = f"{item.name}, {item.settings}"
-            entries.append(classifier_entry(item.name, wrong, method, level, inputs.sampling))
+        entries += [_fitted_entry(item, inputs, level) for item in fitted]
         for model in models:
             of_model = model_entries(model, inputs, level)
             (entries if model.held_out else seen).extend(of_model)
@@ -283,7 +281,12 @@ def floor_of(
         entries.append(Entry("Stated label noise", "lower", noise, STATED_NOISE))
     ranks = {"estimate": 0, "lower": 0, "upper": 1, "classifier": 2}
     ordered = sorted(entries, key=lambda item: (item.under_assumption, ranks[item.role]))
-    weighed, bracket = weigh(ordered, n_classes=k, confidence=level, apart=inputs.apart)
+    if inputs.numbering and len(inputs.test):
+        report("floor: without the columns that number the rows", 0.9)
+        own = {model.name for model in models if not model.trained_here}
+        ordered = _with_entries_apart(ordered, own, _entries_without_numbering(inputs, fitted, config))
+    apart = inputs.apart or bool(inputs.numbering)
+    weighed, bracket = weigh(ordered, n_classes=k, confidence=level, apart=apart)
     hashes = {
         "Examples, sha256": files.array_hash(inputs.dataset.x),
         "Labels, sha256": files.array_hash(inputs.labels),
@@ -296,6 +299,7 @@ def floor_of(
         entries=weighed,
         n_test=len(inputs.test),
         n_copies=len(inputs.copied),
+        numbering=inputs.numbering,
         n_classes=k,
         unit=inputs.unit,
         n_groups=0 if inputs.unit == ROWS else len(np.unique(inputs.group[inputs.test])),
@@ -304,6 +308,39 @@ def floor_of(
         hashes=hashes,
         seen=tuple(seen),
     )
+
+
+def _entries_without_numbering(
+    inputs: FloorInputs, fitted: Sequence[Fitted], config: FloorConfig
+) -> dict[str, Entry]:
+    """Entries of the same classifiers, fitted without the columns that number the rows."""
+    plain = inputs.without_numbering()
+    names = tuple(item.name for item in fitted)
+    again = _fit_classifiers_of_floor(plain, dataclasses.replace(config, classifiers=names), no_progress)
+    entries = neighbour_entries(plain, config.confidence) if config.neighbours else []
+    entries += [_fitted_entry(item, plain, config.confidence) for item in again]
+    return {_kind_of(entry): entry for entry in entries if entry.role == "classifier"}
+
+
+def _kind_of(entry: Entry) -> str:
+    """The name of a classifier, whatever number of neighbours validation examples chose."""
+    return "k-NN" if entry.name.endswith("-NN") and entry.name != "1-NN" else entry.name
+
+
+def _with_entries_apart(entries: Sequence[Entry], own: set[str], again: Mapping[str, Entry]) -> list[Entry]:
+    """The entries with what the bracket must hold for, too: ``again``; of the user's ``own`` models, themselves."""
+    found = []
+    for entry in entries:
+        apart = again.get(_kind_of(entry), entry if entry.model in own else None)
+        if apart is not None:  # without copies as well, where the bracket must hold without them
+            apart = apart.apart or apart
+        found.append(dataclasses.replace(entry, apart=apart) if entry.role == "classifier" else entry)
+    return found
+
+
+def _fitted_entry(item: Fitted, inputs: FloorInputs, confidence: float) -> Entry:
+    wrong = item.probs.argmax(axis=1) != inputs.labels[inputs.test]
+    return classifier_entry(item.name, wrong, f"{item.name}, {item.settings}", confidence, inputs.sampling)
 
 
 def _floor_of_votes(votes: ArrayLike | str | os.PathLike[str] | None, config: FloorConfig) -> Floor:

@@ -68,8 +68,8 @@ class Entry:
         refuted_by: names of the entries that exclude it; its own name where a test rejects the assumption.
         check: the test of the assumption, where there is one.
         sample: of a classifier, what its error rests on where the test examples come in groups.
-        apart: of a classifier, the same without the test examples that equal a training example, where the bracket
-            must hold for those too.
+        apart: of a classifier, the same without the test examples that equal a training example, or without the
+            columns that number the rows, where the bracket must hold for that too.
     """
 
     name: str
@@ -111,7 +111,8 @@ class Bracket:
         high_from: name of the classifier that gives the upper end.
         confidence: joint level of both ends.
         n_classifiers: how many classifiers share the level (Bonferroni).
-        apart: whether the upper end is that without the test examples that equal a training example.
+        apart: whether the upper end is that of what is apart: without the test examples that equal a training
+            example, or without the columns that number the rows.
     """
 
     low: float
@@ -131,8 +132,8 @@ def weigh(
 
     The upper end is the smallest one-sided Clopper–Pearson limit at level α/M over M classifiers (guessing errs in
     (K−1)/K, so no limit is higher), with α = 1 − confidence. Where a lower end is claimed as well, each end gets
-    α/2. With ``apart`` it is the larger of the limits with and without copies. A classifier that was evaluated on
-    fewer examples than others is left out: all limits are of one set of rows.
+    α/2. With ``apart`` it is the larger of the limits with and without what is apart. A classifier that was
+    evaluated on fewer examples than others is left out: all limits are of one set of rows.
 
     An entry is refuted where its value exceeds that limit; its assumption is rejected where its test has a p-value
     below (α/2)/tests. Any two remaining entries contradict each other where the lower limit of one exceeds the
@@ -142,7 +143,7 @@ def weigh(
     Args:
         entries: without a classifier, votes or soft labels bound the error from above; without these, guessing.
         n_classes: K.
-        apart: whether the upper end must hold without the test examples that equal a training example, too.
+        apart: whether the upper end must hold for what is apart in the entries, too.
 
     Source: the Bayes error is the minimum over all classifiers; the limit is Clopper and Pearson's (1934).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from hardpan import arguments, stats
 from hardpan.bayes.floors.classifiers import Table
 from hardpan.bayes.floors.entries import Sampling
-from hardpan.bayes.floors.error_estimates import Labels
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
@@ -20,6 +21,7 @@ from hardpan.estimates import Estimate
 
 ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
 """What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""
+FEWEST_NUMBERED = 20  # rows, from which a column that rises with the row number is said to number them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +39,8 @@ class FloorInputs:
         group: (N,) groups that no split and no fold takes apart: those that the user names, else equal inputs.
         unit: what was drawn independently: :data:`ROWS`, :data:`EQUAL` or :data:`GROUPS`.
         apart: whether the upper end of the bracket must hold without ``copied``, too.
+        numbering: columns that differ in every row and rise or fall with the row number; the upper end of the
+            bracket must hold without them, too.
         decisions: classes of ``test`` by the name of each classifier that the floor evaluated itself.
     """
 
@@ -50,6 +54,7 @@ class FloorInputs:
     group: Labels
     unit: str = ROWS
     apart: bool = False
+    numbering: tuple[str, ...] = ()
     decisions: dict[str, Labels] = field(default_factory=dict)
 
     @property
@@ -69,11 +74,80 @@ class FloorInputs:
         known = self.group[np.concatenate([self.split.train, self.split.validation])]
         return int(np.isin(np.unique(self.group[self.test]), known).sum())
 
+    def without_numbering(self) -> FloorInputs:
+        """The same, where the columns that number the rows say nothing."""
+        raw, scaled = self.table.raw.copy(), self.table.scaled.copy()
+        raw[:, np.isin(feature_columns(self.dataset).names, self.numbering)] = 0.0
+        names = self.dataset.feature_names or tuple(map(str, range(scaled.shape[1])))
+        scaled[:, np.isin(names, self.numbering)] = 0.0
+        table = dataclasses.replace(self.table, raw=raw, scaled=scaled)
+        return dataclasses.replace(self, table=table, numbering=(), decisions={})
+
     def share(self, hits: NDArray[np.bool_], rows: Labels, confidence: float) -> Estimate:
         """The proportion of ``rows`` with a hit, its interval by what was drawn independently."""
         if self.unit == ROWS:
             return stats.share(int(hits.sum()), len(hits), confidence)
         return stats.grouped_share(hits, self.group[rows], confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Feature columns as the file has them.
+
+    Attributes:
+        values: (N, d) numbers; a category is its number, NaN is a missing value.
+        names: the d names.
+        categorical: (d,) booleans.
+    """
+
+    values: Floats
+    names: tuple[str, ...]
+    categorical: NDArray[np.bool_]
+
+
+def feature_columns(dataset: Dataset) -> Columns:
+    """The feature columns of a table before they were encoded.
+
+    Example:
+        >>> feature_columns(Dataset.from_arrays(np.eye(3), feature_names=("a", "b", "c"))).names
+        ('a', 'b', 'c')
+    """
+    if dataset.table is not None:
+        return Columns(dataset.table.values, dataset.table.names, dataset.table.categorical)
+    d = dataset.x.shape[1]
+    names = dataset.feature_names or tuple(map(str, range(d)))
+    return Columns(np.asarray(dataset.x, dtype=np.float64), names, np.zeros(d, dtype=bool))
+
+
+def numbering_columns(columns: Columns, order: Labels, split: Sequence[Labels] = ()) -> dict[str, str]:
+    """Columns that differ in every row and rise or fall with the row number: "rises" or "falls" by name.
+
+    Args:
+        columns: the feature columns.
+        order: (N,) row numbers in the order of the file.
+        split: rows of files that were joined; within each a column may count anew.
+
+    Example:
+        >>> x = np.column_stack([np.arange(30.0), -np.arange(30.0), np.arange(30.0) % 7])
+        >>> numbering_columns(Columns(x, ("a", "b", "c"), np.zeros(3, dtype=bool)), np.arange(30))
+        {'a': 'rises', 'b': 'falls'}
+    """
+    files = [order[np.isin(order, rows)] for rows in split] or [order]
+    found = {}
+    for j in np.flatnonzero(~columns.categorical) if len(order) >= FEWEST_NUMBERED else ():
+        for word, sign in (("rises", 1.0), ("falls", -1.0)):
+            if all(bool((sign * np.diff(columns.values[rows, j]) > 0).all()) for rows in files):
+                found[columns.names[j]] = word
+    return found
+
+
+def file_order(dataset: Dataset) -> tuple[Labels, list[Labels]]:
+    """Rows in the order of the file, and the rows of each file where every split may have its own."""
+    row = dataset.metadata.get("row", np.arange(len(dataset)))
+    order = np.argsort(np.asarray(row, dtype=np.int64), kind="stable")
+    if dataset.split is None:
+        return order, []
+    return order, [np.flatnonzero(dataset.split == name) for name in np.unique(dataset.split)]
 
 
 def prepare_floor_inputs(dataset: Dataset, seed: int = 0) -> FloorInputs:
@@ -109,7 +183,11 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
     scaled = standardised(dataset.x, split.train)
     table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)
     copied = equal.occurs_in(split.test, np.concatenate([split.train, split.validation]))
-    return FloorInputs(dataset, labels, split, table, equal, split.test, split.test[copied], group, unit)
+    inputs = FloorInputs(dataset, labels, split, table, equal, split.test, split.test[copied], group, unit)
+    if inputs.is_images:
+        return inputs
+    numbering = numbering_columns(feature_columns(dataset), *file_order(dataset))
+    return dataclasses.replace(inputs, numbering=tuple(numbering))
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
