@@ -62,7 +62,7 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
         ("mean drop, over models only", over_models(both.gaps, LEVEL)),
     ):
         hits[name] = float(estimate.low <= gap <= estimate.high)
-    options: dict[str, Any] = {"bootstrap": 2, "seed": seed, "confidence": LEVEL, "interval": "percentile"}
+    options: dict[str, Any] = {"bootstrap": 2, "seed": seed, "confidence": LEVEL}
     for scale in ("linear", "probit"):
         truth = float(fit_lines(to_scale(expected[0], scale), to_scale(expected[1], scale))[0])
         for name, sets in (("by examples", both), ("bound from counts", counts)):
