@@ -196,7 +196,7 @@ def check(project: Any, tally: Tally) -> tuple[int, int]:
     from sqlalchemy import select
 
     from hardpan.replicate.database import votes
-    from hardpan.replicate.database.models import Assignment
+    from hardpan.replicate.database.connection import Assignment
 
     counted: dict[tuple[str, str, int], list[bool]] = {}
     for vote in votes.all_votes(project):

@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 
 from hardpan import replicate
 from hardpan.replicate.database import people as stored_people
-from hardpan.replicate.database import votes
+from hardpan.replicate.database import questions, tasks
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.pool import find_subclasses
 from hardpan.web import serving
@@ -49,12 +49,12 @@ def prepare(folder: Path) -> Any:
     find_subclasses(project, per_class=12)
     originals = [row.id for row in stored_images(project, "original")][:20]
     new = [row.id for row in stored_images(project, "candidate")][:20]
-    votes.start_experiment(project, originals, new)
+    questions.choose_questions(project, originals, new)
     invited = stored_people.invite_people(project, role="participant", uses=3)
     for number in range(3):
         person = stored_people.enter_by_invitation(project, invited.link, external_id=f"participant-{number}").id
-        while asked := votes.next_question(project, person):
-            votes.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
+        while asked := questions.next_question(project, person):
+            questions.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
     return project
 
 
@@ -157,8 +157,8 @@ def main(target: Path) -> None:
         project = prepare(Path(folder) / "new-digits")
         token = project.renew_owner_token()
         # People who have done all there is leave nothing to show: a second round for every task.
-        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in votes.vote_coverage(project))), 2)
-        from hardpan.replicate.database.images import want_more_task_workers
+        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in tasks.task_coverage(project))), 2)
+        from hardpan.replicate.database.tasks import want_more_task_workers
 
         want_more_task_workers(project, extra)
         listener = serving.bind("127.0.0.1", 0)

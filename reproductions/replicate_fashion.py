@@ -139,7 +139,7 @@ def finish(project: replicate.Project) -> tuple[int, bool]:
     project.find_duplicates(k=2)
     removed = 0
     while True:
-        for item in decisions.duplicate_queue(project):
+        for item in decisions.duplicate_review_queue(project):
             verdict = "remove" if item.ssim >= 0.9 else "keep"
             decisions.record_decision(
                 project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject

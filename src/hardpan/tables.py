@@ -823,3 +823,13 @@ def columns_of(rows: Iterable[Any], *names: str, **renamed: str) -> dict[str, li
     listed = list(rows)
     paths = {name.removesuffix(".value").replace(".", "_"): name for name in names} | renamed
     return {name: [attrgetter(path)(row) for row in listed] for name, path in paths.items()}
+
+
+def rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows as columns by name.
+
+    Example:
+        >>> rows_to_columns(("a", "b"), [(1, 2), (3, 4)]), rows_to_columns(("a",), [])
+        ({'a': [1, 3], 'b': [2, 4]}, {'a': []})
+    """
+    return {name: [row[position] for row in rows] for position, name in enumerate(names)}

@@ -126,7 +126,7 @@ def state(run, place):
 
 def keep_every_pair(place):
     project = replicate.Project.open(place)
-    for pair in decisions.duplicate_queue(project):
+    for pair in decisions.duplicate_review_queue(project):
         decisions.record_decision(project, "duplicate", pair.subject, "keep", by="owner")
     project.close()
 
@@ -136,8 +136,8 @@ def votes_of_everybody(place, folder):
     project = replicate.Project.open(place)
     from sqlalchemy import select
 
-    from hardpan.replicate.database.models import Image as Stored
-    from hardpan.replicate.database.models import Task, TaskImage
+    from hardpan.replicate.database.connection import Image as Stored
+    from hardpan.replicate.database.connection import Task, TaskImage
 
     with project.database.read() as connection:
         asked = connection.execute(

@@ -5,7 +5,7 @@ from tests.e2e.accessibility import violations
 from tests.web import small
 from tests.web.served import Served, Window
 
-from hardpan.replicate.database import decisions, votes
+from hardpan.replicate.database import decisions, questions
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -149,7 +149,7 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
         )
     page.wait_for_selector("#thanks:not([hidden])")
     wait_until(page, lambda: set(decisions.decision_verdicts(served.project, "duplicate").values()) == {"keep"})
-    for name in decisions.selector_view(served.project, 1, "plain").candidates[:3]:
+    for name in decisions.first_selection_page(served.project, 1, "plain").candidates[:3]:
         decisions.record_decision(served.project, "first-selection", name, "select", by="a test")
     waiting = {item.image_id for item in decisions.second_review_queue(served.project)}
     page.goto(served.address + "/review/second")
@@ -195,7 +195,7 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
         )
         page.keyboard.press("3") if number % 2 else page.locator("#answers button").nth(2).click()
     page.wait_for_selector("#thanks:not([hidden])")
-    answers = votes.human_responses(served.project)
+    answers = questions.question_answers(served.project)
     assert len(answers) == total
     assert {row["response"] for row in answers} == {small.SCRIPT}
     assert seen.complaints == []
@@ -213,7 +213,7 @@ PAGES = {
 @pytest.mark.parametrize("role", PAGES)
 def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, role):
     if role == "reviewer":
-        some = decisions.selector_view(served.project, 2, "plain").candidates[:2]
+        some = decisions.first_selection_page(served.project, 2, "plain").candidates[:2]
         for name in some:
             decisions.record_decision(served.project, "first-selection", name, "select", by="a test")
         for pair in list(decisions.decision_verdicts(served.project, "duplicate"))[:1]:

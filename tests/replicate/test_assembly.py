@@ -33,7 +33,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
-    waiting = decisions.duplicate_queue(project)
+    waiting = decisions.duplicate_review_queue(project)
     with pytest.raises(SystemExit) as stop:
         main(["replicate", "assemble", str(project.root)])
     assert stop.value.code == 2

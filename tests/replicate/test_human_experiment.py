@@ -14,10 +14,10 @@ from hardpan.cli import main
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.replicate import simulate
-from hardpan.replicate.database import decisions, votes
+from hardpan.replicate.database import decisions, events, questions
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.experiment import hardest_images, right_answers_by_model
+from hardpan.replicate.experiment import hardest_experiment_images, right_answers_by_model
 
 PEOPLE = [(0.95, 0.95), (0.9, 0.6), (0.5, 0.5)]
 
@@ -33,7 +33,7 @@ def frozen(tmp_path_factory, database_server):
     with pytest.raises(InputError, match=r"frozen set.*assemble"):
         project.begin_experiment()
     project.find_duplicates(k=1)
-    for item in decisions.duplicate_queue(project):
+    for item in decisions.duplicate_review_queue(project):
         decisions.record_decision(
             project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject
         )
@@ -111,12 +111,12 @@ def answer_questions(project, accuracies, *, seed=0, most=None):
     ]
     for k, who in enumerate(people):
         done = 0
-        while done != most and (question := votes.next_question(project, who)) is not None:
+        while done != most and (question := questions.next_question(project, who)) is not None:
             origin, truth = truths[question.question]
             rng = np.random.default_rng([seed, k, question.question])  # in any order of the questions
             knows = rng.random() < accuracies[k][origin == "new"]
             said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
-            votes.answer_question(project, who, question.question, said)
+            questions.answer_question(project, who, question.question, said)
             done += 1
 
 
@@ -135,7 +135,7 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     refused = call(root, "--predictions", table, "--fraction", 0.1)
     assert refused.code == 2
     assert "cannot change" in refused.words
-    assert "opened-accuracies" in [event["what"] for event in votes.stored_events(project)]
+    assert "opened-accuracies" in [event["what"] for event in events.stored_events(project)]
     assert call(root, "--results").code == 2  # nobody yet
 
     answer_questions(project, PEOPLE, seed=2)
@@ -144,12 +144,12 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert answer.code == 0, answer.words
     rows = {row["name"]: row for row in json.loads(answer.out)["humans"]["rows"]}
     for number, (original, new) in enumerate(PEOPLE, start=1):
-        for side, truth, questions in (("original", original, 200), ("new", new, 60)):
+        for side, truth, count in (("original", original, 200), ("new", new, 60)):
             found = rows[str(number)][side]
             # The order of the questions, and so the simulated answers, come from the system's randomness.
-            assert abs(found["value"] - truth) <= 5 * (truth * (1 - truth) / questions) ** 0.5 + 1e-9
+            assert abs(found["value"] - truth) <= 5 * (truth * (1 - truth) / count) ** 0.5 + 1e-9
             assert found["low"] <= found["value"] <= found["high"]
-            assert found["n"] == questions
+            assert found["n"] == count
     assert rows["2"]["gap"] > 0
     page = (tmp_path / "page" / "index.html").read_text()
     assert "People on the hardest images" in page
@@ -212,10 +212,10 @@ def test_bad_predictions_are_refused(call, project, tmp_path, text):
 
 def test_hardest_images_choose_ties_by_seed():
     easy = dict.fromkeys("abcdefghij", 1.0)
-    drawn = {hardest_images(easy, fraction=0.3, seed=seed) for seed in range(20)}
+    drawn = {hardest_experiment_images(easy, fraction=0.3, seed=seed) for seed in range(20)}
     assert all(len(item) == 3 for item in drawn)
     assert len(drawn) > 5
     for bad in (0.0, 1.1):
         with pytest.raises(InputError) as caught:
-            hardest_images(easy, fraction=bad)
+            hardest_experiment_images(easy, fraction=bad)
         assert caught.value.argument == "fraction"

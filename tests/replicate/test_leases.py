@@ -10,15 +10,15 @@ from tests.replicate.conftest import candidates
 
 from hardpan.errors import InputError
 from hardpan.replicate import Project
+from hardpan.replicate.database import events, tasks
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
-from hardpan.replicate.database.connection import Database
+from hardpan.replicate.database.connection import APPEND_ONLY, Database, Event, Vote
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.leases import lease_image_ids
-from hardpan.replicate.database.models import APPEND_ONLY, Event, Vote
 from hardpan.replicate.simulate import add_candidate_arrays
-from hardpan.replicate.tasks import original_uses_in_tasks
+from hardpan.replicate.tasks import planned_uses_of_originals
 
 pytestmark = pytest.mark.both_databases
 
@@ -54,7 +54,7 @@ def test_every_image_gets_its_workers_and_none_of_them_twice(make_project):
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert len(by_image) == 60
     assert set(by_image.values()) == {4}
-    assert all(row.submitted == row.needed for row in stored_votes.vote_coverage(project))
+    assert all(row.submitted == row.needed for row in tasks.task_coverage(project))
 
 
 def test_tasks_hide_their_controls(make_project):
@@ -88,7 +88,7 @@ def test_later_tasks_use_other_originals_and_repeated_ones_are_reported(make_pro
         pixels, labels = candidates(1, 6, seed=10 + batch)
         add_candidate_arrays(project, pixels, labels)
         repeated.append(project.make_tasks().repeated_originals)
-        uses = original_uses_in_tasks(project, batch + 1)
+        uses = planned_uses_of_originals(project, batch + 1)
         assert repeated[-1] == sum(count > 1 for count in uses.values())
     assert repeated[0] == 0  # 30 originals per class are enough for two batches
     assert repeated[-1] > 0
@@ -121,7 +121,7 @@ def test_a_submission_counts_once_whatever_its_key(make_project):
     shown = lease_image_ids(project, lease.token)
     assert {v.image_id for v in votes if v.selected} == {shown[1], shown[2]}
     assert len(votes) == lease.n_images
-    assert sum(row.submitted for row in stored_votes.vote_coverage(project)) == 1
+    assert sum(row.submitted for row in tasks.task_coverage(project)) == 1
 
 
 def test_reloading_gives_the_same_task_and_prefetching_another(make_project):
@@ -153,7 +153,7 @@ def test_an_expired_lease_returns_and_late_answers_count_only_while_wanted(make_
     with pytest.raises(stored_leases.LeaseLost, match="finished"):
         stored_leases.renew_lease(project, slow, lease.token)
     assert stored_leases.lease_next_task(project, slow) is None
-    assert all(row.submitted == row.needed for row in stored_votes.vote_coverage(project))
+    assert all(row.submitted == row.needed for row in tasks.task_coverage(project))
 
 
 def test_an_expired_lease_that_nobody_took_is_still_good(make_project, clock):
@@ -208,7 +208,7 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
     assert not failures
     votes = stored_votes.all_votes(project)
     assert max(Counter((v.worker_id, v.image_id) for v in votes).values()) == 1
-    assert all(row.submitted == row.needed for row in stored_votes.vote_coverage(project))
+    assert all(row.submitted == row.needed for row in tasks.task_coverage(project))
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert set(by_image.values()) == {5}
 
@@ -229,7 +229,7 @@ def test_votes_and_events_cannot_be_altered(make_project):
     for table in APPEND_ONLY:
         with project.database.read() as connection:
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() >= 0
-    told = [event["what"] for event in stored_votes.stored_events(project)]
+    told = [event["what"] for event in events.stored_events(project)]
     assert told[-2:] == ["leased", "submitted"]
 
 

@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hardpan.errors import InputError
-from hardpan.replicate.database import decisions, leases, votes
+from hardpan.replicate.database import decisions, leases, questions, tasks, votes
 from hardpan.replicate.database import people as stored_people
-from hardpan.replicate.database.images import stored_images, task_workers_needed
+from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.people import PersonNotAdmitted
-from hardpan.replicate.database.votes import counted_votes
+from hardpan.replicate.database.tasks import task_workers_needed
+from hardpan.replicate.database.votes import stored_counted_votes
 from hardpan.replicate.project_sample import project_sample_problems
 from hardpan.replicate.tasks import top_up_tasks
 
@@ -52,9 +53,9 @@ def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
 def test_a_shared_link_of_every_role_is_used_up_by_those_who_answer_first(make_project):
     project = make_project()
     new = [row.id for row in stored_images(project, "candidate")][:4]
-    votes.start_experiment(project, [], new)
+    questions.choose_questions(project, [], new)
     actions = {
-        "participant": lambda who, k: votes.answer_question(project, who, 1 + k, 0),
+        "participant": lambda who, k: questions.answer_question(project, who, 1 + k, 0),
         "selector": lambda who, k: decisions.record_decision(project, "first-selection", new[k], "select", by=who),
     }
     for role, act in actions.items():
@@ -137,7 +138,7 @@ def test_a_revoked_link_ends_the_access_of_all_who_came_by_it(make_project):
         stored_people.check_worker_admitted(project, known)
     with pytest.raises(PersonNotAdmitted):
         leases.lease_next_task(project, known)
-    assert sum(row.leased for row in votes.vote_coverage(project)) == 0  # the task is free again
+    assert sum(row.leased for row in tasks.task_coverage(project)) == 0  # the task is free again
     stored_people.check_worker_admitted(project, other)
 
 
@@ -178,9 +179,9 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     stored_people.block_worker(project, bad)
     with pytest.raises(PersonNotAdmitted):
         stored_people.check_worker_admitted(project, bad)
-    assert len(counted_votes(project)) == 24  # blocked, and what was given still counts
+    assert len(stored_counted_votes(project)) == 24  # blocked, and what was given still counts
     stored_people.block_worker(project, bad, exclude_votes=True)
-    assert {vote.worker_id for vote in counted_votes(project)} == {good}
+    assert {vote.worker_id for vote in stored_counted_votes(project)} == {good}
     assert len(votes.all_votes(project)) == 24
     assert [item.worker_id for item in project.quality().workers] == [good]
     project.status(export_votes=tmp_path / "votes.csv")
@@ -189,7 +190,7 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     assert top_up_tasks(project) == 1  # somebody else is asked in their place
     stored_people.unblock_worker(project, bad)
     stored_people.check_worker_admitted(project, bad)
-    assert len(counted_votes(project)) == 24
+    assert len(stored_counted_votes(project)) == 24
     assert project.import_votes(tmp_path / "votes.csv") == (12, 0)  # what the file marks as excluded stays out
     for change in (stored_people.block_worker, stored_people.unblock_worker):
         with pytest.raises(InputError, match="worker"):

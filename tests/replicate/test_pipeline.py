@@ -126,13 +126,13 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     assert 0 < found.recall.value <= 1
     with pytest.raises(InputError, match="--unreviewed-ok"):
         project.assemble()
-    queue = decisions.duplicate_queue(project)
+    queue = decisions.duplicate_review_queue(project)
     assert len(queue) == found.new_pairs
     closest = [item for item in queue if item.other_split != "new"][:4]
     rounds = 0
     removed = set()
     while True:  # a reviewer who finds the four closest pairs alike, and the rest not
-        for item in decisions.duplicate_queue(project):
+        for item in decisions.duplicate_review_queue(project):
             bad = item.image_id in {i.image_id for i in closest} and item.other_split != "new"
             verdict = "remove" if bad else "keep"
             decisions.record_decision(

@@ -16,12 +16,12 @@ from tests.replicate.conftest import small_set
 
 from hardpan.data.images import decoded_image
 from hardpan.errors import InputError
-from hardpan.replicate.database import decisions
+from hardpan.replicate.database import decisions, questions
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.pool import keyword_quotas
+from hardpan.replicate.pool import pool_keyword_quotas
 from hardpan.replicate.tasks import nearby_classes
 from hardpan.tables import read_columns
 
@@ -179,10 +179,10 @@ def test_keywords_by_exact_match_and_quotas(project, tmp_path):
 
 def selector_and_reviewer(project):
     """Author A selects, author B removes one, the keyword goes back to A, and the sample follows the quotas."""
-    view = decisions.selector_view(project, 0, "tabby")
+    view = decisions.first_selection_page(project, 0, "tabby")
     assert len(view.originals) == 20
     assert len(view.candidates) == 4
-    siamese = decisions.selector_view(project, 0, "siamese").candidates
+    siamese = decisions.first_selection_page(project, 0, "siamese").candidates
     for image in (*view.candidates, *siamese):
         assert decisions.record_decision(
             project, "first-selection", image, "select", by="A", submission_key=f"a-{image}"
@@ -207,9 +207,9 @@ def selector_and_reviewer(project):
 
 
 def test_quotas_by_hand():
-    assert keyword_quotas({"a": 50, "b": 30, "c": 20}, 10) == {"a": 5, "b": 3, "c": 2}
-    assert keyword_quotas({"a": 1, "b": 1, "c": 1}, 4) == {"a": 2, "b": 1, "c": 1}
-    assert keyword_quotas({}, 4) == {}
+    assert pool_keyword_quotas({"a": 50, "b": 30, "c": 20}, 10) == {"a": 5, "b": 3, "c": 2}
+    assert pool_keyword_quotas({"a": 1, "b": 1, "c": 1}, 4) == {"a": 2, "b": 1, "c": 1}
+    assert pool_keyword_quotas({}, 4) == {}
 
 
 def test_nearby_classes_by_the_distance_of_means(make_project):
@@ -261,27 +261,27 @@ def test_human_experiment(make_project):
 
     originals = [row.id for row in stored_images(project, "original")][:5]
     new = [row.id for row in stored_images(project, "candidate")][:4]
-    assert stored_votes.start_experiment(project, originals, new) == 9
-    assert stored_votes.start_experiment(project, originals, new) == 9
+    assert questions.choose_questions(project, originals, new) == 9
+    assert questions.choose_questions(project, originals, new) == 9
     with pytest.raises(InputError, match="other images"):
-        stored_votes.start_experiment(project, originals[:2], new)
+        questions.choose_questions(project, originals[:2], new)
     link = stored_people.invite_people(project, uses=2, role="participant").link
     orders = []
     for k in range(2):
         who = stored_people.enter_by_invitation(project, link, external_id=str(k)).id
         order = []
-        while (asked := stored_votes.next_question(project, who)) is not None:
-            assert stored_votes.question_image(project, who, asked.question).startswith(b"\x89PNG")
-            assert stored_votes.answer_question(project, who, asked.question, 0)
-            assert not stored_votes.answer_question(project, who, asked.question, 1)
+        while (asked := questions.next_question(project, who)) is not None:
+            assert questions.question_image(project, who, asked.question).startswith(b"\x89PNG")
+            assert questions.answer_question(project, who, asked.question, 0)
+            assert not questions.answer_question(project, who, asked.question, 1)
             order.append(asked.question)
         orders.append(order)
         assert sorted(order) == sorted(orders[0])
     assert orders[0] != orders[1]
-    rows = stored_votes.human_responses(project)
+    rows = questions.question_answers(project)
     assert len(rows) == 18
     table = human_table(rows)
     truth = np.mean([row["label"] == "class 0" for row in rows if row["set"] == "new"])
     assert table.rows[0].new.value == pytest.approx(truth)
     with pytest.raises(InputError):
-        stored_votes.answer_question(project, "stranger", orders[0][0], 0)
+        questions.answer_question(project, "stranger", orders[0][0], 0)

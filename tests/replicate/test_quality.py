@@ -7,12 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hardpan.replicate.database.votes import StoredVote
-from hardpan.replicate.quality import (
-    MIN_INFORMEDNESS,
-    beta_interval,
-    krippendorff_alpha,
-    quality_of_votes,
-)
+from hardpan.replicate.quality import MIN_INFORMEDNESS, quality_of_votes
+from hardpan.stats.correlation import krippendorff_alpha
+from hardpan.stats.intervals import beta_interval
 
 # Four observers, twelve units, from Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011), section D.
 OBSERVERS = [

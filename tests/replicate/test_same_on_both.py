@@ -13,10 +13,16 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import TargetClass
 from hardpan.replicate.database import decisions, leases, people
-from hardpan.replicate.database.decisions import add_duplicate_pairs, begin_sample, sample_rows
-from hardpan.replicate.database.images import image_contents, set_keyword_quotas, stored_images
-from hardpan.replicate.database.models import Invitation
-from hardpan.replicate.database.votes import start_experiment, store_votes
+from hardpan.replicate.database.connection import Invitation
+from hardpan.replicate.database.decisions import queue_duplicates_for_review, set_keyword_quotas
+from hardpan.replicate.database.images import (
+    image_contents,
+    store_sample_images,
+    stored_images,
+    stored_sample_images,
+)
+from hardpan.replicate.database.questions import choose_questions
+from hardpan.replicate.database.votes import store_votes
 from hardpan.replicate.sampling import SampledImage
 from hardpan.replicate.simulate import add_candidate_arrays
 
@@ -57,7 +63,7 @@ def test_text_comes_in_the_order_of_its_characters(make):
     set_keyword_quotas(project, [(0, word, 4, 2) for word in reversed(WORDS)])
     assert [state.keyword for state in decisions.keyword_states(project)] == sorted(WORDS)
     for word in WORDS:
-        shown = decisions.selector_view(project, 0, word).originals
+        shown = decisions.first_selection_page(project, 0, word).originals
         assert list(shown) == sorted(shown)
 
 
@@ -78,7 +84,7 @@ def test_a_pair_with_the_longest_id_can_be_decided_on(make):
     project = make(originals(ids=[f"{'i' * 178}{k:02d}" for k in range(12)]))
     new = add_candidate_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
     other = stored_images(project, "original")[0].id
-    add_duplicate_pairs(
+    queue_duplicates_for_review(
         project, [{"image_id": new, "other_id": other, "other_split": "test", "l2": 1.0, "ssim": 0.5, "round": 0}]
     )
     assert decisions.record_decision(project, "duplicate", f"{new}|{other}", "keep", by="owner")
@@ -156,11 +162,11 @@ def test_the_same_step_four_times_at_once_is_done_once(make):
         "ssim": 0.5,
         "round": 0,
     }
-    assert sorted(at_once(add_duplicate_pairs, project, [pair])) == [0, 0, 0, 1]
+    assert sorted(at_once(queue_duplicates_for_review, project, [pair])) == [0, 0, 0, 1]
     drawn = [SampledImage(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
-    at_once(begin_sample, project, drawn)
-    assert len(sample_rows(project)) == 5
-    assert at_once(start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
+    at_once(store_sample_images, project, drawn)
+    assert len(stored_sample_images(project)) == 5
+    assert at_once(choose_questions, project, IDS[:3], names[0][:3]) == [6] * 4
 
 
 def test_what_is_read_in_one_transaction_is_of_one_moment(make):

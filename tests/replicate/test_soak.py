@@ -14,6 +14,7 @@ from tests.databases import copy_project, drop_database
 
 from hardpan import files, replicate
 from hardpan.replicate import simulate
+from hardpan.replicate.database import events, tasks
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
 
@@ -39,7 +40,7 @@ project = replicate.Project.open(sys.argv[1])
 print("begun", flush=True)
 
 def decide():
-    for item in decisions.duplicate_queue(project)[: 1 - len(decision_verdicts(project, "duplicate"))]:
+    for item in decisions.duplicate_review_queue(project)[: 1 - len(decision_verdicts(project, "duplicate"))]:
         decisions.record_decision(project, "duplicate", item.subject, "remove", by="owner")
 
 def assemble():
@@ -95,12 +96,12 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
         time.sleep(1.1)  # leases of the killed process run out
     project = replicate.Project.open(project.root)
     votes = stored_votes.all_votes(project)
-    submitted = [event for event in stored_votes.stored_events(project) if event["what"] == "submitted"]
+    submitted = [event for event in events.stored_events(project) if event["what"] == "submitted"]
     assert len(acknowledged) >= kills
     assert len(acknowledged) <= len(submitted) <= len(acknowledged) + kills
     assert len(votes) >= sum(acknowledged.values())
     assert len(votes) == len({(v.worker_id, v.image_id) for v in votes})
-    assert sum(row.submitted for row in stored_votes.vote_coverage(project)) == len(submitted)
+    assert sum(row.submitted for row in tasks.task_coverage(project)) == len(submitted)
     project.close()
 
 

@@ -15,7 +15,7 @@ from tests.databases import copy_project, drop_database, new_database
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import TargetClass, simulate
-from hardpan.replicate.database import votes
+from hardpan.replicate.database import questions
 
 SCRIPT = "<script>alert(1)</script>"
 CLASSES = (
@@ -91,8 +91,8 @@ def prepare_reviews(project: Any, *, each: int = 6) -> None:
     """Give every keyword a quota of 4, sample ``each`` images a class, queue pairs, start the experiment."""
     from sqlalchemy import insert
 
+    from hardpan.replicate.database.connection import Pair, Quota, SampleRow
     from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.database.models import Pair, Quota, SampleRow
 
     quotas = [
         {"class_index": kind, "keyword": word, "originals": 10, "quota": 4}
@@ -116,14 +116,14 @@ def prepare_reviews(project: Any, *, each: int = 6) -> None:
         connection.execute(insert(SampleRow), sampled)
         connection.execute(insert(Pair), pairs)
     originals = [row.id for row in stored_images(project, "original")][::10]
-    votes.start_experiment(project, originals, [row["image_id"] for row in sampled][::4])
+    questions.choose_questions(project, originals, [row["image_id"] for row in sampled][::4])
 
 
 def question_truths(project):
     """Question number to its set and right class, which no function of the package tells."""
     from sqlalchemy import select
 
-    from hardpan.replicate.database.models import Question
+    from hardpan.replicate.database.connection import Question
 
     with project.database.read() as connection:
         rows = connection.execute(select(Question.id, Question.origin, Question.class_index)).all()

@@ -27,7 +27,7 @@ from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
 from hardpan.replicate.database import leases as stored_leases
-from hardpan.replicate.database import people, votes
+from hardpan.replicate.database import people, questions
 from hardpan.replicate.database.leases import lease_image_ids
 from hardpan.web.annotation import create_app, entry, site
 from hardpan.web.security import Limits
@@ -288,11 +288,11 @@ def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
         project = shapes_project(tmp_path / str(copy))
         originals = [row.id for row in stored(project, "original")][:8]
         new = [row.id for row in stored(project, "candidate")][:8]
-        votes.start_experiment(project, originals, new)
+        questions.choose_questions(project, originals, new)
         numbers.add(tuple(origin for _, (origin, _) in sorted(small.question_truths(project).items())))
         who = people.enter_by_invitation(project, people.invite_people(project, role="participant").link).id
-        asked = votes.next_question(project, who)
-        assert votes.next_question(project, who) == asked
+        asked = questions.next_question(project, who)
+        assert questions.next_question(project, who) == asked
         firsts.add(asked.question)
         project.close()
     assert len(numbers) > 1

@@ -11,6 +11,7 @@ from tests.web.served import Served
 from tests.web.visitor import Town
 
 from hardpan.replicate import database
+from hardpan.replicate.database import tasks
 from hardpan.replicate.database import votes as stored_votes
 
 pytestmark = pytest.mark.both_databases
@@ -49,7 +50,7 @@ def test_the_whole_site(town):
     assert len(votes) == 12 * done
     assert len({(vote.worker_id, vote.image_id) for vote in votes}) == len(votes)
     assert sum(vote.selected for vote in votes) == 2 * done
-    assert all(row.submitted <= row.needed for row in stored_votes.vote_coverage(town.project))
+    assert all(row.submitted <= row.needed for row in tasks.task_coverage(town.project))
 
     selector, reviewer = town.person("selector"), town.person("reviewer")
     names = selector.post("/select/api/candidates", {"class": 0, "keyword": "plain", "start": 0}).json()["images"]

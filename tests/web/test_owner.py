@@ -12,7 +12,7 @@ from hardpan.replicate import simulate
 from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.database.people import new_worker_name
+from hardpan.replicate.database.people import new_person_id
 from hardpan.web.annotation import entry
 from hardpan.web.annotation.owner import owner_figures
 
@@ -46,7 +46,7 @@ def test_frequencies_and_controls_are_those_that_were_planted(town):
 
 
 def test_no_workers_name_needs_a_mark_in_a_table():
-    assert all(new_worker_name()[0] not in "=+-@_" for _ in range(2000))
+    assert all(new_person_id()[0] not in "=+-@_" for _ in range(2000))
 
 
 def test_a_workers_number_that_looks_like_a_formula_stays_text(town):

@@ -4,7 +4,7 @@ import pytest
 from tests.web import small
 from tests.web.visitor import Town
 
-from hardpan.replicate.database import decisions, votes
+from hardpan.replicate.database import decisions, questions
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_participants_answer_in_their_own_order_and_the_first_answer_counts(town
         orders.append(order)
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
-    rows = votes.human_responses(town.project)
+    rows = questions.question_answers(town.project)
     assert {row["response"] for row in rows} == {"square"}
     live = town.owner().get("/owner/live").text
     assert "People on the hardest images" in live

@@ -291,3 +291,13 @@ def looks_like_image(content: Any) -> bool:
     """
     starts = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"II*\0", b"MM\0*", b"RIFF", b"P5", b"P6")
     return isinstance(content, bytes) and content.startswith(starts)
+
+
+def resized_picture(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """A picture in the shape of the originals, by the rule of image folders; unchanged where it has that shape."""
+    from PIL import Image
+
+    if pixels.shape == shape:
+        return pixels
+    image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
+    return np.asarray(fitted(image, (shape[1], shape[0])))

@@ -13,10 +13,10 @@ from hardpan.estimates import Estimate
 from hardpan.pages import formatting
 from hardpan.pages.generic import generic_view, view
 from hardpan.pages.sections import Chart, Section, Table, View
-from hardpan.replicate.assembly import AssembledSet, VerifiedProject
+from hardpan.replicate.assembly import AssembledSet
 from hardpan.replicate.documents import datasheet_limits
 from hardpan.replicate.experiment import ExperimentResults
-from hardpan.replicate.project import ProjectStatus
+from hardpan.replicate.project import ProjectStatus, VerifiedProject
 from hardpan.replicate.quality import AnnotationQuality
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.tasks import TasksMade

@@ -1,9 +1,9 @@
-"""Assembly: the set as files with ids, a datasheet and the lineage; verification: the lineage replayed."""
+"""Assembly: the set as files with ids, a datasheet and the lineage."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,18 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan import files, tables
 from hardpan.arguments import clean_text
+from hardpan.data.images import resized_picture
 from hardpan.errors import InputError, few
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.documents import UNREVIEWED, DatasheetFacts, datasheet_text
-from hardpan.replicate.folder import ProjectFolder, hash_originals, hash_project_rows, resized_picture
-from hardpan.replicate.pool import keyword_counts, keyword_quotas, pool_picture_id
+from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
-from hardpan.replicate.quality import rows_to_columns
 from hardpan.replicate.sampling import Sample
-from hardpan.replicate.tasks import control_originals, hash_planned_tasks, original_uses_in_tasks, plan_tasks
 from hardpan.report import Report
+from hardpan.tables import rows_to_columns
 
 INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
 
@@ -73,15 +72,6 @@ class AssembledSet(Report):
     sample: Sample | None = field(default=None, repr=False, metadata=files.TRANSIENT)
 
 
-@record(kind="Verified")
-class VerifiedProject(Report):
-    """What :func:`verify_project` found: the number of problems of every check, and each problem."""
-
-    ok: bool
-    checks: Mapping[str, int]
-    problems: tuple[str, ...]
-
-
 def assemble(
     project: ProjectFolder,
     *,
@@ -108,7 +98,7 @@ def assemble(
         return result
     progress("checking the sample", 0.0)
     sample = current_project_sample(project)
-    waiting = database.duplicate_queue(project)
+    waiting = database.duplicate_review_queue(project)
     _check_sample(project, sample, waiting, unreviewed_ok)
     unseen = len(database.final_review_queue(project))
     fresh = project.root / ".set"
@@ -143,7 +133,7 @@ def assemble(
     return AssembledSet(str(target), lineage, len(waiting), unseen, sample)
 
 
-def sample_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def assembled_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels in the size of the originals and class numbers, in the order of the sample."""
     shape = project.config.shape
     x = np.stack([resized_picture(project.pixels(image.id, None), shape) for image in sample.images])
@@ -184,7 +174,7 @@ def _write_assembled_images(folder: Path, project: ProjectFolder, sample: Sample
     from PIL import Image
 
     names = project.class_names
-    x, y = sample_arrays(project, sample)
+    x, y = assembled_arrays(project, sample)
     np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=np.array(names))
     known = {row.id: row for row in database.stored_images(project, "candidate")}
     rows = []
@@ -216,119 +206,3 @@ def _record_assembly(project: ProjectFolder, lineage: Lineage, settings: Mapping
         outputs={"lineage": file_hash(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
     database.add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)
-
-
-def verify_project(project: ProjectFolder, *, progress: Progress = no_progress) -> VerifiedProject:
-    """Check every link of the lineage by doing it again; nothing is changed."""
-    check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
-        ("log of steps", _event_log_problems),
-        ("original data", _original_problems),
-        ("pool", _pool_problems),
-        ("keyword quotas", _quota_problems),
-        ("tasks", _task_problems),
-        ("sample", lambda each: project_sample_problems(each) if (each.root / "sample.json").exists() else []),
-        ("assembled files", _assembled_file_problems),
-    )
-    checks, problems = {}, []
-    for number, (name, check) in enumerate(check_functions):
-        progress(f"checking the {name}", number / len(check_functions))
-        try:
-            result = check(project)
-        except InputError as error:
-            result = [str(error)]
-        checks[name] = len(result)
-        problems += [f"{name}: {text}" for text in result]
-    return VerifiedProject(not problems, checks, tuple(problems))
-
-
-def _event_log_problems(project: ProjectFolder) -> list[str]:
-    steps = project.steps()
-    if not steps or steps[0].name != "init":
-        return ["it does not begin with init"]
-    return []
-
-
-def _original_problems(project: ProjectFolder) -> list[str]:
-    rows = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
-    pixels = np.asarray(project.original_pixels)
-    digest = hash_originals(
-        pixels, [row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]
-    )
-    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
-
-
-def _pool_problems(project: ProjectFolder) -> list[str]:
-    problems = []
-    for row in database.stored_images(project, "candidate"):
-        try:
-            result = pool_picture_id(project.pixels(row.id, None))
-        except (OSError, InputError, SyntaxError, ValueError) as error:
-            problems.append(f"{row.id} cannot be read ({error})")
-            continue
-        if result != row.id:
-            problems.append(f"{row.id} holds another picture ({result})")
-    return problems
-
-
-def _quota_problems(project: ProjectFolder) -> list[str]:
-    made = project.steps("subclasses")
-    if not made:
-        return []
-    settings = made[-1].parameters
-    again = {
-        (c, word): quota
-        for c, count in enumerate(keyword_counts(project))
-        for word, quota in keyword_quotas(count, settings["per_class"], settings["top"]).items()
-    }
-    return (
-        []
-        if again == database.stored_keyword_quotas(project)
-        else ["they are not those of the originals' keywords"]
-    )
-
-
-def _task_problems(project: ProjectFolder) -> list[str]:
-    problems = []
-    originals = control_originals(project)
-    for step in project.steps("tasks"):
-        batch = step.parameters["batch"]
-        stored = database.stored_tasks(project, batch)
-        candidates: dict[int, list[str]] = {}
-        for task in stored:
-            members = [name for name, role in task.images if role == "candidate"]
-            candidates.setdefault(task.class_index, []).extend(members)
-        nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
-        used = original_uses_in_tasks(project, batch) if step.parameters.get("uses_counted") else None
-        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
-        if not hash_planned_tasks(planned) == hash_planned_tasks(stored) == step.outputs["plan"]:
-            problems.append(f"batch {batch} differs from what its seed gives")
-    return problems
-
-
-def _assembled_file_problems(project: ProjectFolder) -> list[str]:
-    if not project.frozen:
-        return []
-    folder = project.root / "set"
-    lineage: Any = files.load(folder / "lineage.json")
-    if not isinstance(lineage, Lineage):
-        return ["lineage.json holds something else"]
-    problems = []
-    for name, digest in lineage.files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-            problems.append(f"{name} is not there")
-        elif file_hash(path) != digest:
-            problems.append(f"{name} was changed")
-    sample = current_project_sample(project)
-    if hash_project_rows(sample.ids) != lineage.sample:
-        problems.append("the frozen set holds other images than the sample")
-    if "data.npz" in lineage.files and not problems:
-        x, y = sample_arrays(project, sample)
-        with np.load(folder / "data.npz", allow_pickle=False) as stored:
-            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
-        if not same:
-            problems.append("data.npz holds other pixels than the pool")
-    made = project.steps("assemble")
-    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
-        problems.append("lineage.json is not the one that the log of steps names")
-    return problems

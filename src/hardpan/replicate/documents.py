@@ -89,8 +89,8 @@ def datasheet_text(facts: DatasheetFacts) -> str:
     quality = annotation_quality(facts.project)
     source_of = {row.id: row.source for row in database.stored_images(facts.project, "candidate")}
     per_source = Counter(source_of[name] for name in sample.ids).most_common()
-    removed = sum(row.removed_round is not None for row in database.sample_rows(facts.project))
-    pairs, decided = database.count_duplicate_pairs(facts.project)
+    removed = sum(row.removed_round is not None for row in database.stored_sample_images(facts.project))
+    pairs, decided = database.count_duplicate_decisions(facts.project)
     controls = [(role, _datasheet_estimate(e), e.n) for role, e in quality.average.items() if role != "candidate"]
     fills = [f"- {i.id} ({text(i.class_name)}): {text(i.fill)}" for i in sample.fills]
     limits = [f"- {text(item)}" for item in datasheet_limits(sample, len(waiting), facts.unseen)]

@@ -19,7 +19,7 @@ from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.project_sample import current_project_sample
 from hardpan.replicate.quality import annotation_quality, selection_frequency_table
-from hardpan.replicate.tasks import keep_blinded_originals, test_originals
+from hardpan.replicate.tasks import blind_originals_for_tasks, originals_for_tasks
 from hardpan.report import Report
 
 if TYPE_CHECKING:
@@ -100,12 +100,18 @@ def begin_experiment(
         raise InputError(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
         )
-    easy, models = _easiness_by_predictions(project, predictions) if predictions else _easiness_by_votes(project)
-    original, new = (hardest_images(easy[side], fraction=fraction, seed=seed) for side in ("original", "new"))
+    easy, models = (
+        _experiment_easiness_by_predictions(project, predictions)
+        if predictions
+        else _experiment_easiness_by_votes(project)
+    )
+    original, new = (
+        hardest_experiment_images(easy[side], fraction=fraction, seed=seed) for side in ("original", "new")
+    )
     by = "predictions" if predictions else "selection frequency"
     experiment = HumanExperiment(original, new, by, models, seed)
-    keep_blinded_originals(project, set(original))
-    database.start_experiment(project, original, new)
+    blind_originals_for_tasks(project, set(original))
+    database.choose_questions(project, original, new)
     project.record_step(
         "experiment",
         parameters={"by": experiment.by, "models": list(models), "fraction": fraction},
@@ -115,7 +121,9 @@ def begin_experiment(
     return experiment
 
 
-def hardest_images(easiness: Mapping[str, float], *, fraction: float = FRACTION, seed: int = 0) -> tuple[str, ...]:
+def hardest_experiment_images(
+    easiness: Mapping[str, float], *, fraction: float = FRACTION, seed: int = 0
+) -> tuple[str, ...]:
     """The ids with the lowest easiness, lowest first, ties in an order drawn by ``seed``.
 
     Args:
@@ -124,7 +132,7 @@ def hardest_images(easiness: Mapping[str, float], *, fraction: float = FRACTION,
         seed: of ties.
 
     Example:
-        >>> hardest_images({"a": 3, "b": 0, "c": 1}, fraction=0.5)
+        >>> hardest_experiment_images({"a": 3, "b": 0, "c": 1}, fraction=0.5)
         ('b', 'c')
     """
     real_number("fraction", fraction, "(0, 1]")
@@ -144,7 +152,7 @@ def experiment_results(project: ProjectFolder) -> ExperimentResults:
     total = database.question_count(project)
     if not total:
         raise InputError(f"no experiment has begun; start one with: hardpan replicate experiment {project.root}")
-    answers = database.human_responses(project)
+    answers = database.question_answers(project)
     sides: dict[str, Counter[str]] = {}
     for row in answers:
         sides.setdefault(row["participant"], Counter())[row["set"]] += 1
@@ -158,10 +166,10 @@ def experiment_results(project: ProjectFolder) -> ExperimentResults:
     return ExperimentResults(table, total, answered, tuple(name for name in sides if name not in both))
 
 
-def _class_names_by_id(project: ProjectFolder) -> dict[str, dict[str, str]]:
+def _experiment_class_names(project: ProjectFolder) -> dict[str, dict[str, str]]:
     """Id to class name: the original test set in the order of the data, the new set in that of its index."""
     names = project.class_names
-    rows = sorted(test_originals(project), key=lambda row: row.row)
+    rows = sorted(originals_for_tasks(project), key=lambda row: row.row)
     return {
         "original": {row.id: names[row.class_index] for row in rows},
         "new": {image.id: image.class_name for image in current_project_sample(project).images},
@@ -171,9 +179,11 @@ def _class_names_by_id(project: ProjectFolder) -> dict[str, dict[str, str]]:
 _Easiness = tuple[dict[str, dict[str, float]], tuple[str, ...]]  # by set and id; the models counted
 
 
-def _easiness_by_predictions(project: ProjectFolder, paths: Sequence[str | os.PathLike[str]]) -> _Easiness:
+def _experiment_easiness_by_predictions(
+    project: ProjectFolder, paths: Sequence[str | os.PathLike[str]]
+) -> _Easiness:
     database.add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
-    classes = _class_names_by_id(project)
+    classes = _experiment_class_names(project)
     images = {**classes["original"], **classes["new"]}
     right = right_answers_by_model(paths, images, project.class_names)
     for model, answers in right.items():
@@ -191,7 +201,7 @@ def _easiness_by_predictions(project: ProjectFolder, paths: Sequence[str | os.Pa
     return easy, tuple(sorted(right))
 
 
-def _easiness_by_votes(project: ProjectFolder) -> _Easiness:
+def _experiment_easiness_by_votes(project: ProjectFolder) -> _Easiness:
     names = project.class_names
     table = selection_frequency_table(annotation_quality(project).frequencies, "positive", names)
     original = dict(zip(table.ids.tolist(), table.frequencies.tolist(), strict=True))

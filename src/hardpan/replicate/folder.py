@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 import hardpan
 from hardpan import files
-from hardpan.data.images import fitted, looks_like_image
+from hardpan.data.images import looks_like_image, resized_picture
 from hardpan.errors import InputError
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class ProjectFolder:
 
     def picture(self, image_id: str, row: int | None) -> bytes:
         """An image as a browser gets it, for the owner, selectors and reviewers: PNG, large ones as small WebP."""
-        return _encoded_picture(self.pixels(image_id, row), small=160)
+        return _encoded_project_picture(self.pixels(image_id, row), small=160)
 
     def blinded_picture(self, image_id: str, row: int | None) -> bytes:
         """An image for people who must not know whether it is a control: one size, format and length for all.
@@ -229,7 +229,7 @@ class ProjectFolder:
         fresh.replace(path)
 
     def _blinded(self, pixels: NDArray[np.uint8]) -> bytes:
-        return _encoded_picture(
+        return _encoded_project_picture(
             resized_picture(pixels, self.config.shape), small=SMALL, compress_level=0, padding=PADDING
         )
 
@@ -283,7 +283,7 @@ class ProjectFolder:
                 previous=self.last_step_hash(),
             )
             last = next((item for item in reversed(earlier) if item.name == name), None)
-            if last is not None and _project_step_content(last) == _project_step_content(step):
+            if last is not None and _hashed_step_content(last) == _hashed_step_content(step):
                 return last
             files.save(step, folder / f"{step.number:04d}-{name}.json")
             return step
@@ -312,17 +312,9 @@ class ProjectFolder:
             self.database.dispose()
 
 
-def resized_picture(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """A picture in the shape of the originals, by the rule of image folders; unchanged where it has that shape."""
-    from PIL import Image
-
-    if pixels.shape == shape:
-        return pixels
-    image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
-    return np.asarray(fitted(image, (shape[1], shape[0])))
-
-
-def _encoded_picture(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1) -> bytes:
+def _encoded_project_picture(
+    pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1
+) -> bytes:
     """PNG without metadata up to ``small`` pixels, else WebP of at most LARGEST, a multiple of ``padding`` long."""
     from PIL import Image
 
@@ -385,11 +377,11 @@ def hash_project_rows(rows: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def hash_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
+def hash_project_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
     """Sha256 over the original data; ``split`` counts where an example has one."""
     return hash_project_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
 
 
-def _project_step_content(step: ProjectStep) -> Any:
+def _hashed_step_content(step: ProjectStep) -> Any:
     item = files.to_json(step)
     return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]

@@ -42,7 +42,7 @@ def pool_picture_id(pixels: NDArray[np.uint8]) -> str:
     return files.array_hash(np.ascontiguousarray(pixels))[:16]
 
 
-def store_pool_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
+def write_pool_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
     """Keep a picture in the pool under its content id, whole or not at all; give the id."""
     from PIL import Image
 
@@ -195,7 +195,7 @@ def _add_pool_pictures(project: ProjectFolder, path: Path, progress: Progress) -
                 if isinstance(row, str):
                     broken.append(row)
                     continue
-                store_pool_picture(project, pixels)
+                write_pool_picture(project, pixels)
                 known.add(name)
                 rows.append(row)
                 counts["without"] += row["class_index"] is None
@@ -330,13 +330,13 @@ def _pool_image_record(
     }
 
 
-def keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dict[str, int]:
+def pool_keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dict[str, int]:
     """How many of ``total`` images each of the ``top`` most common keywords should give, by largest remainder.
 
     Equal counts: names in order, the earlier kept; equal remainders go to the more common keyword.
 
     Example:
-        >>> keyword_quotas({"tabby": 6, "siamese": 3, "rare": 1}, 4, top=2)
+        >>> pool_keyword_quotas({"tabby": 6, "siamese": 3, "rare": 1}, 4, top=2)
         {'tabby': 3, 'siamese': 1}
     """
     common = sorted(counts, key=lambda name: (-counts[name], name))[:top]
@@ -369,8 +369,8 @@ def find_subclasses(
         database.set_image_columns(project, rows, "keywords")
     originals = database.stored_images(project, "original")
     counts = keyword_counts(project)
-    quotas = [keyword_quotas(count, per_class) for count in counts]
-    _classify_by_keyword(project, quotas)
+    quotas = [pool_keyword_quotas(count, per_class) for count in counts]
+    _set_pool_classes_by_keyword(project, quotas)
     listed = [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()]
     database.set_keyword_quotas(project, listed)
     supply = Counter(
@@ -423,7 +423,7 @@ def _keywords_by_match(
     return results, inputs
 
 
-def _classify_by_keyword(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
+def _set_pool_classes_by_keyword(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
     """A candidate that came with a keyword but without a class gets the class of the keyword."""
     owners: dict[str, list[int]] = {}
     for c, words in enumerate(quotas):

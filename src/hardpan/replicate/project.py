@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,9 +15,32 @@ from hardpan import arguments, files, tables
 from hardpan.arguments import clean_text, real_number, whole_number
 from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
-from hardpan.replicate import assembly, database, experiment, folder, pool, project_sample, quality, tasks
-from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_originals, hash_project_rows
+from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
+from hardpan.files import file_hash, record
+from hardpan.replicate import (
+    assembly,
+    database,
+    duplicates,
+    experiment,
+    folder,
+    pool,
+    project_sample,
+    quality,
+    tasks,
+)
+from hardpan.replicate.assembly import Lineage, assembled_arrays
+from hardpan.replicate.folder import (
+    ProjectConfig,
+    ProjectFolder,
+    TargetClass,
+    hash_project_originals,
+    hash_project_rows,
+)
+from hardpan.replicate.pool import keyword_counts, pool_keyword_quotas, pool_picture_id
+from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
 from hardpan.replicate.quality import AnnotationQuality
+from hardpan.replicate.tasks import control_originals, hash_planned_tasks, plan_tasks, planned_uses_of_originals
 from hardpan.report import Report
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
@@ -73,6 +96,131 @@ class ProjectStatus(Report):
     votes_known: int = 0
 
 
+@record(kind="Verified")
+class VerifiedProject(Report):
+    """What :func:`verify_project` found: the number of problems of every check, and each problem."""
+
+    ok: bool
+    checks: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+def verify_project(project: ProjectFolder, *, progress: Progress = no_progress) -> VerifiedProject:
+    """Check every link of the lineage by doing it again; nothing is changed."""
+    check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
+        ("log of steps", _project_log_problems),
+        ("original data", _project_original_problems),
+        ("pool", _project_pool_problems),
+        ("keyword quotas", _project_quota_problems),
+        ("tasks", _project_task_problems),
+        ("sample", lambda each: project_sample_problems(each) if (each.root / "sample.json").exists() else []),
+        ("assembled files", _project_set_problems),
+    )
+    checks, problems = {}, []
+    for number, (name, check) in enumerate(check_functions):
+        progress(f"checking the {name}", number / len(check_functions))
+        try:
+            result = check(project)
+        except InputError as error:
+            result = [str(error)]
+        checks[name] = len(result)
+        problems += [f"{name}: {text}" for text in result]
+    return VerifiedProject(not problems, checks, tuple(problems))
+
+
+def _project_log_problems(project: ProjectFolder) -> list[str]:
+    steps = project.steps()
+    if not steps or steps[0].name != "init":
+        return ["it does not begin with init"]
+    return []
+
+
+def _project_original_problems(project: ProjectFolder) -> list[str]:
+    rows = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
+    pixels = np.asarray(project.original_pixels)
+    digest = hash_project_originals(
+        pixels, [row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]
+    )
+    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
+
+
+def _project_pool_problems(project: ProjectFolder) -> list[str]:
+    problems = []
+    for row in database.stored_images(project, "candidate"):
+        try:
+            result = pool_picture_id(project.pixels(row.id, None))
+        except (OSError, InputError, SyntaxError, ValueError) as error:
+            problems.append(f"{row.id} cannot be read ({error})")
+            continue
+        if result != row.id:
+            problems.append(f"{row.id} holds another picture ({result})")
+    return problems
+
+
+def _project_quota_problems(project: ProjectFolder) -> list[str]:
+    made = project.steps("subclasses")
+    if not made:
+        return []
+    settings = made[-1].parameters
+    again = {
+        (c, word): quota
+        for c, count in enumerate(keyword_counts(project))
+        for word, quota in pool_keyword_quotas(count, settings["per_class"], settings["top"]).items()
+    }
+    return (
+        []
+        if again == database.stored_keyword_quotas(project)
+        else ["they are not those of the originals' keywords"]
+    )
+
+
+def _project_task_problems(project: ProjectFolder) -> list[str]:
+    problems = []
+    originals = control_originals(project)
+    for step in project.steps("tasks"):
+        batch = step.parameters["batch"]
+        stored = database.stored_tasks(project, batch)
+        candidates: dict[int, list[str]] = {}
+        for task in stored:
+            members = [name for name, role in task.images if role == "candidate"]
+            candidates.setdefault(task.class_index, []).extend(members)
+        nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
+        used = planned_uses_of_originals(project, batch) if step.parameters.get("uses_counted") else None
+        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
+        if not hash_planned_tasks(planned) == hash_planned_tasks(stored) == step.outputs["plan"]:
+            problems.append(f"batch {batch} differs from what its seed gives")
+    return problems
+
+
+def _project_set_problems(project: ProjectFolder) -> list[str]:
+    if not project.frozen:
+        return []
+    folder = project.root / "set"
+    lineage: Any = files.load(folder / "lineage.json")
+    if not isinstance(lineage, Lineage):
+        return ["lineage.json holds something else"]
+    problems = []
+    for name, digest in lineage.files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            problems.append(f"{name} is not there")
+        elif file_hash(path) != digest:
+            problems.append(f"{name} was changed")
+    sample = current_project_sample(project)
+    if hash_project_rows(sample.ids) != lineage.sample:
+        problems.append("the frozen set holds other images than the sample")
+    if "data.npz" in lineage.files and not problems:
+        x, y = assembled_arrays(project, sample)
+        with np.load(folder / "data.npz", allow_pickle=False) as stored:
+            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
+        if not same:
+            problems.append("data.npz holds other pixels than the pool")
+    made = project.steps("assemble")
+    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
+        problems.append("lineage.json is not the one that the log of steps names")
+    return problems
+
+
 class Project(ProjectFolder):
     """A project on disk; :meth:`create` makes one, :meth:`open` opens it.
 
@@ -119,8 +267,8 @@ class Project(ProjectFolder):
         config = ProjectConfig(
             name=clean_text(name) or f"{dataset.name}-new",
             original=dataset.source or dataset.name,
-            original_hash=hash_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
-            classes=_target_classes(classes, dataset),
+            original_hash=hash_project_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
+            classes=_project_classes(classes, dataset),
             shape=tuple(int(size) for size in pixels.shape[1:]),
             **settings,
         )
@@ -192,11 +340,11 @@ class Project(ProjectFolder):
     # The sample
     sample = project_sample.draw_project_sample
     current_sample = project_sample.current_project_sample
-    find_duplicates = project_sample.find_duplicates
+    find_duplicates = duplicates.find_duplicates
 
     # The set
     assemble = assembly.assemble
-    verify = assembly.verify_project
+    verify = verify_project
     begin_experiment = experiment.begin_experiment
     experiment_results = experiment.experiment_results
 
@@ -255,7 +403,7 @@ class Project(ProjectFolder):
 
 
 def _project_status(project: Project) -> ProjectStatus:
-    counts, covered = database.count_images(project), database.vote_coverage(project)
+    counts, covered = database.count_images(project), database.task_coverage(project)
     votes, workers = database.vote_totals(project)
     images = missing = 0
     compared = False
@@ -280,7 +428,7 @@ def _project_status(project: Project) -> ProjectStatus:
         workers,
         images,
         missing,
-        len(database.duplicate_queue(project)),
+        len(database.duplicate_review_queue(project)),
         len(database.final_review_queue(project)),
         project.frozen,
         len(steps),
@@ -309,7 +457,7 @@ def _next_project_command(project: ProjectFolder, status: ProjectStatus, compare
     return command.format("assemble")
 
 
-def read_target_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
+def read_project_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
     """Read classes from a CSV file with columns class, definition, link and nearby (names with ; between them)."""
     rows = tables.read_rows(path, required=("class",))
     return tuple(
@@ -367,12 +515,12 @@ def _store_project_originals(project: ProjectFolder, dataset: Dataset, pixels: N
     database.add_images(project, rows)
 
 
-def _target_classes(
+def _project_classes(
     classes: str | os.PathLike[str] | Sequence[TargetClass] | None, dataset: Dataset
 ) -> tuple[TargetClass, ...]:
     if classes is None:
         return tuple(TargetClass(name) for name in dataset.class_names)
-    listed = read_target_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
+    listed = read_project_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
     targets = [
         TargetClass(
             clean_text(item.name),

@@ -5,23 +5,17 @@ It is kept as ``sample.json`` and frozen by assembly.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardpan import files
-from hardpan.arguments import one_of, whole_number
+from hardpan.arguments import one_of
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
-from hardpan.execution import Progress
-from hardpan.execution.mapping import no_progress
-from hardpan.files import record
-from hardpan.neighbors.near_duplicates import near_duplicates
 from hardpan.replicate import database
-from hardpan.replicate.folder import ProjectFolder, ProjectStep, hash_project_rows, resized_picture
+from hardpan.replicate.folder import ProjectFolder, ProjectStep, hash_project_rows
 from hardpan.replicate.quality import selection_frequencies, selection_frequency_table, worker_quality
 from hardpan.replicate.sampling import (
     MIN_VOTES,
@@ -31,12 +25,9 @@ from hardpan.replicate.sampling import (
     sample,
     sample_again,
 )
-from hardpan.report import Report
 
 SOURCES = ("votes", "selection")
-NEAREST = 10
 _TOP_UP = "flagged workers are left out, so request replacements with: hardpan replicate tasks {} --top-up"
-_PAIRS_AT_ONCE = 2048
 
 
 def draw_project_sample(
@@ -83,9 +74,9 @@ def draw_project_sample(
             raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
         raise
     result = replace(result, without_flagged=without_flagged and source == "votes")
-    database.begin_sample(project, result.images)
+    database.store_sample_images(project, result.images)
     files.save(result, project.root / "sample.json")
-    project.record_step("sample", parameters=settings, seed=seed, outputs=_sample_outputs(result))
+    project.record_step("sample", parameters=settings, seed=seed, outputs=_project_sample_outputs(result))
     return result
 
 
@@ -160,13 +151,15 @@ def draw_project_sample_again(project: ProjectFolder, removed: Collection[str]) 
     round_number = 1 + len(project_sample_steps(project)[1])
     after = replay_project_sample_again(project, before, sorted(removed), round_number)
     fresh = set(after.ids) - set(before.ids)
-    database.change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
+    database.change_sample_images(
+        project, removed, [image for image in after.images if image.id in fresh], round_number
+    )
     files.save(after, project.root / "sample.json")
     project.record_step(
         "resample",
         parameters={"round": round_number, "removed": sorted(removed)},
         seed=after.seed,
-        outputs=_sample_outputs(after),
+        outputs=_project_sample_outputs(after),
     )
     return after
 
@@ -234,7 +227,7 @@ def _quotas_by_name(project: ProjectFolder) -> dict[tuple[str, str], int]:
     }
 
 
-def _sample_outputs(result: Sample) -> dict[str, Any]:
+def _project_sample_outputs(result: Sample) -> dict[str, Any]:
     return {
         "images": len(result.images),
         "ids": hash_project_rows(result.ids),
@@ -242,136 +235,3 @@ def _sample_outputs(result: Sample) -> dict[str, Any]:
         "missing": sum(item.missing for item in result.shortfalls),
         "average_frequency": result.average_frequency.value,
     }
-
-
-@record(dropped=("close_recall",))
-class DuplicateSearch(Report):
-    """What :func:`find_duplicates` did.
-
-    Attributes:
-        images: images of the sample.
-        references: originals that they were compared with.
-        new_pairs: pairs that were put into the queue.
-        recall: proportion of the nearest by SSIM that the filter finds; None where nothing had to be compared.
-        removed: images that people decided to remove.
-        added: images drawn in their place.
-        undecided: pairs that wait for review.
-    """
-
-    HEADLINE = (
-        "{images:counted image} compared with {references:counted original}: {undecided:counted pair} to review."
-    )
-
-    images: int
-    references: int
-    new_pairs: int
-    recall: Estimate | None
-    removed: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    undecided: int = 0
-
-    @property
-    def stable(self) -> bool:
-        """Whether nothing was removed and nothing waits for review."""
-        return not self.removed and not self.undecided
-
-
-def find_duplicates(
-    project: ProjectFolder, *, k: int | None = None, progress: Progress = no_progress
-) -> DuplicateSearch:
-    """Remove what people decided to remove, draw other images, and queue the sample's nearest images for review.
-
-    For every image of the sample its k nearest originals and sampled images by l2, SSIM and features, in the size
-    of the originals. Pairs that are in the queue already stay as they are. Call it, review, and call it again until
-    it says ``stable``.
-
-    Args:
-        project: an open project with a sample.
-        k: number of nearest images to review, by each measure of distance; default: as in the last search, or 10.
-        progress: called with the step and the fraction done.
-    """
-    project.check_open()
-    before = current_project_sample(project)
-    removed = removed_from_sample(project) & set(before.ids)
-    after = draw_project_sample_again(project, removed) if removed else before
-    ids = list(after.ids)
-    if not ids:
-        raise InputError("the sample is empty; draw one first")
-    last = next(reversed(project.steps("duplicates")), None)
-    count = k if k is not None else NEAREST if last is None else int(last.parameters["k"])
-    whole_number("k", count, 1)
-    search = DuplicateSearch(len(ids), len(project.original_pixels), 0, None)
-    if last is None or (last.outputs["images"], last.parameters["k"]) != (hash_project_rows(ids), count):
-        search = _search_duplicates(project, ids, count, progress)
-    return replace(
-        search,
-        removed=tuple(sorted(removed)),
-        added=tuple(sorted(set(ids) - set(before.ids))),
-        undecided=len(database.duplicate_queue(project)),
-    )
-
-
-def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progress) -> DuplicateSearch:
-    """Compare the sample with the originals and with itself, and queue the nearest pairs."""
-    shape = project.config.shape
-    x = np.stack([resized_picture(project.pixels(name, None), shape) for name in ids])
-    originals = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
-    y = np.concatenate([np.asarray(project.original_pixels), x])
-    names = [row.id for row in originals] + list(ids)
-    splits = [row.split or "original" for row in originals] + ["new"] * len(ids)
-    pairs: set[tuple[int, int]] = set()
-    recall = None
-    metrics = ("l2", "features", "ssim") if min(shape[:2]) >= 7 else ("l2", "features")
-    for number, metric in enumerate(metrics):
-        progress(f"nearest by {metric}", number / len(metrics))
-        result = near_duplicates(x, y, min(k + 1, len(y)), metric, seed=0)
-        recall = result.recall or recall
-        for row in range(len(ids)):
-            own = len(originals) + row
-            pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
-    round_number = max([0, *(row.round for row in database.sample_rows(project))])
-    new = database.add_duplicate_pairs(
-        project, _measured_duplicate_pairs(x, y, sorted(pairs), ids, names, splits, round_number)
-    )
-    project.record_step(
-        "duplicates",
-        parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
-        outputs={
-            "images": hash_project_rows(ids),
-            "pairs": hash_project_rows([(ids[a], names[b]) for a, b in sorted(pairs)]),
-        },
-    )
-    return DuplicateSearch(len(ids), len(originals), new, recall)
-
-
-def _measured_duplicate_pairs(
-    x: NDArray[Any],
-    y: NDArray[Any],
-    pairs: Sequence[tuple[int, int]],
-    ids: Sequence[str],
-    names: Sequence[str],
-    splits: Sequence[str],
-    round_number: int,
-) -> list[dict[str, Any]]:
-    from hardpan.neighbors.near_duplicates import duplicate_descriptors
-    from hardpan.neighbors.ssim import ssim_pairs
-
-    rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    l2 = np.empty(len(rows))
-    for k in range(0, len(rows), _PAIRS_AT_ONCE):
-        piece = slice(k, k + _PAIRS_AT_ONCE)
-        difference = x[rows[piece]].astype(np.float64) - y[others[piece]]
-        l2[piece] = np.sqrt((difference.reshape(len(difference), -1) ** 2).sum(axis=1))
-    small = min(x.shape[1:3]) < 7
-    alike = np.full(len(rows), np.nan) if small else ssim_pairs(x, y, rows, others)
-    features = np.linalg.norm(duplicate_descriptors(x)[rows] - duplicate_descriptors(y[others]), axis=1)
-    results = []
-    for k, (row, other) in enumerate(pairs):
-        first, second, split = ids[row], names[other], splits[other]
-        if split == "new" and first > second:  # one entry per pair; the later id would be removed
-            first, second = second, first
-        values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
-        results.append(
-            {"image_id": first, "other_id": second, "other_split": split, "round": round_number, **values}
-        )
-    return results

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from hardpan import files, tables
 from hardpan.errors import InputError, few
@@ -21,71 +19,12 @@ from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import AnnotatedImages, annotated_image_columns, average_frequency
 from hardpan.report import Report
-from hardpan.stats.intervals import clopper_pearson
-from hardpan.tables import columns_of
+from hardpan.stats.correlation import krippendorff_alpha
+from hardpan.stats.intervals import beta_interval, clopper_pearson
+from hardpan.tables import columns_of, rows_to_columns
 
 MIN_INFORMEDNESS = 0.5
-RESAMPLES = 1000
 COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
-
-
-def krippendorff_alpha(counts: NDArray[np.int64]) -> Estimate:
-    """Krippendorff's α for categories without order: 1 − observed / expected disagreement.
-
-    With n_uc ratings of unit u in category c, m_u their sum, n the sum over units with m_u ≥ 2:
-    observed = (1/n) Σ_u Σ_{c≠d} n_uc n_ud / (m_u − 1), expected = Σ_{c≠d} n_c n_d / (n (n − 1)).
-
-    Args:
-        counts: (units, categories), how many raters put each unit into each category.
-
-    Returns:
-        α with a 95 % percentile interval over bootstrap samples of units; NaN where every rating is the same.
-
-    Source: Krippendorff, "Computing Krippendorff's alpha-reliability" (2011).
-
-    Example:
-        >>> krippendorff_alpha(np.array([[2, 0], [0, 2], [2, 0], [0, 2]])).value
-        1.0
-    """
-    counts = counts[counts.sum(axis=1) >= 2]
-    sizes = counts.sum(axis=1)
-    disagreements = (sizes**2 - (counts**2).sum(axis=1)) / (sizes - 1.0)
-    value = float(_alpha_values(disagreements.sum(), counts.sum(axis=0)[None])[0])
-    rng = np.random.default_rng([0, 0])
-    draws = np.empty(RESAMPLES)
-    for start in range(0, RESAMPLES, 100):
-        weights = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=100)
-        draws[start : start + 100] = _alpha_values(weights @ disagreements, weights @ counts)
-    good = draws[np.isfinite(draws)]
-    known = len(good) > 1
-    low, high = np.quantile(good, [0.025, 0.975]).tolist() if known else (np.nan, np.nan)
-    method = f"Krippendorff α, {RESAMPLES:,} bootstrap samples of units"
-    return Estimate(
-        value, float(good.std(ddof=1)) if known else np.nan, low, high, method=method, n=len(counts), seed=0
-    )
-
-
-def beta_interval(selected: ArrayLike, votes: ArrayLike, confidence: float = 0.95) -> tuple[Any, Any]:
-    """Equal-tailed limits of the Beta(k + ½, n − k + ½) posterior of a selection probability (Jeffreys' prior).
-
-    The lower limit is 0 where k = 0 and the upper one 1 where k = n.
-
-    Example:
-        >>> low, high = beta_interval([7, 10], [10, 10])
-        >>> low.round(3).tolist(), high.round(3).tolist()
-        ([0.394, 0.783], [0.907, 1.0])
-    """
-    k, n = np.asarray(selected), np.asarray(votes)
-    tail = (1.0 - confidence) / 2.0
-    low = np.where(k == 0, 0.0, special.betaincinv(k + 0.5, n - k + 0.5, tail))
-    return low, np.where(k == n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, tail))
-
-
-def _alpha_values(disagreement: Any, totals: NDArray[Any]) -> NDArray[np.float64]:
-    n = totals.sum(axis=1)
-    expected = (n**2 - (totals**2).sum(axis=1)) / np.maximum(n - 1.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(expected > 0, 1.0 - disagreement / expected, np.nan), dtype=np.float64)
 
 
 @record
@@ -160,7 +99,7 @@ class AnnotationQuality(Report):
 
 def annotation_quality(project: ProjectFolder) -> AnnotationQuality:
     """Workers, frequencies and agreement of a project's votes so far."""
-    return quality_of_votes(database.counted_votes(project))
+    return quality_of_votes(database.stored_counted_votes(project))
 
 
 def quality_of_votes(votes: Sequence[database.StoredVote]) -> AnnotationQuality:
@@ -181,8 +120,8 @@ def quality_of_votes(votes: Sequence[database.StoredVote]) -> AnnotationQuality:
     }
     return AnnotationQuality(
         workers,
-        _alpha_of_pairs([(item.selected, item.votes) for item in candidates]),
-        _alpha_of_pairs([(item.selected_unflagged, item.votes_unflagged) for item in candidates]),
+        _annotator_agreement([(item.selected, item.votes) for item in candidates]),
+        _annotator_agreement([(item.selected_unflagged, item.votes_unflagged) for item in candidates]),
         average,
         frequencies,
     )
@@ -264,7 +203,7 @@ def selection_frequency_table(
     )
 
 
-def _alpha_of_pairs(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
+def _annotator_agreement(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
     counts = np.array([(selected, total - selected) for selected, total in pairs if total >= 2])
     return krippendorff_alpha(counts) if len(counts) else None
 
@@ -288,16 +227,6 @@ def frequency_columns(project: ProjectFolder, quality: AnnotationQuality) -> dic
         **columns_of(rows, "role", "selected", "votes", frequency="value"),
         **columns_of(rows, "low", "high", "selected_unflagged", "votes_unflagged"),
     }
-
-
-def rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Rows as columns by name.
-
-    Example:
-        >>> rows_to_columns(("a", "b"), [(1, 2), (3, 4)]), rows_to_columns(("a",), [])
-        ({'a': [1, 3], 'b': [2, 4]}, {'a': []})
-    """
-    return {name: [row[position] for row in rows] for position, name in enumerate(names)}
 
 
 def import_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> tuple[int, int]:

@@ -289,7 +289,7 @@ def sample(
     bin_quotas: dict[str, tuple[int, ...]] = {}
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
-        for subclass, size in _subclass_quotas(name, per_class, quotas):
+        for subclass, size in _sample_quotas_of_class(name, per_class, quotas):
             rows = free & (table.classes == name)
             if quotas is not None:
                 rows &= table.subclasses == subclass
@@ -429,7 +429,7 @@ def _frequency_bin_counts(
     return shares
 
 
-def _subclass_quotas(
+def _sample_quotas_of_class(
     name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | None
 ) -> list[tuple[str, int]]:
     if quotas is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hardpan.data.dataset import Dataset
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.pool import store_pool_picture
+from hardpan.replicate.pool import write_pool_picture
 from hardpan.replicate.project import Project
 
 
@@ -51,7 +51,7 @@ def add_candidate_arrays(
     originals = database.image_contents(project, "original")
     rows = {}
     for position, picture in enumerate(pixels):
-        name = store_pool_picture(project, picture)
+        name = write_pool_picture(project, picture)
         if name in originals:
             continue
         rows[name] = {

@@ -114,10 +114,10 @@ def make_tasks(project: ProjectFolder, *, votes: int | None = None, replace_fail
     originals = control_originals(project)
     nearby = nearby_classes(project)
     batch = database.next_task_batch(project)
-    used = original_uses_in_tasks(project, batch)
+    used = planned_uses_of_originals(project, batch)
     planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
     if planned:
-        keep_blinded_originals(
+        blind_originals_for_tasks(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
         )
         database.add_image_tasks(project, planned, batch, workers)
@@ -145,7 +145,7 @@ def make_tasks(project: ProjectFolder, *, votes: int | None = None, replace_fail
     )
 
 
-def original_uses_in_tasks(project: ProjectFolder, before: int) -> Counter[str]:
+def planned_uses_of_originals(project: ProjectFolder, before: int) -> Counter[str]:
     """In how many tasks of the batches before a number each original is."""
     tasks = [task for batch in range(before) for task in database.stored_tasks(project, batch)]
     return Counter(name for task in tasks for name, role in task.images if role != "candidate")
@@ -179,14 +179,14 @@ def hash_planned_tasks(planned: Sequence[PlannedTask]) -> str:
     return hash_project_rows([task.class_index, task.images] for task in planned)
 
 
-def keep_blinded_originals(project: ProjectFolder, ids: Collection[str]) -> None:
+def blind_originals_for_tasks(project: ProjectFolder, ids: Collection[str]) -> None:
     """Make the form that annotators and participants get of these originals (candidates have it from the start)."""
     for item in database.stored_images(project, "original"):
         if item.id in ids:
             project.keep_blinded(item.id, project.pixels(item.id, item.row))
 
 
-def test_originals(project: ProjectFolder) -> list[Any]:
+def originals_for_tasks(project: ProjectFolder) -> list[Any]:
     """Rows of the official test set where there is one, else of all originals."""
     rows = database.stored_images(project, "original", split="test")
     return rows or database.stored_images(project, "original")
@@ -195,7 +195,7 @@ def test_originals(project: ProjectFolder) -> list[Any]:
 def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
     """Originals that may serve as controls, by class: the official test set where there is one."""
     results: dict[int, list[str]] = {}
-    for row in test_originals(project):
+    for row in originals_for_tasks(project):
         if row.class_index is not None:
             results.setdefault(row.class_index, []).append(row.id)
     return results

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
@@ -330,3 +332,19 @@ def _successes_and_trials(
             f"must not exceed trials; got {k.flat[where]:g} of {n.flat[where]:g}", argument="successes"
         )
     return k, n
+
+
+def beta_interval(selected: ArrayLike, votes: ArrayLike, confidence: float = 0.95) -> tuple[Any, Any]:
+    """Equal-tailed limits of the Beta(k + ½, n − k + ½) posterior of a selection probability (Jeffreys' prior).
+
+    The lower limit is 0 where k = 0 and the upper one 1 where k = n.
+
+    Example:
+        >>> low, high = beta_interval([7, 10], [10, 10])
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.394, 0.783], [0.907, 1.0])
+    """
+    k, n = np.asarray(selected), np.asarray(votes)
+    tail = (1.0 - confidence) / 2.0
+    low = np.where(k == 0, 0.0, special.betaincinv(k + 0.5, n - k + 0.5, tail))
+    return low, np.where(k == n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, tail))

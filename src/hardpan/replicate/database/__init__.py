@@ -16,12 +16,15 @@ from hardpan.errors import MissingExtra
 if TYPE_CHECKING:
     from hardpan.replicate.database.connection import *  # noqa: F403
     from hardpan.replicate.database.decisions import *  # noqa: F403
+    from hardpan.replicate.database.events import *  # noqa: F403
     from hardpan.replicate.database.images import *  # noqa: F403
     from hardpan.replicate.database.leases import *  # noqa: F403
     from hardpan.replicate.database.people import *  # noqa: F403
+    from hardpan.replicate.database.questions import *  # noqa: F403
+    from hardpan.replicate.database.tasks import *  # noqa: F403
     from hardpan.replicate.database.votes import *  # noqa: F403
 
-_MODULES = ("connection", "people", "images", "decisions", "leases", "votes")
+_MODULES = ("connection", "people", "images", "tasks", "decisions", "leases", "votes", "questions", "events")
 
 
 def __getattr__(name: str) -> Any:

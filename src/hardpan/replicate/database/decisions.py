@@ -1,26 +1,31 @@
-"""The current sample, possible duplicates, and what people decide: selection, review, duplicates.
+"""Quotas of keywords, possible duplicates, and what people decide: selection, review, duplicates.
 
 A decision is never altered: a later one on the same subject replaces it, and "open" withdraws it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from hardpan.arguments import one_of
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
-from hardpan.replicate.database.models import Decision, Image, Pair, Quota, SampleRow
+from hardpan.replicate.database.connection import (
+    Decision,
+    Image,
+    Pair,
+    Quota,
+    SampleRow,
+    check_database_text,
+    in_database_order,
+)
+from hardpan.replicate.database.events import log_event
 from hardpan.replicate.database.people import check_person_admitted
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.sampling import SampledImage
 
 STEPS: Mapping[str, tuple[str, ...]] = {
     "first-selection": ("select", "skip", "open"),
@@ -136,7 +141,7 @@ def keyword_states(project: ProjectFolder) -> list[KeywordState]:
         return _keyword_states(connection)
 
 
-def selector_view(
+def first_selection_page(
     project: ProjectFolder, class_index: int, keyword: str, *, start: int = 0, most: int = 200
 ) -> KeywordCandidates:
     """A keyword's originals beside its candidates; exact copies of originals are not in the pool."""
@@ -181,7 +186,7 @@ def final_review_queue(project: ProjectFolder) -> list[ReviewItem]:
         return _review_items(connection, [row.image_id for row in rows if row.image_id not in seen])
 
 
-def duplicate_queue(project: ProjectFolder) -> list[DuplicatePair]:
+def duplicate_review_queue(project: ProjectFolder) -> list[DuplicatePair]:
     """Pairs of the current sample that nobody has decided on, most similar first."""
     with project.database.read() as connection:
         decided = _decision_verdicts(connection, "duplicate")
@@ -194,24 +199,6 @@ def duplicate_queue(project: ProjectFolder) -> list[DuplicatePair]:
         gone = set(connection.scalars(select(SampleRow.image_id).where(SampleRow.removed_round.is_not(None))))
     pairs = [DuplicatePair(r.image_id, r.other_id, r.other_split, r.l2, r.ssim) for r in rows]
     return [pair for pair in pairs if pair.other_id not in gone and pair.subject not in decided]
-
-
-def stored_picture(project: ProjectFolder, image_id: str) -> bytes:
-    """An image by its id, for selectors and reviewers, never for annotators."""
-    return project.picture(image_id, _image_row(project, image_id))
-
-
-def image_pixels(project: ProjectFolder, image_id: str) -> NDArray[np.uint8]:
-    """The pixels of an image by its id."""
-    return project.pixels(image_id, _image_row(project, image_id))
-
-
-def _image_row(project: ProjectFolder, image_id: str) -> int | None:
-    with project.database.read() as connection:
-        row = connection.execute(select(Image.row).where(Image.id == image_id)).first()
-    if row is None:
-        raise InputError(f"image {image_id[:40]!r} is not in this project")
-    return cast(int | None, row.row)
 
 
 def _decision_verdicts(connection: Connection, step: str) -> dict[str, str]:
@@ -267,41 +254,7 @@ def _check_decision_subject(connection: Connection, step: str, subject: str) -> 
         raise InputError(f"{subject[:80]!r} is no subject of {step}")
 
 
-def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None:
-    """Replace the sample by a new one of round 0."""
-    with project.database.write(alone=True) as connection:
-        connection.execute(delete(SampleRow))
-        if images:
-            connection.execute(insert(SampleRow), [_sample_record(project, image, 0) for image in images])
-        log_event(connection, project.clock(), "owner", "sampled", images=len(images))
-
-
-def change_sample(
-    project: ProjectFolder, removed: Collection[str], added: Sequence[SampledImage], round_number: int
-) -> None:
-    """Take out images that people removed and put others in, as one round; one that was cut off begins again."""
-    with project.database.write(alone=True) as connection:
-        connection.execute(delete(SampleRow).where(SampleRow.round == round_number))
-        connection.execute(
-            update(SampleRow)
-            .where(SampleRow.removed_round == round_number)
-            .values(removed_round=None, removed_why="")
-        )
-        taken_out = update(SampleRow).where(SampleRow.image_id.in_(removed))
-        connection.execute(taken_out.values(removed_round=round_number, removed_why="removed by a person"))
-        if added:
-            connection.execute(insert(SampleRow), [_sample_record(project, image, round_number) for image in added])
-        log_event(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
-
-
-def sample_rows(project: ProjectFolder) -> list[Any]:
-    """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
-    with project.database.read() as connection:
-        order = (SampleRow.class_index, in_database_order(SampleRow.image_id))
-        return list(connection.execute(select(SampleRow.__table__).order_by(*order)).all())
-
-
-def add_duplicate_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
+def queue_duplicates_for_review(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
     """Put pairs in that are not there yet; give how many were new."""
     with project.database.write(alone=True) as connection:
         known = {(r.image_id, r.other_id) for r in connection.execute(select(Pair.image_id, Pair.other_id))}
@@ -316,22 +269,25 @@ def add_duplicate_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]
         return len(fresh)
 
 
-def count_duplicate_pairs(project: ProjectFolder) -> tuple[int, int]:
+def count_duplicate_decisions(project: ProjectFolder) -> tuple[int, int]:
     """How many pairs were ever queued, and on how many somebody has decided."""
     with project.database.read() as connection:
         pairs = connection.scalar(select(func.count()).select_from(Pair))
         return int(pairs or 0), len(_decision_verdicts(connection, "duplicate"))
 
 
-def _sample_record(project: ProjectFolder, image: SampledImage, round_number: int) -> dict[str, Any]:
-    return {
-        "image_id": image.id,
-        "class_index": project.config.class_index(image.class_name),
-        "keyword": image.subclass or None,
-        "frequency": image.frequency,
-        "votes": image.votes,
-        "how": image.fill,
-        "round": round_number,
-        "removed_round": None,
-        "removed_why": "",
-    }
+def set_keyword_quotas(project: ProjectFolder, rows: Sequence[tuple[int, str, int, int]]) -> None:
+    """Replace the quotas: (class, keyword, originals, quota)."""
+    with project.database.write(alone=True) as connection:
+        connection.execute(delete(Quota))
+        if rows:
+            names = ("class_index", "keyword", "originals", "quota")
+            connection.execute(insert(Quota), [dict(zip(names, row, strict=True)) for row in rows])
+        log_event(connection, project.clock(), "owner", "quotas", keywords=len(rows))
+
+
+def stored_keyword_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
+    """(class, keyword) to the number of new images wanted."""
+    with project.database.read() as connection:
+        rows = connection.execute(select(Quota.class_index, Quota.keyword, Quota.quota))
+        return {(row.class_index, row.keyword): row.quota for row in rows}

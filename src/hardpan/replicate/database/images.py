@@ -1,16 +1,19 @@
-"""Images, keyword quotas and tasks in the database."""
+"""The images of a project: originals, candidates, and those of the current sample."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
-from hardpan.replicate.database.models import Image, Quota, Task, TaskImage
+from hardpan.errors import InputError
+from hardpan.replicate.database.connection import Image, SampleRow, check_database_text, in_database_order
+from hardpan.replicate.database.events import log_event
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.tasks import PlannedTask
+from hardpan.replicate.sampling import SampledImage
 
 ROWS_AT_ONCE = 2000
 # A pair of images, "ID|ID" with a candidate's 16 digits first, has 200 characters at the most.
@@ -95,87 +98,69 @@ def count_images(project: ProjectFolder) -> dict[str, int]:
         return {row.kind: int(row.number) for row in rows}
 
 
-def set_keyword_quotas(project: ProjectFolder, rows: Sequence[tuple[int, str, int, int]]) -> None:
-    """Replace the quotas: (class, keyword, originals, quota)."""
-    with project.database.write(alone=True) as connection:
-        connection.execute(delete(Quota))
-        if rows:
-            names = ("class_index", "keyword", "originals", "quota")
-            connection.execute(insert(Quota), [dict(zip(names, row, strict=True)) for row in rows])
-        log_event(connection, project.clock(), "owner", "quotas", keywords=len(rows))
+def stored_image_picture(project: ProjectFolder, image_id: str) -> bytes:
+    """An image by its id, for selectors and reviewers, never for annotators."""
+    return project.picture(image_id, _stored_image_row(project, image_id))
 
 
-def stored_keyword_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
-    """(class, keyword) to the number of new images wanted."""
+def stored_image_pixels(project: ProjectFolder, image_id: str) -> NDArray[np.uint8]:
+    """The pixels of an image by its id."""
+    return project.pixels(image_id, _stored_image_row(project, image_id))
+
+
+def _stored_image_row(project: ProjectFolder, image_id: str) -> int | None:
     with project.database.read() as connection:
-        rows = connection.execute(select(Quota.class_index, Quota.keyword, Quota.quota))
-        return {(row.class_index, row.keyword): row.quota for row in rows}
+        row = connection.execute(select(Image.row).where(Image.id == image_id)).first()
+    if row is None:
+        raise InputError(f"image {image_id[:40]!r} is not in this project")
+    return cast(int | None, row.row)
 
 
-def add_image_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
-    """Put planned tasks in, all or none; each needs ``workers`` workers."""
+def store_sample_images(project: ProjectFolder, images: Sequence[SampledImage]) -> None:
+    """Replace the sample by a new one of round 0."""
     with project.database.write(alone=True) as connection:
-        first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
+        connection.execute(delete(SampleRow))
+        if images:
+            connection.execute(insert(SampleRow), [_sample_image_record(project, image, 0) for image in images])
+        log_event(connection, project.clock(), "owner", "sampled", images=len(images))
+
+
+def change_sample_images(
+    project: ProjectFolder, removed: Collection[str], added: Sequence[SampledImage], round_number: int
+) -> None:
+    """Take out images that people removed and put others in, as one round; one that was cut off begins again."""
+    with project.database.write(alone=True) as connection:
+        connection.execute(delete(SampleRow).where(SampleRow.round == round_number))
         connection.execute(
-            insert(Task),
-            [
-                {"id": first + k, "batch": batch, "class_index": t.class_index, "needed": workers, "submitted": 0}
-                for k, t in enumerate(planned)
-            ],
+            update(SampleRow)
+            .where(SampleRow.removed_round == round_number)
+            .values(removed_round=None, removed_why="")
         )
-        connection.execute(
-            insert(TaskImage),
-            [
-                {"task_id": first + k, "image_id": name, "role": role}
-                for k, t in enumerate(planned)
-                for name, role in t.images
-            ],
-        )
-        log_event(connection, project.clock(), "owner", "tasks", count=len(planned), batch=batch)
+        taken_out = update(SampleRow).where(SampleRow.image_id.in_(removed))
+        connection.execute(taken_out.values(removed_round=round_number, removed_why="removed by a person"))
+        if added:
+            connection.execute(
+                insert(SampleRow), [_sample_image_record(project, image, round_number) for image in added]
+            )
+        log_event(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
 
 
-def images_in_tasks(project: ProjectFolder) -> set[str]:
-    """Ids of candidates that some task shows."""
+def stored_sample_images(project: ProjectFolder) -> list[Any]:
+    """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
     with project.database.read() as connection:
-        return set(connection.scalars(select(TaskImage.image_id).where(TaskImage.role == "candidate").distinct()))
+        order = (SampleRow.class_index, in_database_order(SampleRow.image_id))
+        return list(connection.execute(select(SampleRow.__table__).order_by(*order)).all())
 
 
-def next_task_batch(project: ProjectFolder) -> int:
-    """The number of the next batch of tasks."""
-    with project.database.read() as connection:
-        last = connection.scalar(select(func.max(Task.batch)))
-        return 0 if last is None else int(last) + 1
-
-
-def stored_tasks(project: ProjectFolder, batch: int) -> list[PlannedTask]:
-    """Tasks of a batch as they were planned."""
-    with project.database.read() as connection:
-        tasks = connection.execute(
-            select(Task.id, Task.class_index).where(Task.batch == batch).order_by(Task.id)
-        ).all()
-        rows = connection.execute(
-            select(TaskImage.__table__)
-            .join(Task, Task.id == TaskImage.task_id)
-            .where(Task.batch == batch)
-            .order_by(TaskImage.task_id, in_database_order(TaskImage.image_id))
-        ).all()
-    images: dict[int, list[tuple[str, str]]] = {}
-    for row in rows:
-        images.setdefault(row.task_id, []).append((row.image_id, row.role))
-    return [PlannedTask(task.class_index, tuple(sorted(images.get(task.id, [])))) for task in tasks]
-
-
-def task_workers_needed(project: ProjectFolder) -> dict[int, tuple[int, int]]:
-    """Task id to its batch and the number of workers it wants."""
-    with project.database.read() as connection:
-        return {
-            row.id: (row.batch, row.needed) for row in connection.execute(select(Task.id, Task.batch, Task.needed))
-        }
-
-
-def want_more_task_workers(project: ProjectFolder, extra: dict[int, int]) -> None:
-    """Raise the number of workers that tasks want: task id to how many more."""
-    with project.database.write(alone=True) as connection:
-        for task, count in extra.items():
-            connection.execute(update(Task).where(Task.id == task).values(needed=Task.needed + count))
-        log_event(connection, project.clock(), "owner", "want-more", tasks=len(extra), workers=sum(extra.values()))
+def _sample_image_record(project: ProjectFolder, image: SampledImage, round_number: int) -> dict[str, Any]:
+    return {
+        "image_id": image.id,
+        "class_index": project.config.class_index(image.class_name),
+        "keyword": image.subclass or None,
+        "frequency": image.frequency,
+        "votes": image.votes,
+        "how": image.fill,
+        "round": round_number,
+        "removed_round": None,
+        "removed_why": "",
+    }

@@ -13,8 +13,16 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists, func, insert, or_, select, update
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_database_text, in_database_order, log_event
-from hardpan.replicate.database.models import Assignment, Image, Task, TaskImage, Vote
+from hardpan.replicate.database.connection import (
+    Assignment,
+    Image,
+    Task,
+    TaskImage,
+    Vote,
+    check_database_text,
+    in_database_order,
+)
+from hardpan.replicate.database.events import log_event
 from hardpan.replicate.database.people import check_person_admitted
 from hardpan.replicate.folder import ProjectFolder
 
@@ -320,3 +328,13 @@ def _lease_from_row(connection: Connection, row: Any, expires: float | None = No
     return Lease(
         row.token, int(class_index or 0), len(row.image_ids), row.expires_at if expires is None else expires
     )
+
+
+def submitted_lease_seconds(project: ProjectFolder) -> dict[str, list[float]]:
+    """Worker id to the seconds from lease to submission of every task."""
+    seconds: dict[str, list[float]] = {}
+    with project.database.read() as connection:
+        query = select(Assignment.worker_id, Assignment.submitted_at - Assignment.leased_at)
+        for worker, duration in connection.execute(query.where(Assignment.state == "submitted")):
+            seconds.setdefault(worker, []).append(float(duration or 0.0))
+    return seconds

@@ -22,8 +22,16 @@ from sqlalchemy import (
 
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import check_database_text, log_event
-from hardpan.replicate.database.models import Answer, Assignment, Decision, Event, Invitation, Worker
+from hardpan.replicate.database.connection import (
+    Answer,
+    Assignment,
+    Decision,
+    Event,
+    Invitation,
+    Worker,
+    check_database_text,
+)
+from hardpan.replicate.database.events import log_event
 from hardpan.replicate.folder import ProjectFolder
 
 ROLES = ("annotator", "selector", "reviewer", "participant")
@@ -71,11 +79,11 @@ class StoredPerson:
     excluded: bool = False
 
 
-def new_worker_name() -> str:
+def new_person_id() -> str:
     """A random name; a letter or digit comes first, for tables must mark what could begin a formula.
 
     Example:
-        >>> len(new_worker_name())
+        >>> len(new_person_id())
         16
     """
     while not (name := secrets.token_urlsafe(12))[0].isalnum():
@@ -91,7 +99,7 @@ def invite_people(
     whole_number("uses", uses, 1, MOST_USES)
     check_database_text("label", label)
     now = project.clock()
-    name = new_worker_name()
+    name = new_person_id()
     row = {
         "id": name,
         "role": role,
@@ -242,7 +250,7 @@ def enter_by_invitation(
                 return _person_from_row(known)
         if _people_taking_part(connection, name, now) >= invitation.uses:
             raise InvitationUsedUp(USED_UP)
-        worker = new_worker_name()
+        worker = new_person_id()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
         external = external or ("" if invitation.uses == 1 else f"#{worker}")
         row = {"id": worker, "invitation_id": name, "external_id": external, "role": invitation.role}

@@ -15,7 +15,7 @@ from hardpan import files
 from hardpan.errors import InputError
 from hardpan.replicate import Project
 from hardpan.replicate.database import people
-from hardpan.replicate.database.votes import add_event, has_event
+from hardpan.replicate.database.events import add_event, has_event
 from hardpan.web.annotation.site import ROLE_NAMES, ROLE_OF, Site
 from hardpan.web.security import Role, check_origin
 from hardpan.web.shell import read_json, sentence, text_of

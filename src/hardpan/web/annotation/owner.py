@@ -22,16 +22,16 @@ from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.replicate import Project
-from hardpan.replicate.database import people, votes
+from hardpan.replicate.database import events, leases, people, questions, tasks
 from hardpan.replicate.quality import (
     AnnotationQuality,
     SelectionFrequency,
     WorkerQuality,
     annotation_quality,
     frequency_columns,
-    rows_to_columns,
     vote_columns,
 )
+from hardpan.tables import rows_to_columns
 from hardpan.testbed.followups import Humans
 from hardpan.web.annotation.entry import path_of
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, page_route, post_route
@@ -100,7 +100,7 @@ def live_figures(cache: CachedFigures, site: Site, session: Session, request: Re
         chosen=site.class_number(request.query_params.get("class", "")),
         classes=site.project.class_names,
         invited=invited[::-1],
-        events=[event | {"at": time_text(event["at"])} for event in votes.last_events(site.project, EVENTS_SHOWN)],
+        events=[event | {"at": time_text(event["at"])} for event in events.last_events(site.project, EVENTS_SHOWN)],
     )
 
 
@@ -162,12 +162,12 @@ def _workers(project: Project) -> Columns:
 
 
 def _answers(project: Project) -> Columns:
-    rows = votes.human_responses(project)
+    rows = questions.question_answers(project)
     return {name: [row[name] for row in rows] for name in ("participant", "set", "response", "label")}
 
 
 def _events(project: Project) -> str:
-    return "".join(json.dumps(event) + "\n" for event in votes.stored_events(project))
+    return "".join(json.dumps(event) + "\n" for event in events.stored_events(project))
 
 
 # File name to what it holds, and what makes its columns or its text.
@@ -220,7 +220,7 @@ class Histogram:
 class Figures:
     """Everything that the dashboard shows; histograms by class number, None for all classes."""
 
-    coverage: list[votes.ClassCoverage]
+    coverage: list[tasks.TaskCoverage]
     median_seconds: float | None
     workers: list[WorkerRow]
     flagged: int
@@ -235,9 +235,9 @@ class Figures:
 def owner_figures(project: Project) -> Figures:
     """Count everything anew."""
     quality = project.quality()
-    coverage = votes.vote_coverage(project)
+    coverage = tasks.task_coverage(project)
     persons = people.stored_workers(project)
-    seconds = votes.task_seconds(project)
+    seconds = leases.submitted_lease_seconds(project)
     every = [value for values in seconds.values() for value in values]
     return Figures(
         coverage,

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hardpan.replicate.database import votes
+from hardpan.replicate.database import questions
 from hardpan.web.annotation.site import Body, Site, image_route, page_route, post_route
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import integer_of
@@ -48,7 +48,7 @@ def keys_of(names: Sequence[str]) -> list[str]:
 
 def question_to_answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next question of this participant, or none."""
-    upcoming = votes.next_question(site.project, session.person)
+    upcoming = questions.next_question(site.project, session.person)
     if upcoming is None:
         return {"question": None}
     return {"question": upcoming.question, "done": upcoming.done, "total": upcoming.total}
@@ -57,11 +57,11 @@ def question_to_answer(site: Site, session: Session, body: Body) -> dict[str, An
 def record_answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Record an answer (the first one counts) and give the next question."""
     number, response = (integer_of(body, name, 0, LARGEST_NUMBER) for name in ("question", "class"))
-    new = votes.answer_question(site.project, session.person, number, response)
+    new = questions.answer_question(site.project, session.person, number, response)
     return {"new": new, **question_to_answer(site, session, body)}
 
 
 def question_image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """The image of a question."""
     number = integer_of(parameters, "question", 0, LARGEST_NUMBER)
-    return votes.question_image(site.project, session.person, number)
+    return questions.question_image(site.project, session.person, number)

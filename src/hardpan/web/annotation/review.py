@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hardpan.replicate.database import decisions
+from hardpan.replicate.database import decisions, images
 from hardpan.web.annotation.site import Body, Site, image_by_id, image_route, page_route, post_route
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import flag_of, integer_of, text_of, texts_of
@@ -66,7 +66,7 @@ def keyword_page(site: Site, session: Session, request: Request) -> Response:
     index, keyword = site.class_number(parameters.get("class", "")), text_of(parameters, "keyword")
     if index is None:
         raise HTTPException(404, "There is no such class.")
-    seen = decisions.selector_view(site.project, index, keyword, most=CANDIDATES_AT_ONCE)
+    seen = decisions.first_selection_page(site.project, index, keyword, most=CANDIDATES_AT_ONCE)
     target = site.project.classes[index]
     return site.shell.page(
         "select.html",
@@ -81,7 +81,7 @@ def keyword_page(site: Site, session: Session, request: Request) -> Response:
 def more_candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More candidates of a keyword."""
     index, start = integer_of(body, "class", 0, len(site.project.classes) - 1), integer_of(body, "start", 0, 10**9)
-    seen = decisions.selector_view(
+    seen = decisions.first_selection_page(
         site.project, index, text_of(body, "keyword"), start=start, most=CANDIDATES_AT_ONCE
     )
     return _candidates_json(seen, start)
@@ -119,7 +119,7 @@ def _candidates_json(seen: decisions.KeywordCandidates, start: int) -> dict[str,
 def review_overview(site: Site, session: Session, request: Request) -> Response:
     """What waits, and which keywords went back to the first selector."""
     waiting = {name: len(queue(site.project)) for name, queue in QUEUES.items()}
-    waiting["duplicates"] = len(decisions.duplicate_queue(site.project))
+    waiting["duplicates"] = len(decisions.duplicate_review_queue(site.project))
     states = decisions.keyword_states(site.project)
     short = [(site.class_name(state.class_index), state) for state in states if came_back(state)]
     return site.shell.page("review.html", session=session, waiting=waiting, short=short)
@@ -172,7 +172,7 @@ def duplicates_page(site: Site, session: Session, request: Request) -> Response:
 
 def pairs_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The most similar pairs that nobody has decided on."""
-    waiting = decisions.duplicate_queue(site.project)
+    waiting = decisions.duplicate_review_queue(site.project)
     items = [
         {
             "subject": item.subject,
@@ -203,7 +203,7 @@ def record_pair_review(site: Site, session: Session, body: Body) -> dict[str, An
 def difference_image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """Where two images differ, as PNG: |a − b| per channel; the second takes the size of the first."""
     first, second = (
-        Image.fromarray(decisions.image_pixels(site.project, text_of(where, name))).convert("RGB")
+        Image.fromarray(images.stored_image_pixels(site.project, text_of(where, name))).convert("RGB")
         for name in ("id", "other")
     )
     if first.size != second.size:

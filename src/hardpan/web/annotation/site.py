@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hardpan.replicate import Project
-from hardpan.replicate.database.decisions import stored_picture
+from hardpan.replicate.database.images import stored_image_picture
 from hardpan.replicate.database.people import PersonNotAdmitted, check_worker_admitted, owner_session_ended
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
 from hardpan.web.shell import Shell, read_json, sentence, text_of
@@ -140,4 +140,4 @@ def image_route(site: Site, path: str, role: Role, find: Picture, *, blinded: bo
 
 def image_by_id(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """An image by its id, for selectors and reviewers."""
-    return stored_picture(site.project, text_of(parameters, "id"))
+    return stored_image_picture(site.project, text_of(parameters, "id"))
