@@ -108,6 +108,17 @@ def test_a_project_whose_database_cannot_be_opened_leaves_nothing(tmp_path, caps
     assert not (tmp_path / "project").exists()
 
 
+@pytest.mark.parametrize("url", [5, 1.5, ["sqlite://"], {"a": 1}, "nothing"])
+def test_a_database_address_that_is_none_is_refused(tmp_path, capsys, url):
+    project = tmp_path / "project"
+    assert run(capsys, "init", project, "--original", "digits")[0] == 0
+    local = json.loads((project / "local.json").read_text())
+    (project / "local.json").write_text(json.dumps(local | {"database_url": url}))
+    code, _, said = run(capsys, "status", project)
+    assert code == 2
+    assert "database address" in said
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -108,6 +108,7 @@ def read_examples(folder: str | os.PathLike[str]) -> Examples:
         raise InputError(f"{root}: holds no {TABLE}; make it with: hardpan audit DATA --out {root}")
     try:
         table = pq.read_table(path)
+        table.validate(full=True)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
             f"{path}: is not a Parquet file that can be read ({error}); run the audit again"

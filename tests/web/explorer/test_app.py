@@ -1,6 +1,7 @@
 """The explorer's answers to requests, good ones and bad ones."""
 
 import contextlib
+import datetime
 import errno
 import io
 import json
@@ -118,6 +119,54 @@ def test_a_bad_request_is_refused_and_names_the_argument(client, path, body, nam
     answer = client.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert named in answer.json()["error"]
+
+
+STRANGE = {
+    "times": pa.array([datetime.datetime(2020, 1, 1 + i % 3) for i in range(6)]),
+    "bytes": pa.array([b"\xff", b"a", None] * 2),
+    "lists": pa.array([[1, 2], [], None] * 2),
+    "structs": pa.array([{"a": 1}, {"a": None}, None] * 2),
+    "maps": pa.array([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int64())),
+    "constant 1e308": pa.array([1e308] * 6),
+    "±1e308": pa.array([1e308, -1e308] * 3),
+    "uint64": pa.array([2**64 - 1] * 6, pa.uint64()),
+    "categories of numbers": pa.array([1, 2, None] * 2).dictionary_encode(),
+    "categories of bytes": pa.array([b"\xff", b"a", None] * 2).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("name", ["id", "label", "confusion", "correct: m", "path"])
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_table_with_columns_of_other_types_is_shown(tmp_path, kind, name):
+    table = pa.table({"id": list("abcdef"), "label": ["x", "y"] * 3} | {name: STRANGE[kind]})
+    pq.write_table(table, tmp_path / "examples.parquet")
+    site = TestClient(create_app(examples.read_examples(tmp_path), folder=tmp_path), base_url="http://127.0.0.1")
+    assert len(site.post("/api/rows", json={}).json()["rows"]) == 6
+    column = next(item for item in site.get("/api/table").json()["columns"] if item["name"] == name)
+    operation, value = {"number": ("at_least", 0), "choice": ("any_of", ["1"]), "text": ("contains", "1")}[
+        column["kind"]
+    ]
+    for body in (
+        {"sort": name, "descending": True},
+        {"filters": [{"column": name, "operation": operation, "value": value}]},
+        {"ids": ["a", "1"]},
+    ):
+        assert site.post("/api/rows", json=body).status_code == 200
+    for path, body in {
+        "/api/histogram": {"column": name},
+        "/api/disagreements": {"first": "m", "second": "m"},
+        "/api/subset": {},
+        "/api/marks": {"rows": [0], "add": "seen"},
+    }.items():
+        assert site.post(path, json=body).status_code in (200, 400)
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [{}], [[]], None])
+@pytest.mark.parametrize("operation", ["at_least", "any_of", "contains", "is"])
+def test_a_filter_with_an_object_is_refused(client, operation, value):
+    for column in ("confusion", "label", "id"):
+        body = {"filters": [{"column": column, "operation": operation, "value": value}]}
+        assert client.post("/api/rows", json=body).status_code == 400
 
 
 def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):

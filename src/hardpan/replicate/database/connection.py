@@ -142,7 +142,7 @@ def _database_engine(url: str) -> Engine:
         engine = create_engine(address, pool_size=16, max_overflow=32, pool_timeout=60, pool_pre_ping=ping)
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError(
-            f"database address {url.partition('://')[0]!r} cannot be read; "
+            f"database address {str(url).partition('://')[0]!r} cannot be read; "
             "give one such as postgresql://user@host/name"
         ) from error
     except ModuleNotFoundError as error:

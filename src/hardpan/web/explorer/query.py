@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hardpan.arguments import clean_text
 from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
+from hardpan.tables import cells_of
 
 MOST_CHOICES = 1000  # a text column with more distinct values is searched, not chosen from
 STRIDE = 64  # one row in so many tells where the first rows end
@@ -90,7 +92,9 @@ class Explorer:
     """
 
     def __init__(self, examples: Examples) -> None:
-        self.table = examples.table.combine_chunks()
+        names = examples.table.column_names
+        plain = {name: _plain_column(name, examples.table[name]) for name in names}
+        self.table = pa.table(plain).combine_chunks()
         self.thumbnails = examples.thumbnails
         self.columns = {name: _column_of(name, self.table[name]) for name in self.table.column_names}
         self._keys = functools.lru_cache(maxsize=4)(lambda sort: _as_floats(self.table[sort].combine_chunks()))
@@ -101,7 +105,11 @@ class Explorer:
     @property
     def models(self) -> list[str]:
         """Models of which the table says whether they are right."""
-        return [name.removeprefix(CORRECT) for name in self.columns if name.startswith(CORRECT)]
+        return [
+            name.removeprefix(CORRECT)
+            for name, column in self.columns.items()
+            if name.startswith(CORRECT) and column.kind in ("flag", "number")
+        ]
 
     def order(self, filters: Sequence[Filter], sort: str = "", *, descending: bool = False) -> NDArray[np.int64]:
         """Row numbers that pass every filter, sorted: unknown values last, ties in table order."""
@@ -162,7 +170,11 @@ class Explorer:
             if described.low is None or described.high is None:
                 return {"edges": [], "counts": []}
             high = described.high if described.high > described.low else described.low + 1.0
-            counts, edges = np.histogram(known, BINS, (described.low, high))
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    counts, edges = np.histogram(known, BINS, (described.low, high))
+            except ValueError:  # the ends are too near, or too far, for as many floats between them
+                return {"edges": [described.low, described.high], "counts": [len(known)]}
             return {"edges": edges.tolist(), "counts": counts.tolist()}
         ranked = sorted(pc.value_counts(values).to_pylist(), key=lambda item: -item["counts"])[:BINS]
         return {
@@ -237,6 +249,27 @@ def read_filters(content: Any) -> tuple[Filter, ...]:
     if not isinstance(content, list) or not all(isinstance(item, Mapping) for item in content):
         raise InputError("must be a JSON list of objects with column, operation and value", argument="filters")
     return tuple(Filter(str(i.get("column", "")), str(i.get("operation", "")), i.get("value")) for i in content)
+
+
+def _plain_column(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as numbers, flags, text or categories of text: whatever else a table may hold becomes text."""
+    types, kind = pa.types, values.type
+    if types.is_dictionary(kind) and not types.is_string(kind.value_type):
+        values = pa.chunked_array([chunk.dictionary_decode() for chunk in values.chunks], kind.value_type)
+        return _plain_column(name, values)
+    numeric = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    if name != "id" and (numeric or types.is_dictionary(kind)):
+        return values
+    if types.is_string(kind) or types.is_large_string(kind):
+        return values.cast(pa.string())
+    cells = [
+        None if cell is None else clean_text(_cell_text(cell)) for cell in cells_of(values, f"column {name!r}")
+    ]
+    return pa.chunked_array([pa.array(cells, pa.string())])
+
+
+def _cell_text(cell: Any) -> str:
+    return cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else str(cell)
 
 
 def _column_of(name: str, values: pa.ChunkedArray) -> Column:
