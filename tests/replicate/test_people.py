@@ -110,17 +110,24 @@ def test_a_task_cannot_be_kept_for_good_without_an_answer(make_project, clock):
         leases.renew_lease(project, idle, lease.token)
 
 
-def test_an_expired_link_lets_nobody_in_known_or_not(make_project, clock):
+def test_an_expired_link_lets_nobody_in_and_serves_nobody_inside(make_project, clock):
     project = make_project()
     link = stored_people.invite_people(project, uses=3, seconds=50).link
     known = stored_people.enter_by_invitation(project, link, external_id="a").id
-    clock.now += 51
+    lease = leases.lease_next_task(project, known)
+    clock.now += 49
+    stored_people.check_worker_admitted(project, known)
+    clock.now += 2
     for name in ("a", "b"):
         with pytest.raises(PersonNotAdmitted):
             stored_people.enter_by_invitation(project, link, external_id=name)
-    stored_people.check_worker_admitted(project, known)  # the session that began in time goes on
     with pytest.raises(PersonNotAdmitted):
-        stored_people.check_worker_admitted(project, known, entering=True)
+        stored_people.check_worker_admitted(project, known)
+    with pytest.raises(PersonNotAdmitted):
+        leases.lease_next_task(project, known)
+    with pytest.raises(PersonNotAdmitted):
+        leases.submit_lease(project, known, lease.token, [], "k")
+    assert votes.all_votes(project) == []
 
 
 def test_a_revoked_link_ends_the_access_of_all_who_came_by_it(make_project):

@@ -60,7 +60,7 @@ def test_a_session_of_one_role_is_worth_nothing_for_another(town, role):
     cookie = next(iter(person.client.cookies.jar)).value
     for other in {*ROLES.values(), "owner"} - {ROLES[role]}:
         stranger = town.stranger(other)
-        stranger.client.cookies.set(f"hardpan-{other}", cookie, path=f"/{other}")
+        stranger.client.cookies.set(town.cookie_name(other), cookie, path=f"/{other}")
         assert stranger.get(f"/{other}/").status_code == 401
 
 
@@ -77,8 +77,19 @@ def test_a_forged_cookie_is_no_session(town):
     ]
     for value in forged:
         stranger = town.stranger()
-        stranger.client.cookies.set("hardpan-annotate", value, path="/annotate")
+        stranger.client.cookies.set(town.cookie_name("annotate"), value, path="/annotate")
         assert stranger.get("/annotate/").status_code == 401, value
+
+
+def test_two_projects_at_one_host_leave_each_others_people_signed_in(open_town):
+    one, two = open_town(), open_town()
+    two.project.local["secret"] = "0" * 64  # copies of one project share it
+    two.app = create_app(two.project, GENEROUS)
+    browser = one.person()
+    also = two.stranger()
+    also.client.cookies = browser.client.cookies  # browsers send cookies to every port of a host
+    also.join(two.invited())
+    assert browser.get("/annotate/").status_code == also.get("/annotate/").status_code == 200
 
 
 def test_cookies_are_out_of_reach_of_scripts_and_other_sites(town):

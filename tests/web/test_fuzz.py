@@ -100,4 +100,9 @@ def test_any_bytes_as_a_body_are_refused_or_done(crowd, content, kind):
 def test_any_text_as_a_cookie_is_no_session(crowd, cookie):
     town, _, _ = crowd
     stranger = town.stranger()
-    assert stranger.client.get("/annotate/", headers={"Cookie": f"hardpan-annotate={cookie}"}).status_code == 401
+    assert (
+        stranger.client.get(
+            "/annotate/", headers={"Cookie": f"{town.cookie_name('annotate')}={cookie}"}
+        ).status_code
+        == 401
+    )

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from hardpan.replicate import database
 from hardpan.web.annotation import create_app, entry
-from hardpan.web.security import Limits
+from hardpan.web.security import Gate, Limits, Role
 
 GENEROUS = Limits(
     requests_per_second=1e6,
@@ -71,6 +71,9 @@ class Town:
     def stranger(self, role: str = "annotate") -> Visitor:
         self._visitors.append(Visitor(self.app, role))
         return self._visitors[-1]
+
+    def cookie_name(self, role: str) -> str:
+        return Gate(self.project.secret, str).cookie_name(Role(role))
 
     def close(self) -> None:
         for visitor in self._visitors:

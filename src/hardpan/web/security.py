@@ -241,13 +241,18 @@ class Gate:
         self._secret, self._owner_mark = secret, owner_mark
         self._posts = RateLimiter(posts_per_second, 10 * posts_per_second)
         self._signers = {role: signer(secret, f"session-{role.value}") for role in Role}
+        self._project = self._digest("cookie", "")[:8]
+
+    def cookie_name(self, role: Role) -> str:
+        """The name of a role's cookie in this project: browsers send cookies to every port of a host."""
+        return f"hardpan-{self._project}-{role.value}"
 
     def open(self, response: Response, request: Request, role: Role, person: str) -> None:
         """Give the browser a session: a cookie that scripts cannot read and other roles' pages never receive."""
         ends = int(time.time()) + SESSION_SECONDS
         payload = {"p": person, "e": ends, "m": self._mark(role), "s": secrets.token_urlsafe(12)}
         response.set_cookie(
-            f"hardpan-{role.value}",
+            self.cookie_name(role),
             str(self._signers[role].dumps(payload)),
             max_age=SESSION_SECONDS,
             path=f"/{role.value}",
@@ -258,11 +263,11 @@ class Gate:
 
     def close(self, response: Response, role: Role) -> None:
         """Remove the session's cookie."""
-        response.delete_cookie(f"hardpan-{role.value}", path=f"/{role.value}", httponly=True, samesite="lax")
+        response.delete_cookie(self.cookie_name(role), path=f"/{role.value}", httponly=True, samesite="lax")
 
     def session(self, request: Request, role: Role) -> Session | None:
         """The session that this request carries for a role, or None."""
-        cookie = request.cookies.get(f"hardpan-{role.value}", "")
+        cookie = request.cookies.get(self.cookie_name(role), "")
         if len(cookie) > LONGEST or not cookie.isascii():
             return None
         try:

@@ -38,6 +38,7 @@ ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
 OWNER_LEFT = "owner-left"
 MOST_USES = 1_000_000_000
+LINK_ENDED = "this link has ended; ask for a new one"
 ACCESS_ENDED = "your access to this project has ended; ask its owner for a new link"
 USED_UP = "this link has been used by as many people as it was made for; ask for a new one"
 FIRST_ANSWER_SECONDS = 300.0  # a newcomer who has not answered by then no longer occupies a use of a shared link
@@ -197,17 +198,11 @@ def owner_session_ended(project: ProjectFolder, session: str) -> bool:
     return any(details.get("session") == session for details in ended)
 
 
-def check_worker_admitted(project: ProjectFolder, worker_id: str, *, entering: bool = False) -> None:
-    """Raise :class:`NotAdmitted` for a person who was blocked, or whose invitation was revoked.
-
-    ``entering`` by the link also needs one that has not expired.
-    """
+def check_worker_admitted(project: ProjectFolder, worker_id: str) -> None:
+    """Raise :class:`PersonNotAdmitted` for a person who was blocked, or whose link was revoked or has expired."""
     with project.database.read() as connection:
-        row = _admitted_person(connection, worker_id)
-    if row is None:
-        raise PersonNotAdmitted(ACCESS_ENDED)
-    if entering and row.expires_at is not None and row.expires_at < project.clock():
-        raise PersonNotAdmitted("this link has ended; ask for a new one")
+        if _admitted_person(connection, worker_id, project.clock()) is None:
+            raise PersonNotAdmitted(ACCESS_ENDED)
 
 
 def enter_by_invitation(
@@ -238,7 +233,7 @@ def enter_by_invitation(
         if invitation is None or (role and invitation.role != role):
             raise PersonNotAdmitted("this link is not valid; ask for a new one")
         if invitation.revoked_at is not None or (invitation.expires_at is not None and invitation.expires_at < now):
-            raise PersonNotAdmitted("this link has ended; ask for a new one")
+            raise PersonNotAdmitted(LINK_ENDED)
         external = "" if invitation.uses == 1 else external_id
         if external or invitation.uses == 1:
             known = connection.execute(
@@ -273,7 +268,7 @@ def check_person_admitted(connection: Connection, worker_id: str, now: float, ro
 
     Who came by no link is the owner or a worker of imported votes; only a ``role`` needs a person of that role.
     """
-    row = _admitted_person(connection, worker_id)
+    row = _admitted_person(connection, worker_id, now)
     if role and (row is None or row.role != role):
         raise InputError(f"this is for people with the role {role}; enter by such a link")
     if row is None or row.id is None or connection.scalar(_TAKES_PART, {"worker": worker_id, "now": now}):
@@ -283,10 +278,12 @@ def check_person_admitted(connection: Connection, worker_id: str, now: float, ro
         raise InvitationUsedUp(USED_UP)
 
 
-def _admitted_person(connection: Connection, worker_id: str) -> Any:
+def _admitted_person(connection: Connection, worker_id: str, now: float) -> Any:
     row = connection.execute(_PERSON, {"worker": worker_id}).first()
     if row is not None and (row.blocked_at is not None or row.revoked_at is not None):
         raise PersonNotAdmitted(ACCESS_ENDED)
+    if row is not None and row.expires_at is not None and row.expires_at < now:
+        raise PersonNotAdmitted(LINK_ENDED)
     return row
 
 

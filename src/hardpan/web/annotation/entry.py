@@ -60,7 +60,7 @@ def _join(site: Site, role: Role) -> Endpoint:
             if not site.newcomers.allow(f"{address} {link}"):
                 raise HTTPException(429, "Too many people entered from your address. Try again later.", _LATER)
             return people.enter_by_invitation(site.project, link, external_id=number, role=ROLE_OF[role])
-        people.check_worker_admitted(site.project, person.id, entering=True)
+        people.check_worker_admitted(site.project, person.id)
         return person
 
     def admit(request: Request) -> Response:
