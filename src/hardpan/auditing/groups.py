@@ -26,7 +26,6 @@ MOST_ROWS = 3000  # drawn at random from more
 FEWEST_CLUSTERS = 10
 BLOCKS = 25  # of rows that follow one another
 FOLDS = 5
-EXCEPTIONS = 0.1  # of the units that would be in both splits if rows were drawn one by one
 ERROR_POINTS = 0.02  # below it a difference of errors is small
 Z = 3.0  # standard errors by which the dimension must rise with the scale
 
@@ -54,34 +53,6 @@ def one_per_unit(units: Labels, rng: np.random.Generator) -> Labels:
     """Positions of one row of every unit, drawn at random, in rising order."""
     order = rng.permutation(len(units))
     return np.sort(order[np.unique(units[order], return_index=True)[1]])
-
-
-def kept_together(
-    units: Labels, in_test: NDArray[np.bool_], level: float = LEVEL, exceptions: float = EXCEPTIONS
-) -> bool:
-    """Whether a split keeps the rows of a unit together, as it would not if rows were drawn one by one.
-
-    With f the proportion of test rows, a unit of n rows then has rows in both splits with probability
-    q = 1 − f^n − (1 − f)^n. Units are kept together if s of them have rows in both, at most a tenth of Σq
-    (``exceptions``), and so few have at most probability ``level``: ∏(1 − q) for s = 0, else Chernoff's bound
-    exp(s − Σq)·(Σq/s)^s.
-
-    Example:
-        >>> user, rng = np.repeat(np.arange(50), 6), np.random.default_rng(0)
-        >>> kept_together(user, user >= 40), kept_together(user, rng.random(300) < 0.2)
-        (True, False)
-    """
-    number, size = np.unique(units, return_inverse=True, return_counts=True)[1:]
-    inside = np.bincount(number.ravel(), in_test, minlength=len(size))
-    f, both = float(in_test.mean()), float(np.count_nonzero((inside > 0) & (inside < size)))
-    outside = np.minimum(f**size + (1 - f) ** size, 1.0)
-    expected = float((1 - outside).sum())
-    if expected <= 0 or both > exceptions * expected:
-        return False
-    chance = float(np.log(np.maximum(outside, 1e-300)).sum())
-    if both:
-        chance = both - expected + both * np.log(expected / both)
-    return bool(chance <= np.log(level))
 
 
 @dataclass(frozen=True, slots=True)

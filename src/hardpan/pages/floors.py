@@ -47,8 +47,9 @@ METHOD = (
     "the proportion of class k and pₖ its density.",
     "Upper end: the smallest one-sided upper limit of a classifier's error (Clopper and Pearson, at level α/M for "
     "M classifiers) on the test examples. Where rows came in groups, the number of independent examples takes the "
-    "place of theirs (Korn and Graubard). Where copies of training examples are claimed, it is the larger of the "
-    "limits with and without them. It holds for classifiers that were not tuned on the test set.",
+    "place of theirs (Korn and Graubard). Where copies of training examples are claimed, or columns number the "
+    "rows, it is the larger of the limits with and without them. It holds for classifiers that were not tuned on "
+    "the test set.",
     "Lower end: without an assumption about how the posterior varies with x, finitely many labelled examples give "
     "none, unless inputs repeat. It is taken only from repeated inputs with conflicting labels (two labels of one "
     "input differ with probability d: the error there is at least (K−1)/K · (1 − √(1 − K/(K−1) · d))), from votes "
@@ -170,7 +171,11 @@ def bracket_words(floor: Floor) -> str:
         SOFT_LABELS: "if the soft labels are right, ",
         REPEATS: f"if {ASSUMPTIONS[REPEATS]}, ",
     }.get(bracket.low_assumption if _has_lower_end(floor) else "", "")
-    return f"{condition}the lowest possible error{_for_whom(floor)} is {_bracket_range(floor)} ({level})"
+    said = f"the lowest possible error{_for_whom(floor)} is"
+    if not bracket.n_classifiers or not _has_lower_end(floor):  # of votes alone, both ends rest on the condition
+        return f"{condition}{said} {_bracket_range(floor)} ({level})"
+    low = formatting.percent(bracket.low)
+    return f"{said} at most {formatting.limit(bracket.high)} and, {condition}at least {low} ({level})"
 
 
 def _for_whom(floor: Floor) -> str:
@@ -191,7 +196,10 @@ def _bracket_range(floor: Floor) -> str:
 
 def bracket_tile(floor: Floor) -> Tile:
     """The bracket, and what its ends rest on."""
-    return Tile("Lowest possible error", _bracket_range(floor), " ".join(_sources_of_ends(floor)))
+    value = (
+        f"at most {formatting.limit(floor.bracket.high)}" if floor.bracket.n_classifiers else _bracket_range(floor)
+    )
+    return Tile("Lowest possible error", value, " ".join(_sources_of_ends(floor)))
 
 
 def _sources_of_ends(floor: Floor) -> tuple[str, str]:
@@ -203,7 +211,8 @@ def _sources_of_ends(floor: Floor) -> tuple[str, str]:
         upper = f"Upper end: limit of “{bracket.high_from}”, corrected for {bracket.n_classifiers} classifiers."
     if not bracket.low_from:
         return upper, "No evidence bounds it from below."
-    return upper, f"Lower end: “{bracket.low_from}”, if {ASSUMPTIONS[bracket.low_assumption]}."
+    low, assumption = formatting.percent(bracket.low), ASSUMPTIONS[bracket.low_assumption]
+    return upper, f"If {assumption}, it is at least {low} (“{bracket.low_from}”)."
 
 
 def section(floor: Floor, *, bracket_in_title: bool = False) -> Section:
@@ -252,8 +261,8 @@ def population(floor: Floor) -> list[str]:
         )
     if floor.unit == EQUAL:
         sentences.append(
-            f"Equal inputs stay on one side of the split that was made here: errors are for inputs that are not in "
-            f"train. The {n} have {groups} different inputs; each row counts, and intervals are by input."
+            f"No input is in train and in test: errors are for inputs that are not in train. The {n} have "
+            f"{groups} different inputs; each row counts, and intervals are by input."
         )
         return sentences
     if floor.unit == GROUPS and floor.n_known_groups:

@@ -1,11 +1,14 @@
-"""Tests of hypotheses: McNemar's, its power and the least difference it finds; Holm's correction of many tests."""
+"""Tests of hypotheses: McNemar's, its power and the least difference it finds; Holm's correction of many tests.
+
+Also whether a split keeps rows together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.optimize import brentq
 
@@ -114,3 +117,31 @@ def holm(p_values: ArrayLike) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
     return adjusted
+
+
+def kept_together(
+    units: NDArray[np.int64], in_test: NDArray[np.bool_], level: float = 0.02, exceptions: float = 0.1
+) -> bool:
+    """Whether a split keeps the rows of a unit together, as it would not if rows were drawn one by one.
+
+    With f the proportion of test rows, a unit of n rows then has rows in both splits with probability
+    q = 1 − f^n − (1 − f)^n. Units are kept together if s of them have rows in both, at most a tenth of Σq
+    (``exceptions``), and so few have at most probability ``level``: ∏(1 − q) for s = 0, else Chernoff's bound
+    exp(s − Σq)·(Σq/s)^s.
+
+    Example:
+        >>> user, rng = np.repeat(np.arange(50), 6), np.random.default_rng(0)
+        >>> kept_together(user, user >= 40), kept_together(user, rng.random(300) < 0.2)
+        (True, False)
+    """
+    number, size = np.unique(units, return_inverse=True, return_counts=True)[1:]
+    inside = np.bincount(number.ravel(), in_test, minlength=len(size))
+    f, both = float(in_test.mean()), float(np.count_nonzero((inside > 0) & (inside < size)))
+    outside = np.minimum(f**size + (1 - f) ** size, 1.0)
+    expected = float((1 - outside).sum())
+    if expected <= 0 or both > exceptions * expected:
+        return False
+    chance = float(np.log(np.maximum(outside, 1e-300)).sum())
+    if both:
+        chance = both - expected + both * np.log(expected / both)
+    return bool(chance <= np.log(level))

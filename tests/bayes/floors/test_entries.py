@@ -120,7 +120,8 @@ def test_a_lower_bound_and_votes_that_exclude_each_other_do_not_both_survive():
     assert found == {"neighbours": "contradicted", "votes": "not refuted", "net": "not refuted"}
 
 
-def test_repeats_refute_and_equals_contradict_each_other():
+def test_repeats_prevail_and_equals_contradict_each_other():
+    """That inputs repeat whatever their labels is an assumption, too, so repeats contradict, and do not refute."""
     entries = [
         claim("repeats", 0.1, 0.08, 0.12, "lower", REPEATS),
         claim("flow", 0.01, 0.009, 0.011, "estimate", "flow"),
@@ -131,7 +132,7 @@ def test_repeats_refute_and_equals_contradict_each_other():
     weighed, bracket = weigh(entries, n_classes=2)
     assert {e.name: e.status for e in weighed if e.role != "classifier"} == {
         "repeats": "not refuted",
-        "flow": "refuted",
+        "flow": "contradicted",
         "cap": "contradicted",
         "bound": "contradicted",
     }

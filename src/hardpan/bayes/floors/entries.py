@@ -38,9 +38,9 @@ VOTES = "votes"  # labels are drawn as annotators vote
 SOFT_LABELS = "soft-labels"  # the soft labels are posteriors
 NEIGHBOURS = "neighbours"  # a test example and its nearest neighbours have the same posterior
 STATED_NOISE = "stated-noise"  # labels are flipped at the stated rate, at random given the true class
-# How far an assumption is trusted: what needs none, what the user vouches for, and all others.
+# How far an assumption is trusted: none is needed, it is about how data were collected, and all others.
 _EVIDENCE, _STATED, _ASSUMED = 0, 1, 2
-_TRUST = {HELD_OUT: _EVIDENCE, REPEATS: _EVIDENCE, VOTES: _STATED, SOFT_LABELS: _STATED, STATED_NOISE: _STATED}
+_TRUST = {HELD_OUT: _EVIDENCE, REPEATS: _STATED, VOTES: _STATED, SOFT_LABELS: _STATED, STATED_NOISE: _STATED}
 
 
 @record
@@ -85,7 +85,7 @@ class Entry:
 
     @property
     def trust(self) -> int:
-        """0 where it needs no assumption about the data, 1 where the user vouches for it, 2 otherwise."""
+        """0 where no assumption is needed, 1 for one about how the data were collected, 2 otherwise."""
         return _TRUST.get(self.assumption, _ASSUMED)
 
     @property

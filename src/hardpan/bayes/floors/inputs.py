@@ -170,11 +170,14 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
 
     Groups that the user names, else equal rows, stay on one side of every random cut that is made here. An official
     test set, or that of the latest rows, is used as it is: its rows were drawn one by one unless the user names
-    groups, and rows of it that equal a training row are part of what it measures.
+    groups or it keeps equal rows together, and rows of it that equal a training row are part of what it measures.
     """
     raw = dataset.x if dataset.table is None else dataset.table.values
     equal = equal_inputs(raw)
-    by_input = dataset.split is None and dataset.times() is None and bool((equal.sizes > 1).any())
+    if dataset.split is None:
+        by_input = dataset.times() is None and bool((equal.sizes > 1).any())
+    else:
+        by_input = stats.kept_together(equal.group, dataset.split == "test")
     group, unit = equal.group, EQUAL if by_input else ROWS
     if "group" in dataset.metadata:
         group, unit = np.unique(dataset.metadata["group"], return_inverse=True)[1].ravel().astype(np.int64), GROUPS

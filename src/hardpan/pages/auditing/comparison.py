@@ -13,7 +13,7 @@ from hardpan.pages.sections import Chart, Section, Table, View, fields_of
 from hardpan.report import Provenance, versions_of
 
 MEASURES = {
-    "bracket": "bracket of the lowest error",
+    "bracket": "bracket of the lowest error (its lower end under the condition that the audit states)",
     "flow_floor": "Bayes error of the flow",
     "gaussian_floor": "Bayes error of the Gaussian model",  # in reports of earlier versions
     "best_error": "error of the best model",
