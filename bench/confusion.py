@@ -58,13 +58,13 @@ def scored_by_numpy(given: dict[str, Any]) -> dict[str, float]:
     from hardpan import confusion, parallel
     from hardpan.confusion import reading
 
-    kernel = reading._kernel
-    reading._kernel = lambda: None
+    kernel = reading._entropy_kernel
+    reading._entropy_kernel = lambda: None
     try:
         with parallel(workers=1):
             return {"mean": float(confusion.scores(given["probs"][:, None]).values.mean())}
     finally:
-        reading._kernel = kernel
+        reading._entropy_kernel = kernel
 
 
 def entr_of_mean(given: dict[str, Any]) -> dict[str, float]:

@@ -36,10 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion, files
-from hardpan.confusion.ablation import Ablation, compare_variants
-from hardpan.confusion.banding import TargetErrors, target_errors
+from hardpan.confusion.ablation import Ablation, compare_variants, evenly_spaced
+from hardpan.confusion.banding import TargetErrors, target_errors_by_band
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
-from hardpan.confusion.reading import evenly_spaced
 from hardpan.confusion.transfers import Transfer
 from hardpan.estimates import Estimate
 from hardpan.pages import charts
@@ -215,7 +214,7 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
     ]
     for pair in pairs:
         drawn[f"confusion_fig3_{_file(pair.second)}"] = joint(pair)
-    targets = target_errors(
+    targets = target_errors_by_band(
         scorer.as_scores(scorer.test),
         {name: model.correct[:, model.test] for name, model in models.items()},
         scored_by=scorer.name,

@@ -8,7 +8,7 @@ import pytest
 from tests.confusion.planted import EPOCHS, SEEDS, trained_on_digits
 
 from hardpan import cli, confusion, files
-from hardpan.confusion import summaries
+from hardpan.confusion import reports
 from hardpan.predictions import Predictions
 
 COMMANDS = ("score", "subset", "transfer")
@@ -43,7 +43,7 @@ def counted(compute, name, calls):
 def test_score_writes_a_page_scores_and_a_table_and_computes_each_part_once(runs, tmp_path, capsys, monkeypatch):
     calls = []
     for name in ("bands", "stability"):
-        monkeypatch.setattr(summaries, name, counted(getattr(summaries, name), name, calls))
+        monkeypatch.setattr(reports, name, counted(getattr(reports, name), name, calls))
     out = tmp_path / "out"
     code, shown, _ = run(capsys, "score", runs / "small", "--data", "digits", "--split", "test", "--out", out)
     assert code == 0

@@ -5,7 +5,7 @@ import pytest
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion
-from hardpan.confusion.summaries import AblationReport
+from hardpan.confusion.reports import AblationReport
 from hardpan.errors import InputError
 from hardpan.pages.confusion import ablation_section
 

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion, stats
-from hardpan.confusion.banding import default_edges, mean_error, round_edges, target_errors
+from hardpan.confusion.banding import default_edges, mean_band_error, round_edges, target_errors_by_band
 from hardpan.errors import InputError
 from hardpan.pages.confusion_charts import error_by_band
 
@@ -101,7 +101,7 @@ def test_the_hardest_tenth_is_its_definition(models, n, seed):
 @given(st.integers(2, 6), st.integers(1, 50), st.data())
 def test_the_mean_error_of_models_has_the_interval_of_one_rounded_outwards(models, n, data):
     wrong = data.draw(st.integers(0, models * n))
-    found = mean_error(wrong, models, n, 0.9)
+    found = mean_band_error(wrong, models, n, 0.9)
     assert found.value == pytest.approx(wrong / (models * n))
     assert found.stderr == pytest.approx(np.sqrt(found.value * (1 - found.value) / n))
     ends = [scipy_stats.binomtest(k, n).proportion_ci(0.9) for k in (wrong // models, -(-wrong // models))]
@@ -163,7 +163,7 @@ def test_targets_are_sorted_by_error_and_share_the_bands():
     s = np.linspace(0, 2, 300)
     rng = np.random.default_rng(0)
     right = {"weak": rng.random(300) > s / 2, "strong": rng.random(300) > s / 5}
-    found = target_errors(s, right, scored_by="small")
+    found = target_errors_by_band(s, right, scored_by="small")
     assert list(found.targets) == ["strong", "weak"]
     assert found.targets["weak"].rho.value > 0.9
 

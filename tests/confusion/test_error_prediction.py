@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tests.confusion.planted import planted_wrong, random_probs, trained_on_digits
 
 from hardpan import confusion
-from hardpan.confusion.difficulty import NEED_LABELS
+from hardpan.confusion.difficulty_signals import NEED_LABELS
 from hardpan.confusion.error_prediction import confused_models, predictors
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions

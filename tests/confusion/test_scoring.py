@@ -9,15 +9,15 @@ from tests.confusion.planted import random_probs
 import hardpan
 from hardpan import confusion, files
 from hardpan.confusion import reading
-from hardpan.confusion.difficulty import block_length, block_variance, jackknife_variance
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
+from hardpan.stats.resampling import block_length, block_variance, jackknife_variance
 
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
     if request.param == "numpy":
-        monkeypatch.setattr(reading, "_kernel", lambda: None)
+        monkeypatch.setattr(reading, "_entropy_kernel", lambda: None)
 
 
 def by_scipy(probs):

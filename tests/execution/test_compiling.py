@@ -28,6 +28,6 @@ def test_a_function_that_cannot_be_kept_is_compiled_all_the_same():
 
 
 def test_a_function_of_a_file_is_kept():
-    from hardpan.confusion import kernel
+    from hardpan.confusion import entropy_kernel
 
-    assert kernel.half_entropies.stats.cache_path
+    assert entropy_kernel.half_entropies.stats.cache_path

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hardpan import confusion, stats
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.model_predictions import ModelPredictions
-from hardpan.confusion.difficulty import Signals
-from hardpan.confusion.summaries import ScoreReport
+from hardpan.confusion.difficulty_signals import Signals
+from hardpan.confusion.reports import ScoreReport
 from hardpan.estimates import Estimate
 
 HARD_FRACTION = 0.1

@@ -11,7 +11,8 @@ from hardpan import confusion
 from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DataFlags
 from hardpan.cli.options import Flags, parallel_options, removed, reporting, spread
-from hardpan.confusion.summaries import ConfusionConfig, is_manifest
+from hardpan.confusion.reports import ConfusionConfig
+from hardpan.confusion.subsets import is_subset_file
 from hardpan.report import Report
 
 app = typer.Typer(
@@ -78,7 +79,7 @@ def subset(
     """
     from hardpan.files import check_local
 
-    if out is not None and is_manifest(out):
+    if out is not None and is_subset_file(out):
         check_local(out, "--out")
     else:
         check_out(out)

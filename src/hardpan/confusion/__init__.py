@@ -13,11 +13,9 @@
 
 from hardpan.confusion.ablation import ablate
 from hardpan.confusion.banding import Bands, bands
-from hardpan.confusion.difficulty import signals
+from hardpan.confusion.difficulty_signals import signals
 from hardpan.confusion.label_noise import label_issues
-from hardpan.confusion.scoring import Scores, load_scores, measure, scores, stability
-from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
-from hardpan.confusion.summaries import (
+from hardpan.confusion.reports import (
     ConfusionConfig,
     compare_scores,
     score_report,
@@ -25,6 +23,8 @@ from hardpan.confusion.summaries import (
     summarize,
     transfer_report,
 )
+from hardpan.confusion.scoring import Scores, load_scores, measure, scores, stability
+from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
 from hardpan.confusion.transfers import transfer
 from hardpan.lazy import exports
 

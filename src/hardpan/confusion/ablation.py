@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.banding import Bands, bands, default_edges, round_edges
-from hardpan.confusion.difficulty import one_pass
-from hardpan.confusion.reading import Floats, evenly_spaced, open_selected
+from hardpan.confusion.difficulty_signals import signal_columns
+from hardpan.confusion.reading import Floats, open_selected
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -92,7 +92,7 @@ def ablate(
     """
     source = open_selected(probs)
     plan = ablation_plan(source, fractions, seeds)
-    columns = one_pass(source, plan=plan, progress=progress)
+    columns = signal_columns(source, plan=plan, progress=progress)
     values = columns["fewer"] if rows is None else columns["fewer"][..., np.asarray(rows)]
     return plan.compare(values, n_classes=source.n_classes, correct=correct, target=target)
 
@@ -160,3 +160,15 @@ def compare_variants(
             )
         )
     return Ablation(tuple(variants), edges, len(whole), target)
+
+
+def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
+    """This many of the epochs, evenly spaced, beginning with the first, as in the paper's ablation.
+
+    Example:
+        >>> evenly_spaced(range(100), 5), evenly_spaced(range(7), 3)
+        ((0, 20, 40, 60, 80), (0, 2, 4))
+    """
+    if not 1 <= count <= len(available):
+        raise InputError(f"the number of epochs must be within 1..{len(available)}; got {count}")
+    return tuple(available[i * len(available) // count] for i in range(count))

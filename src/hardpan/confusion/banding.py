@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
 from hardpan.arguments import right_or_wrong
-from hardpan.confusion.reading import Floats
+from hardpan.confusion.reading import Floats, score_values
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -93,8 +93,8 @@ def bands(
         ([(100, 0.1), (100, 0.3), (100, 0.5)], 1.0)
     """
     values = score_values(scores)
-    right = correct_answers(correct, len(values))
-    limits = default_edges(scores) if edges is None else _checked_edges(edges, values)
+    right = correct_by_model(correct, len(values))
+    limits = default_edges(scores) if edges is None else _checked_band_edges(edges, values)
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
     band_of = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
@@ -104,15 +104,17 @@ def bands(
     rows = []
     for i in range(count):
         inside = int(cells[i].sum())
-        error = mean_error(int(cells[i] @ np.arange(models + 1)), models, inside, confidence) if inside else None
+        error = (
+            mean_band_error(int(cells[i] @ np.arange(models + 1)), models, inside, confidence) if inside else None
+        )
         centre = float(sums[i] / inside) if inside else math.nan
         rows.append(Band(float(limits[i]), float(limits[i + 1]), inside, centre, error))
-    hardest_tenth = errors_in_hardest(values, wrong, models, confidence)
+    hardest_tenth = errors_in_hardest_band(values, wrong, models, confidence)
     return Bands(
         bands=tuple(rows),
         rho=_band_correlation(cells, sums, confidence, seed),
         by_example=pearson(values, wrong / models, confidence=confidence, seed=seed),
-        error=mean_error(int(wrong.sum()), models, n, confidence),
+        error=mean_band_error(int(wrong.sum()), models, n, confidence),
         hardest_tenth=hardest_tenth,
         models=models,
         examples=n,
@@ -143,7 +145,7 @@ def round_edges(top: float, most: int) -> Floats:
     return np.round(np.arange(math.ceil(top / width - 1e-9) + 1) * width, 10)
 
 
-def mean_error(wrong: int, models: int, examples: int, confidence: float = 0.95) -> Estimate:
+def mean_band_error(wrong: int, models: int, examples: int, confidence: float = 0.95) -> Estimate:
     """The mean error of models on the same examples, with the Clopper–Pearson interval of one model.
 
     Where models differ the number of wrong answers a model is not whole; the ends are then rounded outwards.
@@ -158,7 +160,7 @@ def mean_error(wrong: int, models: int, examples: int, confidence: float = 0.95)
     return Estimate(value, error, float(low), float(high), confidence=confidence, method=method, n=examples)
 
 
-def errors_in_hardest(values: Floats, wrong: NDArray[np.int64], models: int, confidence: float) -> Estimate:
+def errors_in_hardest_band(values: Floats, wrong: NDArray[np.int64], models: int, confidence: float) -> Estimate:
     """Fraction of all errors in the tenth of the examples with the highest scores; ties count in proportion."""
     n, total = len(values), int(wrong.sum())
     if total == 0:
@@ -178,20 +180,7 @@ def errors_in_hardest(values: Floats, wrong: NDArray[np.int64], models: int, con
     )
 
 
-def score_values(scores: Any) -> Floats:
-    """Scores as (N,) finite numbers, or a refusal."""
-    try:
-        values = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"must be (N,) numbers or Scores; got {type(scores).__name__}", argument="scores"
-        ) from error
-    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"must be (N,) finite numbers; got shape {values.shape}", argument="scores")
-    return values
-
-
-def correct_answers(correct: Any, examples: int) -> NDArray[np.bool_]:
+def correct_by_model(correct: Any, examples: int) -> NDArray[np.bool_]:
     """Right or wrong as (M, N), or a refusal."""
     if isinstance(correct, Predictions):
         correct = correct.outcomes().scores
@@ -204,7 +193,7 @@ def correct_answers(correct: Any, examples: int) -> NDArray[np.bool_]:
     return right
 
 
-def _checked_edges(edges: Sequence[float], values: Floats) -> Floats:
+def _checked_band_edges(edges: Sequence[float], values: Floats) -> Floats:
     try:
         array = np.asarray(edges)
     except ValueError:  # lists of different lengths
@@ -254,7 +243,7 @@ class TargetErrors:
     targets: Mapping[str, Bands]
 
 
-def target_errors(
+def target_errors_by_band(
     scores: Any,
     correct: Mapping[str, ArrayLike],
     *,
@@ -278,7 +267,7 @@ def target_errors(
     Example:
         >>> import numpy as np
         >>> s = np.linspace(0, 1, 100)
-        >>> found = target_errors(s, {"a": s < 0.7, "b": s < 0.9})
+        >>> found = target_errors_by_band(s, {"a": s < 0.7, "b": s < 0.9})
         >>> list(found.targets)
         ['b', 'a']
     """

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
-from hardpan.confusion.banding import correct_answers, mean_error, score_values
-from hardpan.confusion.difficulty import DIFFICULTIES, NEED_LABELS, Signals
-from hardpan.confusion.reading import Floats
+from hardpan.confusion.banding import correct_by_model, mean_band_error
+from hardpan.confusion.difficulty_signals import DIFFICULTIES, NEED_LABELS, Signals
+from hardpan.confusion.reading import Floats, score_values
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -110,7 +110,7 @@ def predictors(
     wrong = _wrong_answers(columns, correct)
     n = len(wrong)
     draws = max(_FEWEST, min(resamples, _CELLS // n))
-    measured = {name: _Ranked(values, wrong) for name, values in columns.items()}
+    measured = {name: _RankedPredictor(values, wrong) for name, values in columns.items()}
     ones = np.ones((1, n))
     exact = {name: item.measure(ones) for name, item in measured.items()}
     resampled: dict[str, list[Floats]] = {name: [] for name in columns}
@@ -145,7 +145,7 @@ def predictors(
     return Predictors(tuple(rows), error, oracle_aurc(wrong), error.value, n, target)
 
 
-class _Ranked:
+class _RankedPredictor:
     """A score's examples in order, ready to be measured with any weights."""
 
     def __init__(self, values: Floats, wrong: NDArray[np.bool_]) -> None:
@@ -200,7 +200,7 @@ def _wrong_answers(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray
     for name, values in columns.items():
         if values.shape != (n,) or not np.isfinite(values).all():
             raise InputError(f"difficulties[{name!r}] must be {n:,} finite numbers; got shape {values.shape}")
-    right = correct_answers(correct, n)
+    right = correct_by_model(correct, n)
     if len(right) != 1:
         raise InputError(f"must be of one model; got {len(right)}: give one, or the ensemble", argument="correct")
     wrong: NDArray[np.bool_] = ~right[0]
@@ -266,11 +266,11 @@ def confused_models(
     n = len(values[names[0]])
     if any(len(item) != n for item in values.values()):
         raise InputError("all models must be scored on the same examples, in one order")
-    right = {name: correct_answers(correct[name], n) for name in names}
+    right = {name: correct_by_model(correct[name], n) for name in names}
     rows = []
     for name in names:
         confusion = stats.mean(values[name], confidence, least=0.0, method="mean over examples, normal interval")
-        wrong = mean_error(int((~right[name]).sum()), len(right[name]), n, confidence)
+        wrong = mean_band_error(int((~right[name]).sum()), len(right[name]), n, confidence)
         accuracy = Estimate(
             1 - wrong.value, wrong.stderr, 1 - wrong.high, 1 - wrong.low, confidence, wrong.method, n
         )

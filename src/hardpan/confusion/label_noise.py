@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.difficulty import UNLABELLED, Signals, signals
+from hardpan.confusion.difficulty_signals import UNLABELLED, Signals, signals
 from hardpan.confusion.label_review import LabelCount, LabelReview, count_wrong, draw_review
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError

@@ -174,7 +174,7 @@ def draw_review(ranked: RankedLabels, class_names: Sequence[str], count: int, se
     stratum = strata_of(ranked) if count >= FEWEST_STRATIFIED else np.zeros(len(ranked.row), dtype=np.int64)
     sizes = np.bincount(stratum)
     doubt = np.clip(np.bincount(stratum, weights=1 - ranked.probability) / np.maximum(sizes, 1), *PRIOR)
-    allocated = _allocation(sizes, sizes * np.sqrt(doubt * (1 - doubt)), count)
+    allocated = _review_allocation(sizes, sizes * np.sqrt(doubt * (1 - doubt)), count)
     rng = np.random.default_rng([seed, 93])
     at = np.concatenate(
         [rng.choice(np.flatnonzero(stratum == h), n, replace=False) for h, n in enumerate(allocated)]
@@ -210,7 +210,7 @@ def strata_of(ranked: RankedLabels) -> NDArray[np.int64]:
     return stratum
 
 
-def _allocation(sizes: NDArray[np.int64], weights: NDArray[Any], count: int) -> NDArray[np.int64]:
+def _review_allocation(sizes: NDArray[np.int64], weights: NDArray[Any], count: int) -> NDArray[np.int64]:
     """So many of each stratum: at least ``LEAST``, the rest in proportion to the weights, none above its size."""
     drawn = least = np.minimum(sizes, LEAST if len(sizes) > 1 else 0)
     for _ in range(count - int(least.sum())):  # one by one to the stratum that is furthest below its proportion

@@ -83,18 +83,6 @@ def select_epochs(predictions: Predictions, epochs: Epochs) -> Predictions:
     return predictions.select(epochs=epochs)
 
 
-def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
-    """This many of the epochs, evenly spaced, beginning with the first, as in the paper's ablation.
-
-    Example:
-        >>> evenly_spaced(range(100), 5), evenly_spaced(range(7), 3)
-        ((0, 20, 40, 60, 80), (0, 2, 4))
-    """
-    if not 1 <= count <= len(available):
-        raise InputError(f"the number of epochs must be within 1..{len(available)}; got {count}")
-    return tuple(available[i * len(available) // count] for i in range(count))
-
-
 @dataclass(frozen=True, slots=True)
 class RowTask:
     """Some rows of some predictions; it can be sent to another process, with its rows only."""
@@ -134,7 +122,9 @@ class RowTask:
                 return EpochRows(self.array, index, self.start, *where)
             rows = np.ascontiguousarray(self.array[:, index : index + 1, self.start : self.stop])
             return EpochRows(rows, 0, 0, *where)
-        opened = _opened(self.predictions, self.call) if isinstance(self.predictions, str) else self.predictions
+        opened = (
+            _opened_store(self.predictions, self.call) if isinstance(self.predictions, str) else self.predictions
+        )
         epoch = self.epochs[index]
         first = opened.read(self.seeds[0], epoch, self.start, self.stop)
         if len(self.seeds) == 1:
@@ -159,7 +149,7 @@ class EpochRows:
 
     def probabilities(self) -> NDArray[np.float32]:
         """Probabilities (S, rows, C), a copy."""
-        kernel = _kernel() if self.array.dtype == np.float16 else None
+        kernel = _entropy_kernel() if self.array.dtype == np.float16 else None
         if kernel is None:
             return self.array[:, self.position, self.start : self.start + self.size].astype(np.float32)
         result = np.empty((len(self.array), self.size, self.array.shape[-1]), dtype=np.float32)
@@ -174,7 +164,7 @@ class EpochRows:
         """
         rows, stop = self.array, self.start + self.size
         used = np.arange(len(rows)) if seeds is None else np.asarray(seeds, dtype=np.int64)
-        kernel = _kernel() if rows.dtype.itemsize < 8 else None
+        kernel = _entropy_kernel() if rows.dtype.itemsize < 8 else None
         tolerance = arguments.sum_tolerance(rows.shape[-1])
         if kernel is None:
             by_seed = [rows[seed, self.position, self.start : stop] for seed in used]
@@ -206,12 +196,12 @@ class EpochRows:
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(address: str, call: str) -> Predictions:
+def _opened_store(address: str, call: str) -> Predictions:
     """A store, opened once per call in each worker: a longer-lived one would miss what was recorded since."""
     return Predictions.open(address)
 
 
-def map_rows(
+def map_row_tasks(
     predictions: Predictions,
     function: Callable[[RowTask], _Result],
     *,
@@ -262,9 +252,22 @@ def _numpy_entropies(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Flo
 
 
 @functools.cache
-def _kernel() -> Any:
+def _entropy_kernel() -> Any:
     try:
-        from hardpan.confusion import kernel
+        from hardpan.confusion import entropy_kernel
     except ImportError:  # numba is not available for every platform; NumPy gives the same to about 1e-6 bits
         return None
-    return kernel
+    return entropy_kernel
+
+
+def score_values(scores: Any) -> Floats:
+    """Scores as (N,) finite numbers, or a refusal."""
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"must be (N,) numbers or Scores; got {type(scores).__name__}", argument="scores"
+        ) from error
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError(f"must be (N,) finite numbers; got shape {values.shape}", argument="scores")
+    return values

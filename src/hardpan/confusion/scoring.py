@@ -15,7 +15,7 @@ from scipy import special
 
 from hardpan import arguments, files
 from hardpan.arguments import check_confidence, real_number
-from hardpan.confusion.difficulty import Signals, one_pass, signals_of
+from hardpan.confusion.difficulty_signals import Signals, signal_columns, signals_of
 from hardpan.confusion.reading import Epochs, Floats, open_selected
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -130,7 +130,7 @@ class Scores:
     def select(self, rows: Any = None, *, split: str | None = None) -> Scores:
         """The scores of some examples: a mask, row numbers or a :class:`Subset`; or of a split, or of "all"."""
         if split is not None:
-            return self if split == "all" else self.select(split_rows(self, split))
+            return self if split == "all" else self.select(self.rows_of_split(split))
         if callable(getattr(rows, "rows", None)):
             rows = np.sort(rows.rows(self.ids))
         index = np.asarray(rows)
@@ -138,6 +138,21 @@ class Scores:
             name: column[..., index] for name in _BY_EXAMPLE if (column := getattr(self, name)) is not None
         }
         return dataclasses.replace(self, **columns)
+
+    def rows_of_split(self, split: str) -> NDArray[np.int64]:
+        """Row numbers of the examples of a split, or of "all"."""
+        if split == "all":
+            return np.arange(len(self))
+        if self.split is None:
+            raise InputError(
+                f"split {split!r}: these scores have no split; use 'all', or give the dataset (--data)"
+            )
+        rows = np.flatnonzero(self.split == split)
+        if not len(rows):
+            raise InputError(
+                f"must be one of all, {', '.join(np.unique(self.split))}; got {split!r}", argument="split"
+            )
+        return rows
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``scores.csv``, and ``scores/scores.json`` with its arrays; returns the path of the JSON."""
@@ -150,20 +165,6 @@ class Scores:
             raise InputError(
                 f"{target}: cannot be written ({error.strerror or error}); give another path"
             ) from error
-
-
-def split_rows(scores: Scores, split: str) -> NDArray[np.int64]:
-    """Row numbers of the examples of a split, or of "all"."""
-    if split == "all":
-        return np.arange(len(scores))
-    if scores.split is None:
-        raise InputError(f"split {split!r}: these scores have no split; use 'all', or give the dataset (--data)")
-    rows = np.flatnonzero(scores.split == split)
-    if not len(rows):
-        raise InputError(
-            f"must be one of all, {', '.join(np.unique(scores.split))}; got {split!r}", argument="split"
-        )
-    return rows
 
 
 def scores(
@@ -206,9 +207,9 @@ def scores(
         >>> np.asarray(scores(probs)).tolist()  # two seeds that contradict one another, two that are undecided
         [1.0, 1.0]
     """
-    _bit_in_base(base)
+    _bit_of_scores_in_base(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    return scores_of(source, one_pass(source, stderr=bool(stderr), progress=progress), base)
+    return scores_of(source, signal_columns(source, stderr=bool(stderr), progress=progress), base)
 
 
 def measure(
@@ -238,15 +239,15 @@ def measure(
         >>> s.values.round(3).tolist(), signals.correct().tolist()
         ([0.469, 1.0], [True, False])
     """
-    _bit_in_base(base)
+    _bit_of_scores_in_base(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, labels=labels)
-    columns = one_pass(source, stderr=stderr, signals=True, progress=progress)
+    columns = signal_columns(source, stderr=stderr, signals=True, progress=progress)
     return scores_of(source, columns, base), signals_of(source, columns)
 
 
 def scores_of(source: Predictions, columns: Mapping[str, Floats], base: float = 2.0) -> Scores:
-    """The scores among the columns of :func:`hardpan.confusion.difficulty.one_pass`."""
-    scale = _bit_in_base(base)
+    """The scores among the columns of :func:`hardpan.confusion.difficulty_signals.signal_columns`."""
+    scale = _bit_of_scores_in_base(base)
     numbers = {
         name: columns[name] if scale == 1.0 else columns[name] * scale for name in _NUMBERS if name in columns
     }
@@ -265,7 +266,7 @@ def scores_of(source: Predictions, columns: Mapping[str, Floats], base: float = 
     )
 
 
-def _bit_in_base(base: float) -> float:
+def _bit_of_scores_in_base(base: float) -> float:
     """What a bit is in logarithms to ``base``."""
     real_number("base", base, "(1, inf)")
     return 1.0 if base == 2 else math.log(2.0) / math.log(base)
@@ -311,8 +312,8 @@ def stability(scores: Scores) -> Stability:
     if scores.stderr is None:
         raise InputError("scores have no standard errors; compute them with stderr=True from two seeds or epochs")
     without = () if scores.left_out is None else scores.left_out
-    hard = _hardest(scores.values)
-    shared = [len(hard & _hardest(row)) / len(hard) for row in without]
+    hard = _rows_of_hardest_scores(scores.values)
+    shared = [len(hard & _rows_of_hardest_scores(row)) / len(hard) for row in without]
     taus = [kendall_tau(scores.values, row, resample=True) for row in without]
     return Stability(
         without_seed=tuple(item.value for item in taus),
@@ -323,7 +324,7 @@ def stability(scores: Scores) -> Stability:
     )
 
 
-def _hardest(values: Floats) -> set[int]:
+def _rows_of_hardest_scores(values: Floats) -> set[int]:
     count = max(1, round(HARDEST * len(values)))
     return set(np.argsort(-values, kind="stable")[:count].tolist())
 

@@ -80,7 +80,7 @@ class Subset:
         if self.version != VERSION:
             raise InputError(f"{path}: is version {self.version} of a subset; this hardpan reads {VERSION}")
         # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
-        if not isinstance(self.ids, np.ndarray) or _ids_hash(self.ids) != self.ids_sha256:
+        if not isinstance(self.ids, np.ndarray) or _subset_ids_hash(self.ids) != self.ids_sha256:
             raise InputError(f"{path}: the ids were changed since it was written; select the subset again")
 
     def check(self, scores: Scores) -> None:
@@ -172,7 +172,7 @@ def subset(
     ids = scores.ids[rows]
     return Subset(
         ids=ids,
-        ids_sha256=_ids_hash(ids),
+        ids_sha256=_subset_ids_hash(ids),
         scores_sha256=scores.sha256,
         rule=rule,
         value=float(value),
@@ -204,7 +204,7 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
         raise InputError(f"must name each example once, and at least one; got {len(names):,}", argument="ids")
     return Subset(
         ids=names,
-        ids_sha256=_ids_hash(names),
+        ids_sha256=_subset_ids_hash(names),
         rule="by hand",
         value=float(len(names)),
         examples=int(examples),
@@ -253,5 +253,10 @@ def _class_counts(classes: NDArray[np.int64], scores: Scores) -> dict[str, int]:
     return {name: int(number) for name, number in zip(names, numbers, strict=True)}
 
 
-def _ids_hash(ids: NDArray[np.str_]) -> str:
+def _subset_ids_hash(ids: NDArray[np.str_]) -> str:
     return array_hash(np.asarray(ids, dtype=np.str_))
+
+
+def is_subset_file(path: Path) -> bool:
+    """Whether a path names the JSON file of a subset and not a folder for a report."""
+    return path.suffix.lower() == ".json" and not path.is_dir()

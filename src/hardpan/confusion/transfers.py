@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
-from hardpan.confusion.banding import round_edges, score_values
+from hardpan.confusion.banding import round_edges
+from hardpan.confusion.reading import score_values
 from hardpan.confusion.scoring import Scores, scores
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -74,7 +75,7 @@ def transfer(
         >>> round(found.tau.value, 6), found.below.value, int(found.counts.sum())
         (1.0, 1.0, 50)
     """
-    first, second = (_scored(item) for item in (first, second))
+    first, second = (_scores_to_transfer(item) for item in (first, second))
     if isinstance(first, Scores) and isinstance(second, Scores):
         a_rows, b_rows = common_rows(first, second, names)
         a, b = first.values[a_rows], second.values[b_rows]
@@ -93,24 +94,24 @@ def transfer(
         second=names[1],
         tau=stats.kendall_tau(a, b, confidence, resample=True, seed=seed),
         rho=stats.pearson(a, b, confidence=confidence, seed=seed),
-        below=below_diagonal(a, b, confidence=confidence),
+        below=transfer_below_diagonal(a, b, confidence=confidence),
         examples=len(a),
         edges=edges,
         counts=counts,
     )
 
 
-def _scored(item: Any) -> Any:
+def _scores_to_transfer(item: Any) -> Any:
     """Scores of predictions, whatever form they have; (N,) numbers are scores already."""
     is_predictions = isinstance(item, (Predictions, str, os.PathLike)) or getattr(item, "ndim", 0) > 1
     return scores(item) if is_predictions else item
 
 
-def below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> Estimate:
+def transfer_below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> Estimate:
     """Fraction of examples with a lower second than first score, among those that differ.
 
     Example:
-        >>> below_diagonal([1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 3.5, 4.0]).value.__round__(4)
+        >>> transfer_below_diagonal([1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 3.5, 4.0]).value.__round__(4)
         0.6667
     """
     x, y = score_values(a), score_values(b)

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
-from hardpan.confusion.difficulty import Signals
+from hardpan.confusion.difficulty_signals import Signals
 from hardpan.confusion.error_prediction import ConfusedModels
 from hardpan.confusion.label_noise import LabelIssues
-from hardpan.confusion.scoring import Scores, Stability, split_rows
-from hardpan.confusion.subsets import Subset
-from hardpan.confusion.summaries import (
+from hardpan.confusion.reports import (
     AblationReport,
     ComparisonReport,
     ScoreReport,
     SubsetReport,
     TransferReport,
 )
+from hardpan.confusion.scoring import Scores, Stability
+from hardpan.confusion.subsets import Subset
 from hardpan.data.dataset import rows_of
 from hardpan.errors import counted
 from hardpan.pages import confusion_charts as charts
@@ -106,7 +106,7 @@ def score_section(result: ScoreReport) -> Section:
     if result.scores is None:  # read back from JSON: the arrays are in scores.json
         return Section(title, sentences, tables=_band_tables(result), warnings=warnings)
     everything = result.scores.in_bits()
-    rows = split_rows(everything, result.split)
+    rows = everything.rows_of_split(result.split)
     scores = everything.select(rows)
     signals = None if result.signals is None else result.signals.select(rows)
     hardest_table = _hardest_table(scores, signals, result)

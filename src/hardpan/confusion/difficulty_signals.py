@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import one_of
-from hardpan.confusion.reading import EpochRows, Epochs, Floats, RowTask, map_rows, open_selected
+from hardpan.confusion.reading import EpochRows, Epochs, Floats, RowTask, map_row_tasks, open_selected
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.predictions import Predictions
+from hardpan.stats.resampling import block_variance, jackknife_variance
 
 if TYPE_CHECKING:
     from hardpan.confusion.ablation import AblationPlan
@@ -119,11 +120,11 @@ def signals(
         ([0.1, 0.4], [True, False])
     """
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    return signals_of(source, one_pass(source, signals=True, progress=progress))
+    return signals_of(source, signal_columns(source, signals=True, progress=progress))
 
 
 def signals_of(source: Predictions, columns: Mapping[str, NDArray[Any]]) -> Signals:
-    """The signals among the columns of :func:`one_pass`."""
+    """The signals among the columns of :func:`signal_columns`."""
     fields = ("answers", "predicted", "label_probability", "other", "other_probability")
     return Signals(
         ids=np.asarray(source.ids, dtype=np.str_),
@@ -135,7 +136,7 @@ def signals_of(source: Predictions, columns: Mapping[str, NDArray[Any]]) -> Sign
     )
 
 
-def one_pass(
+def signal_columns(
     source: Predictions,
     *,
     stderr: bool = False,
@@ -156,18 +157,18 @@ def one_pass(
         Columns with the examples along their last axis; "values" are the confusion scores in bits.
     """
     measure = functools.partial(
-        _measured,
+        _signal_columns_of_rows,
         stderr=stderr,
         signals=signals,
         labels=source.labels,
         first_seeds=plan.seeds if plan else (),
         some_epochs=plan.positions if plan else (),
     )
-    blocks = map_rows(source, measure, progress=progress, copies=_COPIES if signals else 3)
+    blocks = map_row_tasks(source, measure, progress=progress, copies=_COPIES if signals else 3)
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
 
 
-def _measured(
+def _signal_columns_of_rows(
     task: RowTask,
     *,
     stderr: bool,
@@ -184,7 +185,7 @@ def _measured(
     training = None
     if signals:
         own = None if labels is None else labels[task.first_row : task.first_row + len(task)]
-        training = _Training(seeds, len(task), own)
+        training = _SignalSums(seeds, len(task), own)
     for t in range(epochs):
         rows = task.epoch(t)
         entropy = rows.entropies()
@@ -212,7 +213,7 @@ def _measured(
     return columns
 
 
-class _Training:
+class _SignalSums:
     """Signals of some rows, accumulated from epoch to epoch; some of them depend on the last epoch alone."""
 
     def __init__(self, seeds: int, rows: int, labels: NDArray[np.int64] | None) -> None:
@@ -234,12 +235,12 @@ class _Training:
         if self.labels is not None:
             self._add_labelled(probs, self.labels)
         if last:
-            self.last = _last_epoch(rows, probs, entropy)
+            self.last = _last_epoch_signals(rows, probs, entropy)
 
     def _add_labelled(self, probs: NDArray[Any], labels: NDArray[np.int64]) -> None:
         own = probs[:, np.arange(len(labels)), labels].astype(np.float64)
         right = probs.argmax(axis=-1) == labels
-        best = _largest_but(probs, labels)
+        best = _largest_probability_but(probs, labels)
         gap = np.log(np.maximum(own, _SMALLEST)) - np.log(np.maximum(best, _SMALLEST))
         self.margin += gap.mean(axis=0)
         self.forgotten += self.before & ~right
@@ -268,7 +269,7 @@ class _Training:
         return results
 
 
-def _last_epoch(rows: EpochRows, probs: NDArray[Any], entropy: Floats) -> dict[str, NDArray[Any]]:
+def _last_epoch_signals(rows: EpochRows, probs: NDArray[Any], entropy: Floats) -> dict[str, NDArray[Any]]:
     """What depends on the last epoch alone."""
     seeds = len(probs)
     alone = np.stack([rows.entropies([seed]) for seed in range(seeds)])
@@ -280,7 +281,7 @@ def _last_epoch(rows: EpochRows, probs: NDArray[Any], entropy: Floats) -> dict[s
         "ensemble entropy": entropy,
         "single-model entropy": alone[0],
         "max-probability": 1.0 - largest,
-        "margin": 1.0 - (largest - _largest_but(first, best)),
+        "margin": 1.0 - (largest - _largest_probability_but(first, best)),
         "answers": answers,
         "predicted": predicted,
     }
@@ -290,7 +291,7 @@ def _last_epoch(rows: EpochRows, probs: NDArray[Any], entropy: Floats) -> dict[s
     return results
 
 
-def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
+def _largest_probability_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
     """Largest probability (..., rows) of (..., rows, C) apart from one class per row; works in place of a copy."""
     rows = np.arange(len(classes))
     own = probs[..., rows, classes]
@@ -298,70 +299,3 @@ def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
     result: Floats = probs.max(axis=-1).astype(np.float64)
     probs[..., rows, classes] = own
     return result
-
-
-def sum_in_order(rows: Iterable[Floats]) -> Floats:
-    """The sum of arrays of one shape, added one after another.
-
-    NumPy chooses the order of a sum by the shape, so that the last bit would depend on the size of a block.
-    """
-    return functools.reduce(np.add, rows)
-
-
-def mean_in_order(rows: Floats) -> Floats:
-    """The mean over the first axis, added one after another."""
-    return sum_in_order(rows) / len(rows)
-
-
-def jackknife_variance(left_out: Floats) -> Floats:
-    """Variance of a statistic from its values without each of S units: (S−1)/S Σ (θ₍ᵢ₎ − θ̄)².
-
-    Args:
-        left_out: (S, ...) the values.
-
-    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 11.
-
-    Example:
-        >>> import numpy as np
-        >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])).round(4))  # of the means without one of three
-        1.3333
-    """
-    count, centre = len(left_out), mean_in_order(left_out)
-    return np.asarray((count - 1) / count * sum_in_order((row - centre) ** 2 for row in left_out))
-
-
-def block_length(epochs: int) -> int:
-    """Epochs per block of the bootstrap: about the cube root of their number.
-
-    Example:
-        >>> [block_length(epochs) for epochs in (2, 8, 20, 100)]
-        [1, 2, 3, 5]
-    """
-    root: float = float(epochs) ** (1 / 3)
-    return max(1, round(root))
-
-
-def block_variance(curve: Floats) -> Floats:
-    """Variance of the mean over epochs when blocks of neighbouring epochs are drawn with replacement.
-
-    With circular blocks of length L the bootstrap needs no draws: the blocks' means B_i are independent and equally
-    likely, so Var = (L/T)·1/T Σ_i (B_i − x̄)².
-
-    Args:
-        curve: (T, ...) one value per epoch.
-
-    Returns:
-        (...) variances.
-
-    Source: Politis and Romano, "A circular block-resampling procedure for stationary data" (1992).
-
-    Example:
-        >>> import numpy as np
-        >>> float(block_variance(np.array([0.0, 1.0])))  # blocks of one: the ordinary bootstrap
-        0.125
-    """
-    epochs, centre = len(curve), mean_in_order(curve)
-    length = block_length(epochs)
-    blocks = (curve[np.arange(first, first + length) % epochs] for first in range(epochs))
-    spread = sum_in_order((mean_in_order(block) - centre) ** 2 for block in blocks)
-    return np.asarray(spread * length / epochs**2)

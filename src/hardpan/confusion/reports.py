@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from hardpan import stats
 from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
-from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors
-from hardpan.confusion.difficulty import UNLABELLED, Signals, one_pass, signals_of
-from hardpan.confusion.difficulty import signals as measure_signals
+from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors_by_band
+from hardpan.confusion.difficulty_signals import UNLABELLED, Signals, signal_columns, signals_of
+from hardpan.confusion.difficulty_signals import signals as measure_signals
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
 from hardpan.confusion.label_noise import LabelIssues, label_issues
 from hardpan.confusion.reading import select_epochs
-from hardpan.confusion.scoring import Scores, Stability, load_scores, scores_of, split_rows, stability
-from hardpan.confusion.subsets import Subset, load_subset
+from hardpan.confusion.scoring import Scores, Stability, load_scores, scores_of, stability
+from hardpan.confusion.subsets import Subset, is_subset_file, load_subset
 from hardpan.confusion.subsets import subset as select_subset
 from hardpan.confusion.transfers import Transfer, common_rows, transfer
 from hardpan.data.dataset import Dataset
@@ -214,7 +214,7 @@ def score_report(
         (30, 30, None)
     """
     config = config or ConfusionConfig()
-    scores = _saved_scores(predictions, config)
+    scores = _scores_to_report(predictions, config)
     if scores is not None:
         if config.only:
             raise InputError(
@@ -222,21 +222,23 @@ def score_report(
                 argument="only",
             )
         return summarize(scores, None, dataset, config=config)
-    source = open_joined(predictions, dataset, config)
+    source = open_for_report(predictions, dataset, config)
     if source.labels is None and {"bands", "issues", "comparison"} & set(config.only):
         raise InputError(UNLABELLED, argument="labels")
-    target = open_joined(config.target, dataset, config).align(source.ids, check=False) if config.target else None
+    target = (
+        open_for_report(config.target, dataset, config).align(source.ids, check=False) if config.target else None
+    )
     ablated = "ablation" in config.only
     plan = ablation_plan(source, config.fractions, config.seed_counts or None) if ablated else None
-    columns = one_pass(source, stderr=True, signals=True, plan=plan, progress=progress)
+    columns = signal_columns(source, stderr=True, signals=True, plan=plan, progress=progress)
     scores, signals = scores_of(source, columns, config.base), signals_of(source, columns)
     if config.class_check:
         source.check_classes(signals.answers)
     report = summarize(scores, signals, dataset, config=config)
-    rows = split_rows(scores, config.split)
+    rows = scores.rows_of_split(config.split)
     ablation = comparison = None
     if plan is not None:
-        right = _right_answers(signals if target is None else target, rows, config.of, len(source))
+        right = _right_answers_of_target(signals if target is None else target, rows, config.of, len(source))
         name = Path(config.target or source.where).name
         variants = plan.compare(columns["fewer"][..., rows], n_classes=source.n_classes, correct=right, target=name)
         ablation = AblationReport(source.where, variants, config)
@@ -249,7 +251,7 @@ def score_report(
     )
 
 
-def open_joined(predictions: Any, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
+def open_for_report(predictions: Any, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
     """Predictions with the selected seeds, epochs and examples, joined to the dataset; classes are not checked."""
     opened = Predictions.open(predictions, outputs=config.outputs, normalize=config.normalize)
     if dataset is not None:
@@ -262,12 +264,12 @@ def open_joined(predictions: Any, dataset: Dataset | None, config: ConfusionConf
     return opened.select(load_subset(config.subset)) if config.subset else opened
 
 
-def _saved_scores(path: Any, config: ConfusionConfig) -> Scores | None:
+def _scores_to_report(path: Any, config: ConfusionConfig) -> Scores | None:
     saved = load_scores(path) if isinstance(path, (str, os.PathLike)) else None
     return saved.select(load_subset(config.subset)) if saved is not None and config.subset else saved
 
 
-def _right_answers(
+def _right_answers_of_target(
     answers: Signals | Predictions, rows: NDArray[np.int64], of: str, examples: int
 ) -> NDArray[np.bool_] | None:
     """Right or wrong of the model whose error by band an ablation has; None if its labels are unknown."""
@@ -309,7 +311,7 @@ def summarize(
         )
     if signals is not None and not np.array_equal(signals.ids, scores.ids):
         raise InputError("must be of the same examples in the same order", argument=("signals", "scores"))
-    rows, bits = split_rows(scores, config.split), scores.in_bits()
+    rows, bits = scores.rows_of_split(config.split), scores.in_bits()
     own = scores.select(rows)
     order = np.argsort(-own.values, kind="stable")[:HARDEST]
     sections, sha256 = config.only or CHEAP, scores.sha256
@@ -320,11 +322,11 @@ def summarize(
             int((~signals.correct("seeds")[:, rows].any(axis=0)).sum()), len(rows), config.confidence
         )
         if "issues" in sections:
-            issues = _issues_of_split(scores, signals, rows)
+            issues = _issues_to_report(scores, signals, rows)
     if correct is not None and "bands" in sections:
         several = [] if own.split is None or config.split != "all" else [str(name) for name in np.unique(own.split)]
         for name in [config.split, *(several if len(several) > 1 else ())]:
-            index = split_rows(scores, name)
+            index = scores.rows_of_split(name)
             by_split[name] = bands(
                 bits.select(index),
                 correct[..., index],
@@ -359,7 +361,7 @@ def summarize(
     )
 
 
-def _issues_of_split(scores: Scores, signals: Signals, rows: NDArray[np.int64]) -> LabelIssues | None:
+def _issues_to_report(scores: Scores, signals: Signals, rows: NDArray[np.int64]) -> LabelIssues | None:
     """Labels of these rows that differ from the prediction, without training rows: the models have seen those."""
     split = np.full(len(scores), "") if scores.split is None else np.asarray(scores.split).astype(np.str_)
     rows = rows[split[rows] != "train"]
@@ -382,16 +384,11 @@ class SubsetReport(Report):
     def save(self, folder: str | os.PathLike[str], **options: Any) -> Path:
         """Write the report and ``subset.json``, or only the subset if ``folder`` is the name of a JSON file."""
         target = Path(folder)
-        if is_manifest(target):
+        if is_subset_file(target):
             return self.subset.save(target)
         page = Report.save(self, target, **options)
         self.subset.save(target / "subset.json")
         return page
-
-
-def is_manifest(path: Path) -> bool:
-    """Whether a path names the JSON file of a subset and not a folder for a report."""
-    return path.suffix.lower() == ".json" and not path.is_dir()
 
 
 def subset_report(
@@ -412,12 +409,12 @@ def subset_report(
         progress: called with a step and the fraction done.
     """
     config = config or ConfusionConfig()
-    scores = _saved_scores(predictions, config)
+    scores = _scores_to_report(predictions, config)
     if scores is None:
-        source = open_joined(predictions, dataset, config)
+        source = open_for_report(predictions, dataset, config)
         if config.class_check:
             source.check_classes()
-        scores = scores_of(source, one_pass(source, progress=progress), config.base)
+        scores = scores_of(source, signal_columns(source, progress=progress), config.base)
     scores = scores.select(split=config.split)
     return SubsetReport(select_subset(scores, **rule), config, scores, dataset)
 
@@ -455,17 +452,17 @@ def transfer_report(
     config = config or ConfusionConfig()
     if len(predictions) < 2:
         raise InputError(f": transfer needs at least two models; got {len(predictions)}", argument="predictions")
-    names = _model_names(predictions, config.names)
+    names = _names_of_reported_models(predictions, config.names)
     scores, correct = {}, {}
     for name, item in zip(names, predictions, strict=True):
-        saved = _saved_scores(item, config)
+        saved = _scores_to_report(item, config)
         if saved is not None:
             scores[name] = saved.select(split=config.split)
             continue
-        source = open_joined(item, dataset, config)
-        columns = one_pass(source, signals=True, progress=progress)
+        source = open_for_report(item, dataset, config)
+        columns = signal_columns(source, signals=True, progress=progress)
         signals, whole = signals_of(source, columns), scores_of(source, columns, config.base)
-        rows = split_rows(whole, config.split)
+        rows = whole.rows_of_split(config.split)
         scores[name] = whole.select(rows)
         if source.labels is not None:
             if config.class_check:
@@ -486,7 +483,9 @@ def _compared_models(
     # Bands are of the first model's scores; another may have been recorded in another order.
     joined = {name: common_rows(first, scores[name], (names[0], name))[1] for name in correct}
     right = {name: correct[name][..., rows] for name, rows in joined.items() if len(rows) == len(first)}
-    targets = target_errors(first, right, scored_by=names[0], confidence=config.confidence) if right else None
+    targets = (
+        target_errors_by_band(first, right, scored_by=names[0], confidence=config.confidence) if right else None
+    )
     accuracy = None
     if len(right) == len(names):
         values = {name: scores[name].in_bits().values[joined[name]] for name in names}
@@ -495,7 +494,7 @@ def _compared_models(
     return TransferReport(names, pairs, targets, incomplete, config, accuracy)
 
 
-def _model_names(predictions: Sequence[Any], names: Sequence[str]) -> tuple[str, ...]:
+def _names_of_reported_models(predictions: Sequence[Any], names: Sequence[str]) -> tuple[str, ...]:
     """Names of the models: as given, or from their paths, numbered if those are alike."""
     if names:
         listed = tuple(name.strip() for name in names)

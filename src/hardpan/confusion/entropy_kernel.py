@@ -22,7 +22,7 @@ _ROOT_HALF = np.int32(0x3F3504F3)  # the bits of √½: mantissas are centred ar
 
 
 @intrinsic
-def _as_float(typingctx, bits):
+def _bits_as_float(typingctx, bits):
     """The float32 that has these 32 bits."""
 
     def code(context, builder, signature, arguments):
@@ -32,7 +32,7 @@ def _as_float(typingctx, bits):
 
 
 @intrinsic
-def _as_bits(typingctx, number):
+def _float_as_bits(typingctx, number):
     """The 32 bits of a float32."""
 
     def code(context, builder, signature, arguments):
@@ -42,20 +42,20 @@ def _as_bits(typingctx, number):
 
 
 @njit(inline="always", error_model="numpy")
-def _decode(half):
+def _decode_half(half):
     """A half-precision number of at least 0, from its 16 bits; the two cases meet without a branch."""
     bits = np.int32(half & np.uint16(0x7FFF)) << np.int32(13)
-    normal = _as_float(np.int32(bits + np.int32(112 << 23)))
-    subnormal = np.float32(_as_float(np.int32(bits + np.int32(113 << 23))) - np.float32(6.103515625e-05))
+    normal = _bits_as_float(np.int32(bits + np.int32(112 << 23)))
+    subnormal = np.float32(_bits_as_float(np.int32(bits + np.int32(113 << 23))) - np.float32(6.103515625e-05))
     return normal if bits >= np.int32(1 << 23) else subnormal
 
 
 @njit(inline="always", error_model="numpy")
 def _x_log2_x(x):
     """x·log₂x, 0 at 0: log₂ from the exponent and 2·artanh of the centred mantissa."""
-    bits = _as_bits(x)
+    bits = _float_as_bits(x)
     exponent = np.int32(np.int32(bits - _ROOT_HALF) >> np.int32(23))
-    mantissa = _as_float(np.int32(bits - np.int32(exponent << np.int32(23))))
+    mantissa = _bits_as_float(np.int32(bits - np.int32(exponent << np.int32(23))))
     f = np.float32(mantissa - np.float32(1.0))
     s = np.float32(f / np.float32(f + np.float32(2.0)))
     q = np.float32(s * s)
@@ -84,7 +84,7 @@ def _entropy(total, classes, scale):
 
 
 @njit(inline="always", error_model="numpy")
-def _room(classes):
+def _entropy_room(classes):
     width = LANES
     while width < classes:
         width *= 2
@@ -92,7 +92,7 @@ def _room(classes):
 
 
 @njit(inline="always", error_model="numpy")
-def _sum(numbers, room):
+def _sum_by_halves(numbers, room):
     """Sum of float32 numbers by halves; ``room`` is as long as ``numbers`` and is overwritten."""
     width = numbers.size
     room[:] = numbers
@@ -114,7 +114,7 @@ def decode(probs, epoch, start, out):
         for i in range(out.shape[1]):
             row, into = probs[s, epoch, start + i], out[s, i]
             for c in range(out.shape[2]):
-                into[c] = _decode(row[c])
+                into[c] = _decode_half(row[c])
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -124,7 +124,7 @@ def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
     Returns the first row that is no probability (negative, NaN, or a sum off by more than ``tolerance``), or -1.
     """
     classes = probs.shape[3]
-    total, room = _room(classes), _room(classes)
+    total, room = _entropy_room(classes), _entropy_room(classes)
     scale = np.float32(1.0 / seeds.size)
     for i in range(start, stop):
         total[:] = np.float32(0.0)
@@ -132,11 +132,11 @@ def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
         for s in range(seeds.size):
             row = probs[seeds[s], epoch, i]
             for c in range(classes):
-                total[c] += _decode(row[c])
+                total[c] += _decode_half(row[c])
             for c in range(classes):
                 largest = max(largest, row[c])
         # NaN and infinity decode to large numbers, so their sums give them away; the sign does not.
-        if largest > np.uint16(0x8000) or not abs(_sum(total, room) * scale - 1.0) <= tolerance:
+        if largest > np.uint16(0x8000) or not abs(_sum_by_halves(total, room) * scale - 1.0) <= tolerance:
             return i
         out[i - start] = _entropy(total, classes, scale)
     return -1
@@ -146,7 +146,7 @@ def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
 def single_entropies(probs, seeds, epoch, start, stop, tolerance, out):
     """As :func:`half_entropies`, for float32."""
     classes = probs.shape[3]
-    total, room = _room(classes), _room(classes)
+    total, room = _entropy_room(classes), _entropy_room(classes)
     scale = np.float32(1.0 / seeds.size)
     for i in range(start, stop):
         total[:] = np.float32(0.0)
@@ -156,7 +156,7 @@ def single_entropies(probs, seeds, epoch, start, stop, tolerance, out):
             for c in range(classes):
                 total[c] += row[c]
                 smallest = row[c] if row[c] < smallest else smallest
-        if smallest < 0 or not abs(_sum(total, room) * scale - 1.0) <= tolerance:
+        if smallest < 0 or not abs(_sum_by_halves(total, room) * scale - 1.0) <= tolerance:
             return i
         out[i - start] = _entropy(total, classes, scale)
     return -1
