@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hardpan import Outcomes, testbed
 from hardpan.errors import InputError
-from hardpan.outcomes.classes import check_predictions
+from hardpan.outcomes.classes import check_predicted_classes
 from hardpan.testbed.sets import TwoSets
 
 CLASSES = 10
@@ -29,7 +29,7 @@ ORIGINAL, NEW = labelled(2000, 1), labelled(1200, 2)
 def check(original: np.ndarray, new: np.ndarray, *, labels=(ORIGINAL, NEW), **choices: object) -> TwoSets:
     sides = []
     for said, truth in zip((original, new), labels, strict=True):
-        check_predictions("m", said, truth)
+        check_predicted_classes("m", said, truth)
         sides.append(Outcomes.from_arrays([said == truth], ["m"], answers=[said], key=truth))
     return testbed.two_sets(*sides, **choices)  # type: ignore[arg-type]
 

@@ -1,11 +1,12 @@
-"""What the readers of scores share: options, log files, and the cells that collect scores one at a time."""
+"""The cells that collect scores one at a time, whatever reads them, and the options of the readers."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from hardpan.arguments import one_of, real_number
 from hardpan.errors import InputError, counted, few
-from hardpan.files import read_json, read_json_lines
 from hardpan.outcomes.outcomes import Choices, Outcomes
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
@@ -31,13 +31,10 @@ _WORDS |= dict.fromkeys(
     ("false", "no", "incorrect", "wrong", "fail", "failed", "unresolved", "failure", "i", "✗"), 0.0
 )
 BLANK = frozenset(("", "nan", "na", "n/a", "none", "null", "<na>", "-"))
-
-
 GROUPS = (
     *("subject", "category", "subcategory", "topic", "domain", "type", "level", "difficulty", "subset", "language"),
     *("passage", "passage_id", "article", "article_id", "story_id", "tags", "date", "release_date"),
 )
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,87 +52,6 @@ class Options:
     by_order: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A log with its lines, read one at a time.
-
-    Attributes:
-        path: of the file.
-        advance: called with the number of bytes that were read.
-        one_value: whether the file is one JSON value, not lines of them.
-        data: that value, where recognising the format had to parse it and it is small enough to keep.
-    """
-
-    path: Path
-    advance: Callable[[int], None]
-    one_value: bool = False
-    data: Any = None
-
-    def value(self) -> Any:
-        """The value of a JSON file."""
-        self.advance(self.path.stat().st_size)
-        return read_json(self.path) if self.data is None else self.data
-
-    def rows(self) -> Iterator[Any]:
-        """The objects of a JSON Lines file, or of a JSON file with a list."""
-        if not self.one_value:
-            yield from read_json_lines(self.path, self.advance)
-            return
-        data = self.value()
-        yield from data if isinstance(data, list) else [data]
-
-
-def _matches_nothing(value: Any) -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Harness:
-    """A reader of the logs of an evaluation harness.
-
-    Attributes:
-        name: what the logs are called.
-        read_logs: reads logs into the cells.
-        is_log: whether a JSON value, or the first line of a JSON Lines file, is such a log.
-        is_aggregate: whether a JSON value has results of the harness without items.
-        is_archive: whether a zip file with these members is such a log.
-        is_folder: whether a folder is such a log.
-    """
-
-    name: str
-    read_logs: Callable[[Sequence[LogFile], Cells], None]
-    is_log: Callable[[Any], bool] = _matches_nothing
-    is_aggregate: Callable[[Any], bool] = _matches_nothing
-    is_archive: Callable[[Sequence[str]], bool] = _matches_nothing
-    is_folder: Callable[[Path], bool] = _matches_nothing
-
-
-def as_list(value: Any) -> list[Any]:
-    """A list as it is, and nothing instead of anything else: logs may hold any type anywhere."""
-    return value if isinstance(value, list) else []
-
-
-def as_mapping(value: Any) -> dict[str, Any]:
-    """An object as it is, and an empty one instead of anything else."""
-    return value if isinstance(value, dict) else {}
-
-
-def json_at(value: Any, *path: str | int) -> Any:
-    """The value at a path of keys and positions in JSON; None where there is none.
-
-    Example:
-        >>> json_at({"choices": [{"text": "B"}]}, "choices", 0, "text"), json_at({"choices": 3}, "choices", 0)
-        ('B', None)
-    """
-    for key in path:
-        if isinstance(key, str):
-            value = as_mapping(value).get(key)
-        else:
-            values = as_list(value)
-            value = values[key] if len(values) > key else None
-    return value
-
-
 def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
     """A long answer as its beginning and a hash of the whole: equal texts stay equal, others differ.
 
@@ -148,17 +64,6 @@ def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{text[: longest - 9]}…{digest}"
-
-
-def label_text(value: Any) -> str:
-    """A group label as text: lists are joined, long passages shortened; "" for what is no label."""
-    if isinstance(value, str):
-        return shorten(value, LONGEST_LABEL)
-    if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int)) for item in value):
-        return shorten(", ".join(map(str, value)), LONGEST_LABEL)
-    if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    return ""
 
 
 def score_of(value: Any) -> float | None:
@@ -188,8 +93,8 @@ class Cells:
         self.notes: list[str] = []
         self._models: dict[tuple[str, tuple[str, ...]], int] = {}  # by name and folder
         self._logs: dict[tuple[int, str], int] = {}  # how many, by model and task
-        self._items: dict[Hashable, int] = {}
-        self._labels: list[str] = []
+        self.items: dict[Hashable, int] = {}  # several keys may name one item
+        self.labels: list[str] = []
         self._columns: dict[str, dict[int, str]] = {}
         self._model_columns: dict[str, dict[int, str]] = {}
         self._keys: dict[int, str] = {}
@@ -206,11 +111,6 @@ class Cells:
     def __len__(self) -> int:
         return len(self._scores)
 
-    @property
-    def n_items(self) -> int:
-        """How many items there are so far."""
-        return len(self._labels)
-
     def model(self, name: str) -> int:
         """The number of a model."""
         return self._models.setdefault((name, ()), len(self._models))
@@ -225,45 +125,52 @@ class Cells:
         self._logs[model, task] = self._logs.get((model, task), 0) + 1
         return model
 
-    def known_item(self, key: Hashable) -> int | None:
-        """The number of an item, if it was added before."""
-        return self._items.get(key)
-
     def item(self, key: Hashable, label: str) -> int:
         """The number of an item; ``label`` becomes its id where no other item has it."""
-        index = self._items.get(key)
+        index = self.items.get(key)
         if index is None:
-            index = self._items[key] = len(self._labels)
-            self._labels.append(label)
+            index = self.items[key] = len(self.labels)
+            self.labels.append(label)
         return index
-
-    def same_item(self, key: Hashable, index: int) -> None:
-        """Let another key name an item, too."""
-        self._items.setdefault(key, index)
 
     def describe(self, item: int, columns: Mapping[str, Any]) -> None:
         """Group labels of an item; the first that is known stays."""
         for name, value in columns.items():
-            text = label_text(value)
-            if text:
+            if text := self._label(value):
                 self._columns.setdefault(name, {}).setdefault(item, text)
+
+    @staticmethod
+    def _label(value: Any) -> str:
+        """A group label as text: lists are joined, long passages shortened; "" for what is no label."""
+        if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int)) for item in value):
+            value = ", ".join(map(str, value))
+        if isinstance(value, str):
+            return shorten(value, LONGEST_LABEL)
+        if isinstance(value, float) and math.isfinite(value):
+            return f"{value:g}"
+        return str(value) if isinstance(value, int) else ""
 
     def describe_document(self, item: int, task: str, document: Any) -> None:
         """Group labels of an item: the task, and what its document or metadata has under the usual names."""
-        known = as_mapping(document)
+        known = document if isinstance(document, dict) else {}
         names = (name for name in (*GROUPS, self.options.group or "") if name in known)
         self.describe(item, {"task": task} | {name: known[name] for name in names})
 
     def note_by_task(self, what: str, by_task: Mapping[str, str], available: Iterable[str] = ()) -> None:
-        """A note on what was chosen for each task, and what else the logs have."""
-        rest = sorted(set(available).difference(by_task.values()))
-        if by_task:
-            self.notes.append(stated(what, by_task) + (f" Also in the logs: {few(rest, 5)}." if rest else ""))
+        """A note on what was chosen for each task, such as "Metric: acc_norm (arc), acc (boolq, piqa).", and what
+        else the logs have."""
+        tasks: dict[str, list[str]] = {}
+        for task, value in by_task.items():
+            tasks.setdefault(value, []).append(task)
+        chosen = [f"{value} ({few(names, 3)})" if len(tasks) > 1 else value for value, names in tasks.items()]
+        rest = sorted(set(available).difference(tasks))
+        if chosen:
+            also = f" Also in the logs: {few(rest, 5)}." if rest else ""
+            self.notes.append(f"{what}: {', '.join(chosen)}.{also}")
 
     def describe_model(self, model: int, name: str, value: Any) -> None:
         """A property of a model: its group, the date of its run, its number of parameters."""
-        text = label_text(value)
-        if text:
+        if text := self._label(value):
             self._model_columns.setdefault(name, {})[model] = text
 
     def set_key(self, item: int, text: str) -> None:
@@ -343,7 +250,7 @@ class Cells:
         """All scores of a matrix, which other files share; with ``by_id``, items that are there are refused."""
         names = outcomes.groups.get("set", np.full(outcomes.n_items, ""))
         keys = list(zip(names.tolist(), outcomes.items.tolist(), strict=True))
-        if by_id and any(key in self._items for key in keys):
+        if by_id and any(key in self.items for key in keys):
             raise InputError(
                 f"must be True to join {where} by position: the files have no item ids; or add ids",
                 argument="by_order",
@@ -376,12 +283,11 @@ class Cells:
 
     def outcomes(self, source: str) -> Outcomes:
         """All scores as one table."""
-        models, notes = self._named_models()
-        m, n = len(models), len(self._labels)
+        models = self._named_models()
+        m, n = len(models), len(self.labels)
         if not m or not n or not len(self):
             raise InputError(f"{source}: no scores; expected at least one model with one scored item")
-        order, repeat, duplicates = self._cell_repeats(n)
-        notes += duplicates
+        order, repeat = self._cell_repeats(n)
         r = int(repeat.max()) + 1
         if m * n * r > MOST_CELLS:
             raise InputError(
@@ -393,31 +299,40 @@ class Cells:
         scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
         answers = self._answers(rows, columns, repeat, order, scores.shape)
         if self._too_long or (answers is None and len(self._texts) > 1):
-            notes.append("The models' answers are left out: together they need too much memory.")
-        key = _labels_by_index(self._keys, n) if self._keys else None
+            self.notes.append("The models' answers are left out: together they need too much memory.")
         if self._other_keys:
-            notes.append(f"Another key for an item in {counted(self._other_keys, 'row')}; the first key is used.")
+            rows_of = counted(self._other_keys, "row")
+            self.notes.append(f"Another key for an item in {rows_of}; the first key is used.")
         if self._missed:
-            treated = "counted as wrong" if self.options.unparsed == "wrong" else "treated as missing"
-            verb = _was_or_were(self._missed)
-            answers_missed = f"{counted(self._missed, 'answer')} could not be parsed or had no score"
-            notes.append(f"{answers_missed}, and {verb} {treated}.")
+            why, treated = "could not be parsed or had no score, and", "treated as missing"
+            missed = counted(self._missed, f"answer {why} was", f"answers {why} were")
+            self.notes.append(f"{missed} {'counted as wrong' if self.options.unparsed == 'wrong' else treated}.")
+        choices = self._choices(m, n)
+
+        def column(values: Mapping[int, str], count: int = n) -> NDArray[np.str_]:
+            return np.array([values.get(index, "") for index in range(count)], dtype=np.str_)
+
         return Outcomes(
             scores if r > 1 else scores[:, :, 0],
             models,
-            np.array(distinct(self._labels), dtype=np.str_),
-            {name: _labels_by_index(values, n) for name, values in self._columns.items()},
+            np.array(distinct(self.labels), dtype=np.str_),
+            {name: column(values) for name, values in self._columns.items()},
             answers if answers is None or r > 1 else answers[:, :, 0],
-            key,
+            column(self._keys) if self._keys else None,
             source,
-            (*dict.fromkeys(self.notes), *notes),
-            choices=self._choices(m, n),
-            model_groups={name: _labels_by_index(values, m) for name, values in self._model_columns.items()},
+            tuple(dict.fromkeys(self.notes)),
+            choices=choices,
+            model_groups={name: column(values, m) for name, values in self._model_columns.items()},
             questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
         )
 
-    def _named_models(self) -> tuple[tuple[str, ...], list[str]]:
+    def _named_models(self) -> tuple[str, ...]:
         """The names of the models; those in several folders are joined, or named by folder if they share a task."""
+
+        def common_parts(paths: Sequence[Sequence[str]]) -> int:
+            levels = zip(*paths, strict=False)
+            return len(list(itertools.takewhile(lambda parts: len(set(parts)) == 1, levels)))
+
         folders: dict[str, list[tuple[str, ...]]] = {}
         tasks: dict[str, list[str]] = {}
         for name, folder in self._models:
@@ -429,29 +344,33 @@ class Cells:
         names: dict[str, int] = {}
         rows = []
         for name, folder in keys:
-            suffix = "/".join(_distinct_path_parts(folder, folders[name])) if name in apart else ""
+            suffix = ""
+            if name in apart:  # what all paths start and end with does not distinguish them
+                start = common_parts(folders[name])
+                end = common_parts([path[start:][::-1] for path in folders[name]])
+                suffix = "/".join(folder[start : len(folder) - end])
             rows.append(names.setdefault(f"{name} ({suffix})" if suffix else name, len(names)))
-        notes = []
         if apart:
-            notes.append(f"Named by folder or adapter, as runs of one task are several: {few(sorted(apart), 3)}.")
+            apart_names = few(sorted(apart), 3)
+            self.notes.append(f"Named by folder or adapter, as runs of one task are several: {apart_names}.")
         again = {(keys[model][0], task): count for (model, task), count in self._logs.items() if count > 1}
         if again:
             logs = [f"{counted(count, 'log')} of {name} on {task}" for (name, task), count in again.items()]
-            notes.append(f"Logs of one model and task in one folder are joined: {few(logs, 3)}.")
+            self.notes.append(f"Logs of one model and task in one folder are joined: {few(logs, 3)}.")
         if len(names) < len(keys):
             self._model_of = array("i", np.array(rows, dtype=np.int32)[_int32_array(self._model_of)].tobytes())
             self._model_columns = {
                 name: {rows[model]: text for model, text in values.items()}
                 for name, values in self._model_columns.items()
             }
-        return tuple(names), notes
+        return tuple(names)
 
-    def _cell_repeats(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    def _cell_repeats(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which scores to keep, and the number of the repeat of each."""
         cell = _int32_array(self._model_of).astype(np.int64) * n + _int32_array(self._item_of)
         run, score = _int32_array(self._run_of), np.frombuffer(self._scores, dtype=np.float64)
         if (np.diff(cell) > 0).all():
-            return np.arange(len(cell)), np.zeros(len(cell), dtype=np.int64), []
+            return np.arange(len(cell)), np.zeros(len(cell), dtype=np.int64)
         order = np.lexsort((run, cell))
         cell, run, score = cell[order], run[order], np.nan_to_num(score[order], nan=-1.0)
         new_cell = np.r_[True, cell[1:] != cell[:-1]]
@@ -460,17 +379,17 @@ class Cells:
         sizes = np.diff(np.r_[starts, len(cell)])
         conflict = np.maximum.reduceat(score, starts) != np.minimum.reduceat(score, starts)
         keep = new_run | np.repeat(conflict, sizes)
-        notes = []
-        if (dropped := int((~keep).sum())) > 0:
-            notes.append(f"{counted(dropped, 'duplicate row')} with equal scores {_was_or_were(dropped)} dropped.")
-        if (conflicts := int(conflict.sum())) > 0:
-            notes.append(
-                f"Rows with different scores in {counted(conflicts, 'cell')}; these are treated as repeats."
-            )
+        if dropped := int((~keep).sum()):
+            equal = "with equal scores"
+            rows = counted(dropped, f"duplicate row {equal} was", f"duplicate rows {equal} were")
+            self.notes.append(f"{rows} dropped.")
+        if conflict.any():
+            cells = counted(int(conflict.sum()), "cell")
+            self.notes.append(f"Rows with different scores in {cells}; these are treated as repeats.")
         first = np.flatnonzero(new_cell[keep])
         position = np.arange(int(keep.sum()))
         repeat = position - np.repeat(first, np.diff(np.r_[first, len(position)]))
-        return order[keep], repeat, notes
+        return order[keep], repeat
 
     def _answers(
         self, rows: Any, columns: Any, repeat: Any, order: NDArray[np.int64], shape: tuple[int, ...]
@@ -505,25 +424,8 @@ class Cells:
         return Choices(logprobs, right)
 
 
-def _distinct_path_parts(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The parts of a path between those that all paths start and end with."""
-    shortest = min(map(len, folders))
-    start = next((i for i in range(shortest) if len({path[i] for path in folders}) > 1), shortest)
-    rest = shortest - start
-    end = next((i for i in range(rest) if len({path[-1 - i] for path in folders}) > 1), rest)
-    return folder[start : len(folder) - end]
-
-
-def _was_or_were(count: int) -> str:
-    return "was" if count == 1 else "were"
-
-
 def _int32_array(values: array[int]) -> NDArray[np.int32]:
     return np.frombuffer(values, dtype=np.int32)
-
-
-def _labels_by_index(values: Mapping[int, str], count: int) -> NDArray[np.str_]:
-    return np.array([values.get(index, "") for index in range(count)], dtype=np.str_)
 
 
 def distinct(labels: Sequence[str]) -> list[str]:
@@ -539,20 +441,3 @@ def distinct(labels: Sequence[str]) -> list[str]:
         used.add(text)
         result.append(text)
     return result
-
-
-def stated(what: str, by_task: Mapping[str, str]) -> str:
-    """A note on a choice that differs by task.
-
-    Example:
-        >>> stated("Metric", {"arc": "acc_norm", "boolq": "acc", "piqa": "acc"})
-        'Metric: acc_norm (arc), acc (boolq, piqa).'
-        >>> stated("Filter", {"arc": "none", "boolq": "none"})
-        'Filter: none.'
-    """
-    by_value: dict[str, list[str]] = {}
-    for task, value in by_task.items():
-        by_value.setdefault(value, []).append(task)
-    if len(by_value) == 1:
-        return f"{what}: {next(iter(by_value))}."
-    return f"{what}: " + ", ".join(f"{value} ({few(tasks, 3)})" for value, tasks in by_value.items()) + "."

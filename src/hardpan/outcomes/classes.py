@@ -21,7 +21,7 @@ _MOST_SAMPLED = 20_000
 Predictions = NDArray[np.integer[Any]]
 
 
-def check_sets(original_labels: Predictions, new_labels: Predictions) -> None:
+def check_same_classes(original_labels: Predictions, new_labels: Predictions) -> None:
     """Refuse two sets whose labels do not name the same classes, beyond what their sizes explain."""
     for here, there, name, other in (
         (original_labels, new_labels, "new", "original"),
@@ -38,9 +38,9 @@ def check_sets(original_labels: Predictions, new_labels: Predictions) -> None:
             )
 
 
-def check_predictions(model: str, guesses: Predictions, labels: Predictions) -> None:
+def check_predicted_classes(model: str, guesses: Predictions, labels: Predictions) -> None:
     """Refuse predicted classes (N,) that fit the labels (N,) far better once they are renamed."""
-    renamed = wrong_names(guesses, labels)
+    renamed = find_renamed_classes(guesses, labels)
     if renamed is not None:
         first = next(guess for guess, label in renamed.mapping.items() if guess != label)
         raise InputError(
@@ -68,7 +68,7 @@ def check_both(
 
 
 @dataclass(frozen=True, slots=True)
-class Renaming:
+class ClassRenaming:
     """How right the guesses are once each guessed class is renamed to the label of most of its examples.
 
     The renaming is estimated on one half of the examples and tested on the other, and the other way round, so that
@@ -76,19 +76,17 @@ class Renaming:
 
     Attributes:
         accuracy: after renaming.
-        gain_is_real: whether it is above the accuracy before by more than chance and weak models explain.
         mapping: the label of most examples, by guessed class.
     """
 
     accuracy: float
-    gain_is_real: bool
     mapping: dict[int, int]
 
     def columns(self, n_classes: int) -> tuple[int, ...]:
         """The order of the columns 0..C-1 that the renaming makes: column ``columns[c]`` belongs to class c.
 
         Example:
-            >>> Renaming(0.9, True, {0: 1, 1: 0}).columns(3)
+            >>> ClassRenaming(0.9, {0: 1, 1: 0}).columns(3)
             (1, 0, 2)
         """
         column = {label: guess for guess, label in reversed(self.mapping.items())}
@@ -97,8 +95,10 @@ class Renaming:
         return tuple(column[label] if label in column else free.pop() for label in range(n_classes))
 
 
-def wrong_names(guesses: Predictions, labels: Predictions) -> Renaming | None:
+def find_renamed_classes(guesses: Predictions, labels: Predictions) -> ClassRenaming | None:
     """The one check of class maps: a renaming of the guessed classes that fits the labels far better, or None.
+
+    It counts where accuracy rises by more than chance and weak models explain.
 
     Args:
         guesses: (N,) class numbers of a model.
@@ -106,24 +106,18 @@ def wrong_names(guesses: Predictions, labels: Predictions) -> Renaming | None:
 
     Example:
         >>> labels = np.arange(300) % 3
-        >>> wrong_names((labels + 1) % 3, labels).mapping == {0: 2, 1: 0, 2: 1}
+        >>> find_renamed_classes((labels + 1) % 3, labels).mapping == {0: 2, 1: 0, 2: 1}
         True
-        >>> wrong_names(labels, labels) is None
+        >>> find_renamed_classes(labels, labels) is None
         True
     """
-    renamed = _renaming(guesses, labels)
-    commonest = np.unique(labels, return_counts=True)[1].max() / len(labels)
-    return renamed if renamed.gain_is_real and renamed.accuracy > commonest + _GAIN else None
-
-
-def _renaming(guesses: Predictions, labels: Predictions) -> Renaming:
     sample = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_MOST_SAMPLED]
     guess, label = guesses[sample].astype(np.int64), labels[sample].astype(np.int64)
     half = len(sample) // 2
     halves = (slice(None, half), slice(half, None))
     renamed = np.empty_like(guess)
     for train, test in (halves, halves[::-1]):
-        mapping = _majority_map(guess[train], label[train])
+        mapping = _majority_classes(guess[train], label[train])
         unknown = int(label.min()) - 1
         renamed[test] = [mapping.get(item, unknown) for item in guess[test].tolist()]
     right, direct, moved = renamed == label, guess == label, renamed != guess
@@ -132,11 +126,13 @@ def _renaming(guesses: Predictions, labels: Predictions) -> Renaming:
     # Under a wrong map a renamed class is hardly ever right under its own name; a weak model that mixes two
     # classes up is right under both.
     wrong_name = np.count_nonzero(direct & moved) <= _OWN_NAME * np.count_nonzero(right & moved)
-    is_real = gain > max(_GAIN, 4.0 * error) and bool(wrong_name)
-    return Renaming(float(right.mean()), is_real, _majority_map(guess, label))
+    commonest = np.unique(labels, return_counts=True)[1].max() / len(labels)
+    if not wrong_name or gain <= max(_GAIN, 4.0 * error) or right.mean() <= commonest + _GAIN:
+        return None
+    return ClassRenaming(float(right.mean()), _majority_classes(guess, label))
 
 
-def _majority_map(guess: Predictions, label: Predictions) -> dict[int, int]:
+def _majority_classes(guess: Predictions, label: Predictions) -> dict[int, int]:
     """The commonest label by guessed class, the surest first."""
     if len(guess) == 0:
         return {}

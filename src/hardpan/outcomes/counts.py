@@ -6,11 +6,11 @@ The outcomes of counts have one item per test set: ``scores`` are the accuracies
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardpan.arguments import whole_number
 from hardpan.errors import InputError, few
@@ -57,10 +57,9 @@ def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, total
         totals: sizes of the sets where the tables hold accuracies: one for all, one per set, or by name of the set.
         source: where the tables come from.
     """
-    notes: list[str] = []
     sets: dict[str, dict[str, tuple[float, int]]] = {}
     described: dict[str, dict[str, Any]] = {}
-    repeated = {name for _, columns in tables for name in _repeated_model_names(columns)}
+    repeated = {name for _, columns in tables for name in _models_of_several_counts(columns)}
     if len({stem for stem, _ in tables}) < len(tables):
         tables = [(f"{stem} {number}", columns) for number, (stem, columns) in enumerate(tables, start=1)]
     for stem, columns in tables:
@@ -69,25 +68,21 @@ def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, total
         for name, (right, total) in _counts_by_set(stem, columns, metric, len(models)).items():
             rows = sets.setdefault(name, {})
             for model, correct, size in zip(models, right, total, strict=True):
-                if correct == correct:
-                    _add_count(rows, model, (correct, size), stem)
+                if correct == correct and rows.setdefault(model, (correct, size)) != (correct, size):
+                    raise InputError(
+                        f"{stem}: model {model} has two different rows for one test set; name each model once"
+                    )
         for column, label in _MODEL_COLUMNS.items():
             for model, value in zip(models, columns.get(column, ()), strict=False):
                 if str(value).strip():
                     described.setdefault(label, {})[model] = value
-    return _outcomes_of_sets(sets, described, totals, notes, source)
+    return _outcomes_of_counts(sets, described, totals, source)
 
 
-def _add_count(rows: dict[str, tuple[float, int]], model: str, value: tuple[float, int], where: str) -> None:
-    if rows.setdefault(model, value) != value:
-        raise InputError(f"{where}: model {model} has two different rows for one test set; name each model once")
-
-
-def _repeated_model_names(columns: Columns) -> set[str]:
+def _models_of_several_counts(columns: Columns) -> set[str]:
     if "img_size" not in columns or find_columns(list(columns), ("task",)):
         return set()
-    names = [str(name) for name in columns["model"]]
-    return {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+    return {name for name, count in Counter(map(str, columns["model"])).items() if count > 1}
 
 
 def _model_names(columns: Columns, repeated: set[str], where: str) -> list[str]:
@@ -162,10 +157,7 @@ def _counts_by_set(
     names = [str(name) for name in columns[by_set["task"]]]
     # One row per model and set: rows of other sets are left as gaps.
     return {
-        name: (
-            [value if other == name else np.nan for value, other in zip(right, names, strict=True)],
-            sizes,
-        )
+        name: ([value if other == name else np.nan for value, other in zip(right, names, strict=True)], sizes)
         for name in dict.fromkeys(names)
     }
 
@@ -189,9 +181,8 @@ def _right_and_size(
             raise InputError(f"{where}: column {accuracy!r} must be accuracies; got {max(values):g}")
         decimals = max((len(str(cell).partition(".")[2]) for cell in columns[accuracy]), default=0)
         return [_Accuracy(value / scale, 0.5 * 10.0**-decimals / scale) for value in values], sizes
-    for value, size in zip(right, sizes, strict=True):
-        if value > size:
-            raise InputError(f"{where}: column {correct!r} must not exceed {total!r}; got {value:g} of {size}")
+    if beyond := next((pair for pair in zip(right, sizes, strict=True) if pair[0] > pair[1]), None):
+        raise InputError(f"{where}: column {correct!r} must not exceed {total!r}; got {beyond[0]:g} of {beyond[1]}")
     return right, sizes
 
 
@@ -219,18 +210,25 @@ def _column_numbers(cells: Sequence[Any], name: str, where: str, whole: bool = F
     return values
 
 
-def _outcomes_of_sets(
+def _outcomes_of_counts(
     sets: Mapping[str, Mapping[str, tuple[float, int]]],
     described: Mapping[str, Mapping[str, Any]],
     totals: Totals,
-    notes: list[str],
     source: str,
 ) -> Outcomes:
+    notes = []
+    known: Any = totals if isinstance(totals, Mapping) else {}
+    if isinstance(totals, Sequence):
+        if len(totals) < len(sets):
+            raise InputError(f"must have one entry per test set, {len(sets)}; got {len(totals)}", argument="totals")
+        known = {name: size for name, size in zip(sets, totals, strict=False) if size is not None}
+    elif totals is not None and not isinstance(totals, Mapping):
+        known = dict.fromkeys(sets, totals)
     models = list(dict.fromkeys(model for rows in sets.values() for model in rows))
     scores = np.full((len(models), len(sets)), np.nan)
     sizes = np.zeros((len(models), len(sets)), dtype=np.int64)
     for column, (name, rows) in enumerate(sets.items()):
-        fallback = _set_size(totals, column, name, len(sets))
+        fallback = whole_number("totals", known.get(name, KNOWN_SIZES.get(name, 0)))
         off = 0
         for row, model in enumerate(models):
             value, size = rows.get(model, (np.nan, 0))
@@ -266,23 +264,3 @@ def _outcomes_of_sets(
             for label, values in described.items()
         },
     )
-
-
-def _set_size(totals: Totals, column: int, name: str, count: int) -> int:
-    value: Any = KNOWN_SIZES.get(name, 0)
-    if isinstance(totals, Mapping):
-        value = totals.get(name, value)
-    elif isinstance(totals, Sequence):
-        if len(totals) < count:
-            raise InputError(f"must have one entry per test set, {count}; got {len(totals)}", argument="totals")
-        value = totals[column] if totals[column] is not None else value
-    elif totals is not None:
-        value = totals
-    return whole_number("totals", value)
-
-
-def right_and_total(outcomes: Outcomes, item: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Counts of right answers and sizes, each (M,), of one test set of a counts table."""
-    assert outcomes.totals is not None
-    total = outcomes.totals[:, item]
-    return np.rint(np.nan_to_num(outcomes.scores[:, item]) * total).astype(np.int64), total

@@ -12,18 +12,14 @@ from typing import Any
 
 from hardpan.errors import InputError, few
 from hardpan.files import read_json
-from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of
+from hardpan.outcomes.cells import Cells, score_of
+from hardpan.outcomes.logs import Harness, LogFile, json_at, json_list, json_object, logged_run
 
 MARKER = "per_instance_stats.json"
 _NOT_SCORES = ("num_", "max_prob", "logprob", "finish_reason_", "inference_", "training_", "batch_size", "prompt_")
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is a HELM run."""
-    return (folder / MARKER).is_file() and (folder / "run_spec.json").is_file()
-
-
-def read_runs(runs: Sequence[LogFile], cells: Cells) -> None:
+def read_helm_runs(runs: Sequence[LogFile], cells: Cells) -> None:
     """Read run folders into the cells; each path is that of a folder."""
     metrics: dict[str, str] = {}
     perturbed = 0
@@ -32,16 +28,19 @@ def read_runs(runs: Sequence[LogFile], cells: Cells) -> None:
         adapter = json_at(spec, "adapter_spec")
         if not isinstance(adapter, dict) or not isinstance(rows, list):
             raise InputError(f"{run.path}: not a HELM run (run_spec.json or {MARKER} has another form)")
-        task = _run_task(str(spec.get("name", run.path.name)))
+        # The name of a run without its model: "mmlu:subject=philosophy,method=joint".
+        scenario, _, rest = str(spec.get("name", run.path.name)).partition(":")
+        fields = [name for name in rest.split(",") if name and not name.startswith(("model=", "model_deployment="))]
+        task = f"{scenario}:{','.join(fields)}" if fields else scenario
         model_name = str(adapter.get("model") or adapter.get("model_deployment") or run.path.name)
         model = cells.model_of_log(model_name, run.path.resolve().parent, task)
         plain = [row for row in rows if isinstance(row, dict) and not row.get("perturbation")]
         perturbed += len(rows) - len(plain)
-        metric = _scoring_metric(plain, spec, cells.options.metric, str(run.path))
+        metric = _helm_metric(plain, spec, cells.options.metric, str(run.path))
         metrics.setdefault(task, metric)
-        answers = _request_answers(run.path)
+        answers = _helm_answers(run.path)
         for row in plain:
-            name, trial = row.get("instance_id"), _trial_number(row)
+            name, trial = row.get("instance_id"), logged_run(row.get("train_trial_index", 0))
             if not isinstance(name, str):
                 raise InputError(f"{run.path / MARKER}: an instance has no instance_id; the file may be damaged")
             item = cells.item((task, name), f"{task}/{name}")
@@ -50,85 +49,67 @@ def read_runs(runs: Sequence[LogFile], cells: Cells) -> None:
             cells.ask(item, question)
             if key:
                 cells.set_key(item, key)
-            cells.add(model, item, _metric_values(row).get(metric), run=trial, answer=answer, where=str(run.path))
+            cells.add(
+                model, item, _helm_metric_values(row).get(metric), run=trial, answer=answer, where=str(run.path)
+            )
         run.advance((run.path / MARKER).stat().st_size)
     cells.note_by_task("Metric", metrics)
     if perturbed:
         cells.notes.append(f"{perturbed:,} perturbed instances were skipped.")
 
 
-def _run_task(name: str) -> str:
-    """The name of a run without its model: "mmlu:subject=philosophy,method=joint"."""
-    scenario, _, rest = name.partition(":")
-    selected = [item for item in rest.split(",") if item and not item.startswith(("model=", "model_deployment="))]
-    return f"{scenario}:{','.join(selected)}" if selected else scenario
-
-
-def _trial_number(row: Mapping[str, Any]) -> int:
-    trial = row.get("train_trial_index", 0)
-    return trial if isinstance(trial, int) and 0 <= trial < 1 << 31 else 0
-
-
-def _metric_values(row: Mapping[str, Any]) -> dict[str, float]:
+def _helm_metric_values(row: Mapping[str, Any]) -> dict[str, float]:
     values = {}
-    for stat in as_list(row.get("stats")):
-        name = as_mapping(json_at(stat, "name"))
+    for stat in json_list(row, "stats"):
+        name = json_object(stat, "name")
         value = score_of(stat.get("mean", stat.get("sum"))) if name and not name.get("perturbation") else None
         if value is not None:
             values[str(name.get("name"))] = value
     return values
 
 
-def _scoring_metric(
-    rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: str | None, where: str
-) -> str:
+def _helm_metric(rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: str | None, where: str) -> str:
     names: dict[str, bool] = {}
     for row in rows:
-        for name, value in _metric_values(row).items():
+        for name, value in _helm_metric_values(row).items():
             names[name] = names.get(name, True) and 0.0 <= value <= 1.0
     if wanted is not None:
         if wanted not in names:
             raise InputError(f"{where}: metric must be one of {few(sorted(names))}; got {wanted!r}")
         return wanted
-    specs = as_list(spec.get("metric_specs"))
-    declared = [str(name) for metric in specs for name in as_list(json_at(metric, "args", "names"))]
+    specs = json_list(spec, "metric_specs")
+    declared = [str(name) for metric in specs for name in json_list(metric, "args", "names")]
     others = [name for name in names if not name.startswith(_NOT_SCORES)]
-    for name in (*declared, *others):
-        if names.get(name):
-            return name
-    raise InputError(f"{where}: no metric lies between 0 and 1; the metrics are {few(sorted(names)) or 'missing'}")
+    if metric := next(filter(names.get, (*declared, *others)), None):
+        return metric
+    raise InputError(f"{where}: no metric lies between 0 and 1; the metrics are {few(sorted(names))}")
 
 
-def _request_answers(folder: Path) -> dict[tuple[str, int], tuple[str, str, str]]:
+def _helm_answers(folder: Path) -> dict[tuple[str, int], tuple[str, str, str]]:
     """Answer, key and question by instance and trial, where one request was made for each."""
     path = folder / "scenario_state.json"
     answers: dict[tuple[str, int], tuple[str, str, str]] = {}
-    for state in as_list(json_at(read_json(path), "request_states")) if path.is_file() else ():
-        instance = json_at(state, "instance")
-        if not isinstance(instance, dict) or instance.get("perturbation"):
+    for state in json_list(read_json(path), "request_states") if path.is_file() else ():
+        instance = json_object(state, "instance")
+        if not instance or instance.get("perturbation"):
             continue
-        key = (str(instance.get("id")), _trial_number(state))
+        instance_trial = (str(instance.get("id")), logged_run(state.get("train_trial_index", 0)))
         question = str(json_at(instance, "input", "text") or "")
-        if key in answers:  # several requests for an instance, one per choice: none of them is the model's answer
-            answers[key] = ("", "", question)
-        else:
-            text = json_at(state, "result", "completions", 0, "text")
-            answer = text.strip() if isinstance(text, str) else ""
-            answers[key] = (answer, _reference_answer(state, instance), question)
+        if instance_trial in answers:  # one request per choice: none of them is the model's answer
+            answers[instance_trial] = ("", "", question)
+            continue
+        text = json_at(state, "result", "completions", 0, "text")
+        references = json_list(instance, "references")
+        right = [json_at(item, "output", "text") for item in references if "correct" in json_list(item, "tags")]
+        key = str(right[0] or "") if right else ""
+        letters = [letter for letter, choice in json_object(state, "output_mapping").items() if choice == key]
+        key = str(letters[0]) if key and len(letters) == 1 else key
+        answers[instance_trial] = (text.strip() if isinstance(text, str) else "", key, question)
     return answers
 
 
-def _reference_answer(state: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
-    right = [
-        str(json_at(reference, "output", "text") or "")
-        for reference in as_list(instance.get("references"))
-        if "correct" in as_list(json_at(reference, "tags"))
-    ]
-    if not right:
-        return ""
-    mapping = as_mapping(state.get("output_mapping"))
-    letters = [letter for letter, text in mapping.items() if text == right[0]]
-    return str(letters[0]) if len(letters) == 1 else right[0]
-
-
-HARNESS = Harness("HELM runs", read_runs, is_folder=is_run)
+HARNESS = Harness(
+    "HELM runs",
+    read_helm_runs,
+    is_folder=lambda folder: (folder / MARKER).is_file() and (folder / "run_spec.json").is_file(),
+)

@@ -12,11 +12,12 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from hardpan.errors import InputError, few, reason
 from hardpan.files import LARGEST_JSON, parse_json
-from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of
+from hardpan.outcomes.cells import Cells, score_of
+from hardpan.outcomes.logs import Harness, LogFile, json_at, json_list, json_object, logged_run
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000
@@ -26,23 +27,25 @@ _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0}
 _BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
 
 
-def is_log(data: Any) -> bool:
+def is_inspect_log(data: Any) -> bool:
     """Whether a JSON object is an Inspect log."""
     return isinstance(data, Mapping) and isinstance(data.get("eval"), Mapping) and "model" in data["eval"]
 
 
-def is_archive(names: Sequence[str]) -> bool:
-    """Whether the members of a zip file are those of an ``.eval`` archive."""
-    return "header.json" in names or "_journal/start.json" in names
-
-
-def read_logs(logs: Sequence[LogFile], cells: Cells) -> None:
+def read_inspect_logs(logs: Sequence[LogFile], cells: Cells) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
     scorers: dict[str, tuple[str, str]] = {}
     unfinished, empty, failed = [], [], list[tuple[int, int, int]]()
     for log in logs:
-        header, samples = _header_and_samples(log)
-        if not _read_log(log, header, samples, cells, scorers, failed):
+        if log.one_value:
+            header = log.value()
+            samples = iter(json_list(header, "samples"))
+        else:
+            archive = _EvalArchive(log)
+            header, samples = archive.header(), archive.samples()
+        if not is_inspect_log(header):
+            raise InputError(f"{log.path}: not an Inspect log (no eval.model in its header)")
+        if not _read_inspect_log(log, header, samples, cells, scorers, failed):
             empty.append(log.path)
         elif header.get("status", "started") != "success":
             unfinished.append(log.path.name)
@@ -57,7 +60,7 @@ def read_logs(logs: Sequence[LogFile], cells: Cells) -> None:
         cells.notes.append(f"Evaluations that did not finish, read as far as they got: {few(unfinished, 3)}.")
 
 
-def _read_log(
+def _read_inspect_log(
     log: LogFile,
     header: Mapping[str, Any],
     samples: Iterator[Mapping[str, Any]],
@@ -69,7 +72,9 @@ def _read_log(
     evaluation = header["eval"]
     task, model = str(evaluation.get("task", "")), None
     asked = cells.options.scorer
-    scorer, declared, seen = asked, _declared_scorer(header), dict[str, None]()
+    first = json_at(header, "results", "scores", 0) or json_at(header, "eval", "scorers", 0)
+    declared = str(json_at(first, "scorer") or json_at(first, "name") or "").rpartition("/")[2]
+    scorer, seen = asked, dict[str, None]()
     for sample in samples:
         if model is None:
             model = cells.model_of_log(str(evaluation["model"]), log.path.resolve().parent, task)
@@ -87,7 +92,11 @@ def _read_log(
         name = sample["id"]
         item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
         cells.describe_document(item, task, sample.get("metadata"))
-        cells.ask(item, _sample_question(sample.get("input")))
+        said = sample.get("input")
+        questions = [
+            json_at(message, "content") for message in json_list(said) if json_at(message, "role") == "user"
+        ]
+        cells.ask(item, questions[-1] if questions else said)
         target = sample.get("target")
         if isinstance(target, list) and len(target) == 1:
             target = target[0]
@@ -99,8 +108,7 @@ def _read_log(
         if score is not None and scorer is not None:
             scorers.setdefault(task, (scorer, metric))
         answer = json_at(score, "answer")
-        epoch = sample.get("epoch", 1)
-        run = epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0
+        run = logged_run(sample.get("epoch", 1))
         if not scores and sample.get("error"):
             failed.append((model, item, run))
             continue
@@ -117,18 +125,6 @@ def _read_log(
     return model is not None
 
 
-def _sample_question(value: Any) -> Any:
-    """The input of a sample: a text, or the last message of the user."""
-    questions = [json_at(said, "content") for said in as_list(value) if json_at(said, "role") == "user"]
-    return questions[-1] if questions else value
-
-
-def _declared_scorer(header: Mapping[str, Any]) -> str | None:
-    first = json_at(header, "results", "scores", 0) or json_at(header, "eval", "scorers", 0)
-    name = json_at(first, "scorer") or json_at(first, "name")
-    return name.rpartition("/")[2] if isinstance(name, str) else None
-
-
 def _score_value(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
     """One value of a score, and its name where the score has several."""
     name = ""
@@ -142,21 +138,6 @@ def _score_value(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
     return value, name
 
 
-def _header_and_samples(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
-    if log.one_value:
-        data = log.value()
-        return data, iter(as_list(data.get("samples")))
-    archive = _EvalArchive(log)
-    try:
-        header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")
-        if not is_log(header):
-            raise InputError(f"{log.path}: not an Inspect log (no eval.model in its header)")
-    except InputError:
-        archive.close()
-        raise
-    return header, archive.samples()
-
-
 class _EvalArchive:
     """A zip file whose members may be compressed with deflate or zstandard."""
 
@@ -168,38 +149,44 @@ class _EvalArchive:
             raise InputError(f"{log.path}: cannot be read as an .eval archive ({reason(error)})") from error
         members = self._stored.infolist()
         if len(members) > MOST_MEMBERS:
-            self.close()
             raise InputError(f"{log.path}: more than {MOST_MEMBERS:,} members; not an .eval archive")
-        self.names = {member.filename: member for member in members}
+        self._members = {member.filename: member for member in members}
 
-    def close(self) -> None:
-        """Close the file."""
-        self._stored.close()
+    def header(self) -> Any:
+        """What the log says of the evaluation."""
+        return self._json("header.json" if "header.json" in self._members else "_journal/start.json")
 
-    def json(self, name: str) -> Any:
-        """The JSON of a member."""
-        if name not in self.names:
+    def _json(self, name: str) -> Any:
+        if name not in self._members:
             raise InputError(f"{self._log.path}: member {name} is missing; the archive may be cut")
-        return parse_json(self._content(self.names[name]), f"{self._log.path}, member {name}")
+        return parse_json(self._content(self._members[name]), f"{self._log.path}, member {name}")
 
     def samples(self) -> Iterator[Mapping[str, Any]]:
         """The samples: summaries where they have scores, else the samples themselves."""
         try:
-            names = ["summaries.json"] if "summaries.json" in self.names else []
-            names = names or sorted(name for name in self.names if name.startswith("_journal/summaries/"))
+            names = ["summaries.json"] if "summaries.json" in self._members else []
+            names = names or sorted(name for name in self._members if name.startswith("_journal/summaries/"))
             summarised, idle = False, 0
-            for row in (as_mapping(row) for name in names for row in as_list(self.json(name))):
+            for row in (json_object(row) for name in names for row in json_list(self._json(name))):
                 summarised = True
                 member = f"samples/{row.get('id')}_epoch_{row.get('epoch')}.json"
-                if idle < _IDLE and member in self.names:
-                    sample = as_mapping(self.json(member))
-                    idle, row = (0, sample) if _detail_count(sample) > _detail_count(row) else (idle + 1, row)
+                if idle < _IDLE and member in self._members:
+                    sample = json_object(self._json(member))
+                    more = self._detail_count(sample) > self._detail_count(row)
+                    idle, row = (0, sample) if more else (idle + 1, row)
                 yield row
             if not summarised:
-                yield from (self.json(name) for name in self.names if _SAMPLE.fullmatch(name))
+                yield from (self._json(name) for name in self._members if _SAMPLE.fullmatch(name))
             self._log.advance(self._log.path.stat().st_size)
         finally:
-            self.close()
+            self._stored.close()
+
+    @staticmethod
+    def _detail_count(sample: Mapping[str, Any]) -> int:
+        """How many of scores, answers and metadata a sample or its summary has."""
+        scores = json_object(sample, "scores")
+        answered = any(json_at(score, "answer") for score in scores.values())
+        return bool(scores) + answered + bool(sample.get("metadata"))
 
     def _content(self, member: zipfile.ZipInfo) -> bytes:
         path = self._log.path
@@ -209,8 +196,7 @@ class _EvalArchive:
             raise InputError(f"{path}: member {member.filename} is larger than {LARGEST_JSON >> 20:,} MB")
         try:
             if member.compress_type == ZSTANDARD:
-                with path.open("rb") as stream:
-                    return _unpacked_zstandard(_packed_member(stream, member), member.file_size)
+                return self._unpacked_zstandard(member)
             with self._stored.open(member) as content:
                 return content.read(member.file_size)
         except NotImplementedError as error:
@@ -218,33 +204,27 @@ class _EvalArchive:
         except _BROKEN as error:
             raise InputError(f"{path}: member {member.filename} cannot be read ({reason(error)})") from error
 
+    def _unpacked_zstandard(self, member: zipfile.ZipInfo) -> bytes:
+        """A member behind its local header (30 bytes, the name, extra fields)."""
+        import pyarrow  # only archives with zstandard members need it
 
-def _detail_count(sample: Mapping[str, Any]) -> int:
-    """How many of scores, answers and metadata a sample or its summary has."""
-    scores = as_mapping(sample.get("scores"))
-    answered = any(as_mapping(score).get("answer") for score in scores.values())
-    return bool(scores) + answered + bool(sample.get("metadata"))
-
-
-def _packed_member(stream: BinaryIO, member: zipfile.ZipInfo) -> bytes:
-    """The compressed bytes of a member, behind its local header (30 bytes, the name, extra fields)."""
-    stream.seek(member.header_offset)
-    header = stream.read(30)
-    if header[:4] != b"PK\x03\x04":
-        raise ValueError("no local header where the directory says")
-    name, extra = struct.unpack("<HH", header[26:30])
-    stream.seek(name + extra, 1)
-    return stream.read(member.compress_size)
-
-
-def _unpacked_zstandard(content: bytes, size: int) -> bytes:
-    import pyarrow  # only archives with zstandard members need it
-
-    with pyarrow.input_stream(pyarrow.BufferReader(content), compression="zstd") as stream:
-        unpacked: bytes = stream.read(size + 1)
-    if len(unpacked) != size:
-        raise ValueError(f"holds {len(unpacked):,} bytes or more, and declares {size:,}")
-    return unpacked
+        with self._log.path.open("rb") as file:
+            file.seek(member.header_offset)
+            header = file.read(30)
+            if header[:4] != b"PK\x03\x04":
+                raise ValueError("no local header where the directory says")
+            file.seek(sum(struct.unpack("<HH", header[26:30])), 1)
+            packed = pyarrow.BufferReader(file.read(member.compress_size))
+        with pyarrow.input_stream(packed, compression="zstd") as stream:
+            unpacked: bytes = stream.read(member.file_size + 1)
+        if len(unpacked) != member.file_size:
+            raise ValueError(f"holds {len(unpacked):,} bytes or more, and declares {member.file_size:,}")
+        return unpacked
 
 
-HARNESS = Harness("Inspect logs", read_logs, is_log, is_archive=is_archive)
+HARNESS = Harness(
+    "Inspect logs",
+    read_inspect_logs,
+    is_inspect_log,
+    is_archive=lambda names: "header.json" in names or "_journal/start.json" in names,
+)

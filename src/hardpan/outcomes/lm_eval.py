@@ -7,6 +7,7 @@ log-probabilities of the choices are kept (:class:`hardpan.outcomes.Choices`).
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,8 @@ from typing import Any
 
 from hardpan.errors import InputError, counted, few
 from hardpan.files import read_json, stem_of
-from hardpan.outcomes.cells import Cells, Harness, LogFile, as_list, as_mapping, json_at, score_of, shorten
+from hardpan.outcomes.cells import Cells, score_of, shorten
+from hardpan.outcomes.logs import Harness, LogFile, json_at, json_list, json_object
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
 _DATED = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+)")
@@ -32,32 +34,36 @@ _TOLERANCE = 1e-6
 _QUESTION = ("question", "problem", "query", "prompt", "input", "ctx", "sentence", "text")
 
 
-def is_sample(row: Any) -> bool:
+def is_lm_eval_sample(row: Any) -> bool:
     """Whether a JSON object is a line of a samples file."""
     return isinstance(row, dict) and "doc_id" in row and ("filtered_resps" in row or "doc" in row or "resps" in row)
 
 
-def is_results(data: Any) -> bool:
+def is_lm_eval_results(data: Any) -> bool:
     """Whether a JSON object is a file of aggregate results."""
     if not isinstance(data, Mapping) or not isinstance(data.get("results"), Mapping):
         return False
     return "configs" in data or ("versions" in data and "config" in data)  # the second: before version 0.4
 
 
-def read_logs(logs: Sequence[LogFile], cells: Cells) -> None:
+def read_lm_eval_logs(logs: Sequence[LogFile], cells: Cells) -> None:
     """Read samples files into the cells, and state what was chosen."""
-    folders = _ResultsFiles()
-    options, summary = cells.options, _ReadingSummary()
+    results_of = functools.cache(_lm_eval_results_by_date)
+    options, summary = cells.options, _LmEvalSummary()
     unscored: list[tuple[str, _NoMetricError]] = []
     for log in logs:
         stem = stem_of(log.path)
         name = _NAME.fullmatch(stem)
-        results = folders.results(log.path.parent, (name and name["date"]) or "")
-        task = name["task"] if name else _task_of_stem(stem, results)
-        model = _model_name(log.path, results, named=name is not None)
+        dated = results_of(log.path.parent)
+        only = next(iter(dated.values())) if len(dated) == 1 else {}
+        results = dated.get((name and name["date"]) or "") or only
+        # A file of the first versions is MODEL_TASK.jsonl: the longest name in the results that ends it.
+        ends = (known for known in json_object(results, "results") if stem.endswith(known))
+        task = name["task"] if name else max(ends, key=len, default="")
+        model, folder = _model_and_folder(log.path, results, named=name is not None)
         try:
-            run = _TaskRun(model, _variant_folder(log.path, results), task, results)
-            _read_file(log, cells, run, summary)
+            run = _TaskRun(model, folder, task, results)
+            _read_lm_eval_file(log, cells, run, summary)
         except _NoMetricError as error:
             # A folder of many tasks may have some without scores, such as perplexities.
             unscored.append((task or log.path.name, error))
@@ -86,7 +92,7 @@ class _NoMetricError(InputError):
     """A log whose lines have no metric with values between 0 and 1."""
 
     def __init__(self, where: str, metrics: Sequence[str], highest: float) -> None:
-        self.metrics = few(metrics) or "missing"
+        self.metrics = few(metrics)
         super().__init__(
             f"{where}: no metric has a value between 0 and {highest:g}; the metrics are {self.metrics}; pass "
             "max_score (--set max_score=...) to divide by the highest possible score"
@@ -107,7 +113,7 @@ class _TaskRun:
 
 
 @dataclass(slots=True)
-class _ReadingSummary:
+class _LmEvalSummary:
     """What was chosen for each task, and how the sums compare with the aggregate results."""
 
     metric: dict[str, str] = field(default_factory=dict)
@@ -120,12 +126,6 @@ class _ReadingSummary:
     agree: int = 0
     differ: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
-
-    def choose(self, run: _TaskRun, metric: str, name: str) -> None:
-        """The first choice for a task is that of all models that have it; others are counted."""
-        run.metric, run.filter = metric, name
-        if (self.metric.setdefault(run.task, metric), self.filter.setdefault(run.task, name)) != (metric, name):
-            self.mixed.append(f"{run.task} by {metric}, {name}")
 
     def compare(self, run: _TaskRun, count: int, mean: float) -> None:
         metric = run.metric
@@ -142,84 +142,58 @@ class _ReadingSummary:
             self.differ.append(f"{run.task} {metric} is {mean:.4g} here and {value:.4g} there")
 
     def checks(self) -> list[str]:
-        notes = []
-        if self.changed:
-            tasks = few([f"{task} ({counted(count, 'document')})" for task, count in self.changed.items()], 3)
-            notes.append(f"Other content under the same doc_id (doc_hash differs), read as other items: {tasks}.")
-        if self.mixed:
-            notes.append(f"Models that lack the task's metric or filter are read otherwise: {few(self.mixed, 3)}.")
-        if self.agree:
-            runs = f"s of {self.agree:,} task runs agree" if self.agree > 1 else " of 1 task run agrees"
-            notes.append(f"The mean{runs} with the results files beside them.")
-        if self.differ:
-            notes.append(f"Means that differ from the results file: {few(self.differ, 3)}.")
-        if self.incomplete:
-            notes.append(f"Logs that are shorter than the results file says: {few(self.incomplete, 3)}.")
-        return notes
+        changed = [f"{task} ({counted(count, 'document')})" for task, count in self.changed.items()]
+        runs = f"s of {self.agree:,} task runs agree" if self.agree > 1 else " of 1 task run agrees"
+        lists = {
+            "Other content under the same doc_id (doc_hash differs), read as other items": changed,
+            "Models that lack the task's metric or filter are read otherwise": self.mixed,
+            "Means that differ from the results file": self.differ,
+            "Logs that are shorter than the results file says": self.incomplete,
+        }
+        notes = [f"The mean{runs} with the results files beside them."] if self.agree else []
+        return notes + [f"{what}: {few(listed, 3)}." for what, listed in lists.items() if listed]
 
 
 def _task_entry(table: Any, task: str) -> dict[str, Any]:
     """The entry of a task; file names have "_" for what is no letter or number in its name."""
-    entries = as_mapping(table)
+    entries = json_object(table)
     plain = next((name for name in entries if re.sub(r"\W", "_", name) == task), task)
-    return as_mapping(entries.get(task, entries.get(plain)))
+    return json_object(entries, task if task in entries else plain)
 
 
-def _task_of_stem(stem: str, results: Mapping[str, Any]) -> str:
-    """The task of a file of the first versions, MODEL_TASK.jsonl: the longest name in the results that ends it."""
-    return max((name for name in as_mapping(results.get("results")) if stem.endswith(name)), key=len, default="")
+def _lm_eval_results_by_date(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Aggregate results in a folder."""
+    results: dict[str, Mapping[str, Any]] = {}
+    for path in sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))):
+        stem = stem_of(path)
+        dated = _DATED.fullmatch(stem)  # --output_path NAME.json makes NAME_DATE.json
+        if (dated or stem.startswith("results")) and is_lm_eval_results(data := read_json(path)):
+            results[dated["date"] if dated else ""] = data
+    return results
 
 
-class _ResultsFiles:
-    """Aggregate results by folder, read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Path, dict[str, Mapping[str, Any]]] = {}
-
-    def results(self, folder: Path, date: str) -> Mapping[str, Any]:
-        known = self._known.get(folder)
-        if known is None:
-            known = self._known[folder] = {}
-            for path in sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))):
-                stem = stem_of(path)
-                dated = _DATED.fullmatch(stem)  # --output_path NAME.json makes NAME_DATE.json
-                if dated or stem.startswith("results"):
-                    data = read_json(path)
-                    if is_results(data):
-                        known[dated["date"] if dated else ""] = data
-        return known.get(date) or (next(iter(known.values())) if len(known) == 1 else {})
+def _model_and_folder(path: Path, results: Mapping[str, Any], named: bool) -> tuple[str, Path]:
+    """The name of a log's model; and its folder, and below it what was loaded besides, such as an adapter."""
+    settings = json_at(results, "config", "model_args")
+    if isinstance(settings, Mapping):
+        settings = ",".join(f"{key}={value}" for key, value in settings.items())
+    settings = settings if isinstance(settings, str) else ""
+    parent, name = path.resolve().parent, results.get("model_name")
+    if not (isinstance(name, str) and name):
+        match = re.search(r"(?:pretrained|model)=([^,]+)", settings)
+        folder = (parent.name or stem_of(path)).replace("__", "/") if named else stem_of(path)
+        name = match[1] if match else folder
+    return name, parent.joinpath(*(match[0] for match in _VARIANT.finditer(settings)))
 
 
-def _model_name(path: Path, results: Mapping[str, Any], named: bool) -> str:
-    name = results.get("model_name")
-    if isinstance(name, str) and name:
-        return name
-    if match := re.search(r"(?:pretrained|model)=([^,]+)", _model_arguments(results)):
-        return match[1]
-    folder = path.resolve().parent.name
-    return (folder or stem_of(path)).replace("__", "/") if named else stem_of(path)
-
-
-def _variant_folder(path: Path, results: Mapping[str, Any]) -> Path:
-    """The folder of a log, and below it what was loaded besides the model of that name, such as an adapter."""
-    return path.resolve().parent.joinpath(*(match[0] for match in _VARIANT.finditer(_model_arguments(results))))
-
-
-def _model_arguments(results: Mapping[str, Any]) -> str:
-    arguments = json_at(results, "config", "model_args")
-    if isinstance(arguments, Mapping):
-        return ",".join(f"{key}={value}" for key, value in arguments.items())
-    return arguments if isinstance(arguments, str) else ""
-
-
-def _read_file(log: LogFile, cells: Cells, run: _TaskRun, summary: _ReadingSummary) -> None:
+def _read_lm_eval_file(log: LogFile, cells: Cells, run: _TaskRun, summary: _LmEvalSummary) -> None:
     # All models of a task are read by one filter where they have it.
     asked = cells.options.filter
     usual = asked or summary.filter.get(run.task)
-    filters, count, total = _read_rows(log, cells, run, summary, usual)
+    filters, count, total = _read_lm_eval_rows(log, cells, run, summary, usual)
     if count == 0 and usual is not None and (asked is None or len(filters) == 1):
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
-        filters, count, total = _read_rows(log, cells, run, summary, None)
+        filters, count, total = _read_lm_eval_rows(log, cells, run, summary, None)
     summary.filters |= filters
     if count == 0 and filters:
         raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {asked!r}")
@@ -227,8 +201,8 @@ def _read_file(log: LogFile, cells: Cells, run: _TaskRun, summary: _ReadingSumma
         summary.compare(run, count, total / count)
 
 
-def _read_rows(
-    log: LogFile, cells: Cells, run: _TaskRun, summary: _ReadingSummary, only: str | None
+def _read_lm_eval_rows(
+    log: LogFile, cells: Cells, run: _TaskRun, summary: _LmEvalSummary, only: str | None
 ) -> tuple[set[str], int, float]:
     """The filters in a log, and how many rows of one of them there are, with the sum of their scores."""
     filters: set[str] = set()
@@ -236,7 +210,7 @@ def _read_rows(
     count, total = 0, 0.0
     for line, row in enumerate(log.rows(), start=1):
         where = f"{log.path}, line {line}"
-        if not is_sample(row):
+        if not is_lm_eval_sample(row):
             raise InputError(f"{where}: not a sample of lm-evaluation-harness (no doc_id)")
         name = str(row.get("filter", "none"))
         filters.add(name)
@@ -245,40 +219,41 @@ def _read_rows(
             continue
         if run.index is None:
             usual = summary.metric.get(run.task)
-            metric = _scoring_metric(row, cells.options.metric, usual, cells.options.max_score or 1.0, where)
-            summary.choose(run, metric, name)
-            summary.metrics.update(_numeric_metrics(row))
+            metric = _lm_eval_metric(row, cells.options.metric, usual, cells.options.max_score or 1.0, where)
+            run.metric, run.filter = metric, name
+            first = (summary.metric.setdefault(run.task, metric), summary.filter.setdefault(run.task, name))
+            if first != (metric, name):  # the first choice for a task is that of all models that have it
+                summary.mixed.append(f"{run.task} by {metric}, {name}")
+            summary.metrics.update(
+                name for name in _lm_eval_metric_names(row) if _lm_eval_score(row[name]) is not None
+            )
             run.index = cells.model_of_log(run.model, run.folder, run.task)
         item = _item_number(row, cells, run.task, first_id, summary)
-        score = _metric_score(row.get(run.metric))
+        score = _lm_eval_score(row.get(run.metric))
         count, total = count + 1, total + (score or 0.0)
         _add_sample(row, score, item, cells, run, log.path, line, summary)
     return filters, count, total
 
 
-def _metric_score(value: Any) -> float | None:
+def _lm_eval_score(value: Any) -> float | None:
     """A metric's value as a number; several answers right or wrong, as of instructions, count by their mean."""
     if isinstance(value, list) and value and all(entry in (0, 1) for entry in value):
         return sum(value) / len(value)
     return score_of(value)
 
 
-def _metric_names(row: Mapping[str, Any]) -> list[str]:
-    listed = [str(name) for name in as_list(row.get("metrics"))]
+def _lm_eval_metric_names(row: Mapping[str, Any]) -> list[str]:
+    listed = [str(name) for name in json_list(row, "metrics")]
     return [name for name in listed if name in row] or [name for name in row if name not in _FIELDS]
 
 
-def _numeric_metrics(row: Mapping[str, Any]) -> list[str]:
-    return [name for name in _metric_names(row) if _metric_score(row[name]) is not None]
-
-
-def _scoring_metric(
+def _lm_eval_metric(
     row: Mapping[str, Any], asked: str | None, usual: str | None, highest: float, where: str
 ) -> str:
-    names = _metric_names(row)
+    names = _lm_eval_metric_names(row)
     empty = [name for name in names if row[name] is None or row[name] != row[name]]
     if asked is not None:
-        if asked in names and (asked in empty or _metric_score(row[asked]) is not None):
+        if asked in names and (asked in empty or _lm_eval_score(row[asked]) is not None):
             return asked
         if asked in names:
             raise InputError(f"{where}: metric {asked!r} has no number as its value")
@@ -295,40 +270,34 @@ def _scoring_metric(
 
 
 def _item_number(
-    row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], summary: _ReadingSummary
+    row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], summary: _LmEvalSummary
 ) -> int:
     doc_id, digest = row["doc_id"], row.get("doc_hash")
     number_of = doc_id if isinstance(doc_id, (int, str)) else str(doc_id)
-    by_id, count = (task, "id", number_of), cells.n_items
+    by_id, count = (task, "id", number_of), len(cells.labels)
     label = f"{task}/{number_of}" if task else str(number_of)
     if not isinstance(digest, str):
         item = cells.item(by_id, label)
     elif first_id.setdefault(digest, number_of) == number_of:
-        known = cells.known_item((task, digest))
-        if known is None and cells.known_item((by_id, "hashed")) is None:
-            known = cells.known_item(by_id)  # a log without hashes has it; with a hash it would be another document
+        known = cells.items.get((task, digest))
+        if known is None and (by_id, "hashed") not in cells.items:
+            known = cells.items.get(by_id)  # a log without hashes has it; with a hash it would be another document
         elif known is None:
             summary.changed[task] = summary.changed.get(task, 0) + 1
         item = cells.item((task, digest), label) if known is None else known
-        cells.same_item((task, digest), item)
-        cells.same_item(by_id, item)
-        cells.same_item((by_id, "hashed"), item)
+        for key in ((task, digest), by_id, (by_id, "hashed")):
+            cells.items.setdefault(key, item)
     else:
         item = cells.item((task, digest, number_of), label)
     if item < count:
         return item
     cells.describe(item, {"task": task, "doc_id": number_of})
     cells.describe_document(item, task, row.get("doc"))
-    cells.ask(item, _document_question(row))
-    return item
-
-
-def _document_question(row: Mapping[str, Any]) -> Any:
-    """The question of a document: a field of the usual names, or the prompt."""
-    doc = as_mapping(row.get("doc"))
+    doc, prompts = json_object(row, "doc"), row.get("arguments")
     named = next((doc[name] for name in _QUESTION if isinstance(doc.get(name), str)), None)
-    of = row.get("arguments")
-    return named or json_at(of, 0, 0) or json_at(of, 0) or json_at(of, "gen_args_0", "arg_0")
+    prompt = json_at(prompts, 0, 0) or json_at(prompts, 0) or json_at(prompts, "gen_args_0", "arg_0")
+    cells.ask(item, named or prompt)
+    return item
 
 
 def _add_sample(
@@ -339,7 +308,7 @@ def _add_sample(
     run: _TaskRun,
     path: Path,
     line: int,
-    summary: _ReadingSummary,
+    summary: _LmEvalSummary,
 ) -> None:
     responses = row.get("filtered_resps")
     logprobs = _choice_logprobs(responses)
@@ -392,27 +361,19 @@ def _choice_logprobs(responses: Any) -> list[float]:
 
 def _choice_texts_and_names(arguments: Any, count: int) -> tuple[list[str], list[str]]:
     """The texts of the choices, and names for them: short texts, or numbers where the texts are equal."""
-    texts = _choice_texts(arguments, count)
+    said = [json_at(arguments, k, 1) or json_at(arguments, f"gen_args_{k}", "arg_1") for k in range(count)]
+    texts = [text.strip() if isinstance(text, str) else "" for text in said]
     names = [shorten(text) for text in texts]
     if len(set(names)) < count or "" in names:
         names = [str(index) for index in range(count)]
     return texts, names
 
 
-def _choice_texts(arguments: Any, count: int) -> list[str]:
-    if isinstance(arguments, list):
-        texts = [json_at(arguments, index, 1) for index in range(count)]
-    else:
-        texts = [json_at(arguments, f"gen_args_{index}", "arg_1") for index in range(count)]
-    return [text.strip() if isinstance(text, str) else "" for text in texts]
-
-
 def _best_choice(logprobs: Sequence[float], texts: Sequence[str], metric: str) -> int:
-    values: Sequence[float] = logprobs
-    if metric == "acc_norm":
-        values = [value / max(len(text), 1) for value, text in zip(logprobs, texts, strict=True)]
-    elif metric == "acc_bytes":
-        values = [value / max(len(text.encode()), 1) for value, text in zip(logprobs, texts, strict=True)]
+    lengths = [1] * len(texts)
+    if metric in ("acc_norm", "acc_bytes"):
+        lengths = [max(len(text if metric == "acc_norm" else text.encode()), 1) for text in texts]
+    values = [value / length for value, length in zip(logprobs, lengths, strict=True)]
     return max(range(len(values)), key=values.__getitem__)
 
 
@@ -438,4 +399,6 @@ def _right_choice(
     return (1 - choice, True) if count == 2 and score == 0.0 else None
 
 
-HARNESS = Harness("lm-evaluation-harness logs", read_logs, is_sample, is_aggregate=is_results)
+HARNESS = Harness(
+    "lm-evaluation-harness logs", read_lm_eval_logs, is_lm_eval_sample, is_aggregate=is_lm_eval_results
+)

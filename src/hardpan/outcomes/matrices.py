@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError, few
-from hardpan.outcomes.cells import Cells, distinct
+from hardpan.outcomes.cells import distinct
 from hardpan.outcomes.outcomes import Outcomes
 
 SCORES = "scores?|right|correct|outcomes|matrix|responses"
@@ -34,12 +34,12 @@ def matrix_outcomes(arrays: Arrays, where: str, stem: str = "", max_score: float
         stem: the name of a model of which the file has one row.
         max_score: the highest possible score, by which scores are divided.
     """
-    sets, models = _score_arrays(arrays, where)
-    ids = _arrays_by_set(arrays, IDS)
+    sets, models = _score_matrices(arrays, where)
+    ids = matrices_by_set(arrays, IDS)
     names = next((arrays[key].ravel().tolist() for key in MODELS if key in arrays), models)
     blocks, items, set_names = list[NDArray[np.float64]](), list[str](), list[str]()
     for name, array in sets.items():
-        values = _models_by_items(array, names, where)
+        values = _matrix_of_models(array, names, where)
         if array.ndim == 1 and names is None:
             names = [stem or "model-0"]
         known = ids.get(name, ids.get("") if len(sets) == 1 else None)
@@ -67,21 +67,17 @@ def matrix_outcomes(arrays: Arrays, where: str, stem: str = "", max_score: float
     return replace(Outcomes.from_arrays(scores, names, distinct(items), groups), source=where)
 
 
-def add_matrix(arrays: Arrays, where: str, stem: str, cells: Cells) -> None:
-    """Put the scores of one file into the cells, which other files share."""
-    outcomes = matrix_outcomes(arrays, where, stem, cells.options.max_score)
-    cells.add_outcomes(outcomes, where, by_id=not cells.options.by_order and not _arrays_by_set(arrays, IDS))
-
-
-def _score_arrays(arrays: Arrays, where: str) -> tuple[dict[str, NDArray[Any]], list[str] | None]:
+def _score_matrices(arrays: Arrays, where: str) -> tuple[dict[str, NDArray[Any]], list[str] | None]:
     """The arrays of scores by test set, "" for the only one; and the models, where each array is one."""
     if list(arrays) == [""]:
         return dict(arrays), None
-    sets = {name: array for name, array in _arrays_by_set(arrays, SCORES).items() if array.dtype.kind in "biuf"}
+    sets = {name: array for name, array in matrices_by_set(arrays, SCORES).items() if array.dtype.kind in "biuf"}
     if sets:
         return sets, None
-    matrices = [array for array in arrays.values() if array.ndim in (2, 3) and _lies_in_unit_interval(array)]
-    rows = [array for array in arrays.values() if array.ndim == 1 and _lies_in_unit_interval(array)]
+    numbers = [array for array in arrays.values() if array.dtype.kind in "biuf" and not np.isnan(array).all()]
+    scores = [array for array in numbers if np.nanmin(array) >= 0 and np.nanmax(array) <= 1]
+    matrices = [array for array in scores if array.ndim in (2, 3)]
+    rows = [array for array in scores if array.ndim == 1]
     of_classes = [name for name in arrays if re.search("pred|prob|logits|label|target|^y$", name)]
     if len(matrices) == 1 and not of_classes:
         return {"": matrices[0]}, None
@@ -93,7 +89,7 @@ def _score_arrays(arrays: Arrays, where: str) -> tuple[dict[str, NDArray[Any]], 
     )
 
 
-def _models_by_items(array: NDArray[Any], models: list[Any] | None, where: str) -> NDArray[np.float64]:
+def _matrix_of_models(array: NDArray[Any], models: list[Any] | None, where: str) -> NDArray[np.float64]:
     values = np.asarray(array, dtype=np.float64) if array.dtype.kind in "biuf" else np.zeros(0)
     if values.ndim not in (1, 2, 3) or not values.size:
         raise InputError(
@@ -107,7 +103,7 @@ def _models_by_items(array: NDArray[Any], models: list[Any] | None, where: str) 
     return np.ascontiguousarray(values)  # sums depend on the order in memory, in the last digit
 
 
-def _arrays_by_set(arrays: Arrays, words: str) -> dict[str, NDArray[Any]]:
+def matrices_by_set(arrays: Arrays, words: str) -> dict[str, NDArray[Any]]:
     """The arrays named by one of the words alone, or with the name of a set behind or before it."""
     pattern = re.compile(rf"(?:(?P<before>.+)_)?(?:{words})|(?:{words})_(?P<behind>.+)")
     return {
@@ -115,8 +111,3 @@ def _arrays_by_set(arrays: Arrays, words: str) -> dict[str, NDArray[Any]]:
         for name, array in arrays.items()
         if name not in MODELS and (match := pattern.fullmatch(name))
     }
-
-
-def _lies_in_unit_interval(array: NDArray[Any]) -> bool:
-    known = array[~np.isnan(array)] if array.dtype.kind == "f" else array
-    return array.dtype.kind in "biuf" and bool(known.size) and bool(known.min() >= 0 and known.max() <= 1)

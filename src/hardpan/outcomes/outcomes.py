@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -194,13 +195,19 @@ class Outcomes:
         """
         array = _checked_scores(scores)
         m, n = array.shape[:2]
-        names = _distinct_names("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
-        ids = _distinct_names("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
+        names = _outcome_names("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
+        ids = _outcome_names("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
+        for name, listed in (("models", names), ("items", ids)):
+            repeated, count = Counter(listed).most_common(1)[0]
+            if count > 1:
+                raise InputError(f"must be unique; {repeated!r} appears {count} times", argument=name)
         if groups is None:
             groups = {}
         elif not isinstance(groups, Mapping):
             groups = {GROUP: groups}
-        columns = {str(name): _label_column(f"groups[{name!r}]", values, n) for name, values in groups.items()}
+        columns = {
+            str(name): np.array(_outcome_names(f"groups[{name!r}]", values, n)) for name, values in groups.items()
+        }
         answer_texts = None
         if answers is not None:
             answer_texts = np.asarray(answers, dtype=np.str_)
@@ -208,8 +215,8 @@ class Outcomes:
                 raise InputError(
                     f"must have the shape of scores, {array.shape}; got {answer_texts.shape}", argument="answers"
                 )
-        right = None if key is None else _label_column("key", key, n)
-        return cls(array, names, np.array(ids, dtype=np.str_), columns, answer_texts, right)
+        right = None if key is None else np.array(_outcome_names("key", key, n))
+        return cls(array, tuple(names), np.array(ids), columns, answer_texts, right)
 
     @property
     def n_models(self) -> int:
@@ -265,23 +272,21 @@ class Outcomes:
 
     def select(self, *, models: Any = None, items: Any = None) -> Outcomes:
         """Some of the models and items: a mask, row numbers, or names and ids; None keeps all."""
-        rows = _selected_rows("models", models, self.models)
-        columns = _selected_rows("items", items, self.items.tolist())
-        return Outcomes(
-            self.scores[np.ix_(rows, columns)],
-            tuple(self.models[row] for row in rows),
-            self.items[columns],
-            {name: values[columns] for name, values in self.groups.items()},
-            None if self.answers is None else self.answers[np.ix_(rows, columns)],
-            None if self.key is None else self.key[columns],
-            self.source,
-            self.notes,
-            None
-            if self.choices is None
-            else Choices(self.choices.logprobs[np.ix_(rows, columns)], self.choices.right[columns]),
-            None if self.totals is None else self.totals[np.ix_(rows, columns)],
-            {name: values[rows] for name, values in self.model_groups.items()},
-            None if self.questions is None else tuple(self.questions[column] for column in columns),
+        rows = _rows_of_outcomes("models", models, self.models)
+        columns = _rows_of_outcomes("items", items, self.items.tolist())
+        cells, choices = np.ix_(rows, columns), self.choices
+        return replace(
+            self,
+            scores=self.scores[cells],
+            models=tuple(self.models[row] for row in rows),
+            items=self.items[columns],
+            groups={name: values[columns] for name, values in self.groups.items()},
+            answers=None if self.answers is None else self.answers[cells],
+            key=None if self.key is None else self.key[columns],
+            choices=None if choices is None else Choices(choices.logprobs[cells], choices.right[columns]),
+            totals=None if self.totals is None else self.totals[cells],
+            model_groups={name: values[rows] for name, values in self.model_groups.items()},
+            questions=None if self.questions is None else tuple(self.questions[column] for column in columns),
         )
 
     def align(self, models: Outcomes | Sequence[str]) -> Outcomes:
@@ -331,30 +336,16 @@ def are_probabilities(scores: NDArray[np.float64]) -> bool:
     return bool(np.abs(scores.sum(axis=2) - 1).max() < 1e-3)
 
 
-def _distinct_names(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
-    texts = tuple(str(value) for value in _checked_list(name, values))
+def _outcome_names(name: str, values: Any, count: int) -> list[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"must be a list; got {values!r}", argument=name)
+    texts = list(map(str, values))
     if len(texts) != count:
         raise InputError(f"must have {count} entries, as scores has; got {len(texts)}", argument=name)
-    if len(set(texts)) != count:
-        repeated = next(text for text in texts if texts.count(text) > 1)
-        raise InputError(f"must be unique; {repeated!r} appears {texts.count(repeated)} times", argument=name)
     return texts
 
 
-def _checked_list(name: str, values: Any) -> Iterable[Any]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"must be a list; got {values!r}", argument=name)
-    return values
-
-
-def _label_column(name: str, values: Any, count: int) -> NDArray[np.str_]:
-    labels = np.array([str(value) for value in _checked_list(name, values)], dtype=np.str_)
-    if labels.shape != (count,):
-        raise InputError(f"must have one entry per item, {count}; got {labels.size}", argument=name)
-    return labels
-
-
-def _selected_rows(name: str, subset: Any, known: Sequence[str]) -> NDArray[np.int64]:
+def _rows_of_outcomes(name: str, subset: Any, known: Sequence[str]) -> NDArray[np.int64]:
     if subset is None:
         return np.arange(len(known))
     array = np.asarray(list(subset) if not isinstance(subset, np.ndarray) else subset)

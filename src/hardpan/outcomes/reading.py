@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gzip
 import os
 import zipfile
@@ -11,19 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardpan.arguments import one_of
 from hardpan.errors import InputError, counted, few, reason
 from hardpan.files import DAMAGED, LONGEST_LINE, is_gzip, parse_json, read_arrays, read_json, stem_of, suffix_of
 from hardpan.outcomes import counts, helm, inspect_logs, lm_eval, matrices, tables
-from hardpan.outcomes.cells import Cells, Harness, LogFile, Options, Progress
+from hardpan.outcomes.cells import Cells, Options
+from hardpan.outcomes.logs import Harness, LogFile
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.tables import is_frame, named_column
 
 MOST_KEPT = 32 << 20
 HARNESSES = (lm_eval.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".npy", ".npz", ".eval")
-PathLike = str | os.PathLike[str]
+Progress = Callable[[str, float], None]
 
 
 def read_outcomes(
@@ -38,38 +41,31 @@ def read_outcomes(
         return source
     cells = Cells(options)
     one_of("rows", options.rows, (*tables.ROWS, None))
-    if isinstance(source, np.ndarray) or _is_matrix(source):
+    is_matrix = _are_all(source, (list, tuple)) and len({len(row) for row in source}) == 1
+    is_matrix = is_matrix and all(isinstance(value, (int, float)) for row in source for value in row)
+    if isinstance(source, np.ndarray) or is_matrix:
         matrix = _models_first(np.asarray(source), options)
         if options.max_score is None:
             return Outcomes.from_arrays(matrix)
         return replace(matrices.matrix_outcomes({"": matrix}, "scores", max_score=options.max_score), source="")
     if isinstance(source, (str, os.PathLike)):
         source = [source]
-    if _is_list_of(source, (str, os.PathLike)):
+    if _are_all(source, (str, os.PathLike)):
         return _read_paths([Path(path) for path in source], cells, totals, progress)
-    if not (_is_list_of(source, Mapping) or isinstance(source, Mapping) or is_frame(source)):
+    if not (_are_all(source, Mapping) or isinstance(source, Mapping) or is_frame(source)):
         raise InputError(
             "must be a path, a list of paths, an array, or a table (frame, rows, columns); "
             f"got {type(source).__name__}",
             argument="source",
         )
-    return _read_tables([("table", tables.score_columns(source, "source"))], cells, totals, "table")
+    return _read_tables([("table", tables.score_table_columns(source, "source"))], cells, totals, "table")
 
 
-def _is_list_of(source: Any, kinds: Any) -> bool:
-    return isinstance(source, (list, tuple)) and bool(source) and all(isinstance(item, kinds) for item in source)
+def _are_all(values: Any, kinds: Any) -> bool:
+    return isinstance(values, (list, tuple)) and bool(values) and all(isinstance(item, kinds) for item in values)
 
 
-def _is_matrix(source: Any) -> bool:
-    """Whether a list has rows of numbers, all of one length."""
-    return (
-        _is_list_of(source, (list, tuple))
-        and len({len(row) for row in source}) == 1
-        and all(isinstance(value, (int, float)) for row in source for value in row)
-    )
-
-
-def _models_first(matrix: np.ndarray[Any, Any], options: Options) -> np.ndarray[Any, Any]:
+def _models_first(matrix: NDArray[Any], options: Options) -> NDArray[Any]:
     return matrix.T if options.rows == "items" and matrix.ndim == 2 else matrix
 
 
@@ -77,16 +73,12 @@ def _models_first(matrix: np.ndarray[Any, Any], options: Options) -> np.ndarray[
 class _FilesByFormat:
     """Files by format."""
 
-    logs: dict[Harness, list[LogFile]] = field(default_factory=dict)
+    logs: dict[Harness, list[LogFile]] = field(default_factory=lambda: collections.defaultdict(list))
     tables: list[tuple[Path, Any]] = field(default_factory=list)
     arrays: list[Path] = field(default_factory=list)
     aggregates: list[Path] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
     bytes_kept: int = 0
-
-    def add_log(self, harness: Harness, log: LogFile) -> None:
-        """Note a log of a harness."""
-        self.logs.setdefault(harness, []).append(log)
 
     def keep(self, path: Path, data: Any) -> Any:
         """A parsed file, or None if the files that are kept would need too much memory: it is read again then."""
@@ -119,7 +111,14 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
             raise InputError("are those of a table; logs have no columns: leave it out", argument="columns")
         for harness, logs in formats.logs.items():
             harness.read_logs(logs, cells)
-        _note_sources(formats, cells)
+        read = ", ".join(f"{harness.name} ({len(logs):,})" for harness, logs in formats.logs.items())
+        cells.notes.insert(0, f"Read: {read}.")
+        if skipped := len(formats.tables) + len(formats.arrays):
+            cells.notes.append(
+                f"Not read beside the logs: {counted(skipped, 'table or array', 'tables or arrays')}."
+            )
+        if formats.empty:
+            cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
         return _group_first(cells.outcomes(source), cells.options.group)
     if not formats.tables and not formats.arrays:
         if formats.aggregates:
@@ -134,14 +133,16 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
         arrays = read_arrays(path)
         if list(arrays) == [""]:
             arrays = {"": _models_first(arrays[""], options)}
+        outcomes = matrices.matrix_outcomes(arrays, str(path), stem_of(path), options.max_score)
         if len(formats.arrays) == 1 and not formats.tables:
-            outcomes = matrices.matrix_outcomes(arrays, str(path), stem_of(path), options.max_score)
             return _group_first(replace(outcomes, source=source), options.group)
-        matrices.add_matrix(arrays, str(path), stem_of(path), cells)
+        by_id = not options.by_order and not matrices.matrices_by_set(arrays, matrices.IDS)
+        cells.add_outcomes(outcomes, str(path), by_id=by_id)
     # What was parsed to recognise it comes first.
     parsed_first = sorted(formats.tables, key=lambda table: table[1] is None)
     columns = [
-        (str(path), tables.score_columns(path if data is None else data, str(path))) for path, data in parsed_first
+        (str(path), tables.score_table_columns(path if data is None else data, str(path)))
+        for path, data in parsed_first
     ]
     return _read_tables(columns, cells, totals, source)
 
@@ -155,7 +156,7 @@ def _read_tables(named: Sequence[tuple[str, Any]], cells: Cells, totals: counts.
     for (where, columns), is_counts in zip(named, of_counts, strict=True):
         if is_counts:
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
-        tables.read_scores(columns, where, stem_of(Path(where)), cells)
+        tables.read_score_table(columns, where, stem_of(Path(where)), cells)
     return _group_first(cells.outcomes(source), cells.options.group)
 
 
@@ -165,15 +166,6 @@ def _group_first(outcomes: Outcomes, group: str | None) -> Outcomes:
         return outcomes
     name = named_column(list(outcomes.groups), group, "group", "what was read")
     return replace(outcomes, groups={name: outcomes.groups[name]} | dict(outcomes.groups))
-
-
-def _note_sources(formats: _FilesByFormat, cells: Cells) -> None:
-    read = ", ".join(f"{harness.name} ({len(logs):,})" for harness, logs in formats.logs.items())
-    cells.notes.insert(0, f"Read: {read}.")
-    if skipped := len(formats.tables) + len(formats.arrays):
-        cells.notes.append(f"Not read beside the logs: {counted(skipped, 'table or array', 'tables or arrays')}.")
-    if formats.empty:
-        cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
 
 
 def _score_files(folder: Path) -> Iterator[Path]:
@@ -196,7 +188,7 @@ def _score_files(folder: Path) -> Iterator[Path]:
 def _recognise_file(path: Path, named: bool, formats: _FilesByFormat, advance: Callable[[int], None]) -> None:
     """Sort a file by what it holds; in a folder, other files are passed over."""
     if path.is_dir():
-        formats.add_log(next(harness for harness in HARNESSES if harness.is_folder(path)), LogFile(path, advance))
+        formats.logs[next(item for item in HARNESSES if item.is_folder(path))].append(LogFile(path, advance))
         return
     try:
         packed = is_gzip(path)
@@ -225,7 +217,20 @@ def _recognise_file(path: Path, named: bool, formats: _FilesByFormat, advance: C
             raise InputError(f"{path}: only text is read from gzip; unpack it, and give the file")
         return
     if kind == "archive":
-        _recognise_archive(path, named, formats, advance)
+        try:
+            with zipfile.ZipFile(path) as stored:
+                names = stored.namelist()
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise InputError(f"{path}: cannot be read as a zip archive ({error})") from error
+        if harness := next((harness for harness in HARNESSES if harness.is_archive(names)), None):
+            formats.logs[harness].append(LogFile(path, advance))
+        elif any(name.endswith(".npy") for name in names):
+            formats.arrays.append(path)
+        elif named:
+            raise InputError(
+                f"{path}: a zip archive of {few(names)}; expected an Inspect log (.eval) or an npz file; save a "
+                "spreadsheet as CSV"
+            )
     elif kind == "array":
         formats.arrays.append(path)
     elif kind == "json":
@@ -238,23 +243,6 @@ def _recognise_file(path: Path, named: bool, formats: _FilesByFormat, advance: C
         if kind == "text" and suffix_of(path) not in (".csv", ".tsv", ".txt"):
             raise InputError(f"{path}: unsupported format; supported: {', '.join(SUFFIXES)}, and HELM run folders")
         formats.tables.append((path, None))
-
-
-def _recognise_archive(path: Path, named: bool, formats: _FilesByFormat, advance: Callable[[int], None]) -> None:
-    try:
-        with zipfile.ZipFile(path) as stored:
-            names = stored.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise InputError(f"{path}: cannot be read as a zip archive ({error})") from error
-    if harness := next((harness for harness in HARNESSES if harness.is_archive(names)), None):
-        formats.add_log(harness, LogFile(path, advance))
-    elif any(name.endswith(".npy") for name in names):
-        formats.arrays.append(path)
-    elif named:
-        raise InputError(
-            f"{path}: a zip archive of {few(names)}; expected an Inspect log (.eval) or an npz file; save a "
-            "spreadsheet as CSV"
-        )
 
 
 def _recognise_json(
@@ -273,13 +261,13 @@ def _recognise_json(
         row = whole[0] if isinstance(whole, list) and whole else whole
     for harness in HARNESSES:
         if harness.is_log(row):
-            formats.add_log(harness, LogFile(path, advance, not lines, formats.keep(path, whole)))
+            formats.logs[harness].append(LogFile(path, advance, not lines, formats.keep(path, whole)))
             return
         if harness.is_aggregate(row):
             formats.aggregates.append(path)
             return
         if named and harness.is_folder(path.parent):
-            formats.add_log(harness, LogFile(path.parent, advance))
+            formats.logs[harness].append(LogFile(path.parent, advance))
             return
     columns = isinstance(whole, Mapping) and all(isinstance(values, (list, Mapping)) for values in whole.values())
     if isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or columns):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,14 +25,12 @@ _WORDS = {*GROUPS, *COUNT_WORDS, *(word for role in SCORE_ROLES for step in role
 _ERRORS = re.compile(r"(?:.*_)?(?:err|errors?|error_rate|wrong|mistakes|loss)", re.IGNORECASE)
 
 
-def score_columns(source: Any, where: str) -> Columns:
+def score_table_columns(source: Any, where: str) -> Columns:
     """The columns of a file, a frame, rows, columns, or nested mappings {model: {item: score}}; of CSV as text.
 
     Names that mean something here lose case, spaces and hyphens; others may be names of models, and stay.
     """
-    if isinstance(source, Path):
-        is_csv = suffix_of(source) in (".csv", ".tsv", ".txt")
-        return _with_plain_names(read_columns(source, text=is_csv, unnamed="item-"))
+    is_file = isinstance(source, Path)
     if hasattr(source, "iloc"):
         import pyarrow
 
@@ -43,10 +40,8 @@ def score_columns(source: Any, where: str) -> Columns:
             raise InputError(f"cannot be converted to columns ({error}); make every column one type") from error
     elif isinstance(source, Mapping) and source and all(isinstance(row, Mapping) for row in source.values()):
         source = [{"model": str(model), **row} for model, row in source.items()]
-    return _with_plain_names(read_columns(source, name=where))
-
-
-def _with_plain_names(columns: Columns) -> Columns:
+    is_csv = is_file and suffix_of(source) in (".csv", ".tsv", ".txt")
+    columns = read_columns(source, text=is_csv, unnamed="item-" if is_file else "", name=where)
     named: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
         word = plain_name(name)
@@ -55,10 +50,14 @@ def _with_plain_names(columns: Columns) -> Columns:
     return named
 
 
-def read_scores(columns: Columns, where: str, stem: str, cells: Cells) -> None:
+def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> None:
     """Read a long or wide table of scores into the cells."""
     options = cells.options
-    columns = _without_row_numbers(dict(columns))
+    columns = dict(columns)
+    for name in [name for name in columns if _INDEX.fullmatch(name) and name != "index"]:
+        counted = map(str, range(len(columns[name])))
+        if len(columns) > 1 and list(map(str, columns[name])) == list(counted):
+            del columns[name]  # an index that only counts rows; one with names becomes the column of row names
     given = dict(options.columns)
     if options.metric is not None:
         if options.metric not in columns:
@@ -70,9 +69,9 @@ def read_scores(columns: Columns, where: str, stem: str, cells: Cells) -> None:
     if "item" not in roles and (number := next((name for name in columns if plain_name(name) in _ROW_NUMBERS), "")):
         roles["item"] = number  # a row number names the items where no other column does
     if "key" in roles and not roles.keys() & {"score", "answer", "model"}:
-        columns, roles = _answers_of_models(columns, roles)
+        columns, roles = _long_table_of_answers(columns, roles)
     if "score" not in roles and roles.keys() >= {"answer", "key"}:
-        answers, keys = ([_cell_text(value) for value in columns[roles[role]]] for role in ("answer", "key"))
+        answers, keys = ([_score_text(value) for value in columns[roles[role]]] for role in ("answer", "key"))
         if not set(answers) & set(keys):
             raise InputError(
                 f"{where}: no answer in column {roles['answer']!r}, such as {answers[0]!r}, is a value of "
@@ -82,56 +81,40 @@ def read_scores(columns: Columns, where: str, stem: str, cells: Cells) -> None:
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
         ]
         cells.notes.append(f"Scores: 1 where {roles['answer']!r} equals {roles['key']!r}.")
-        _read_long(columns, roles | {"score": "score"}, where, stem, cells)
+        _read_long_table(columns, roles | {"score": "score"}, where, stem, cells)
         return
     model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
     wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
-    if score is None and wrong is not None and _holds_scores(columns[wrong]):
+    if score is None and wrong is not None and _is_score_column(columns[wrong]):
         raise InputError(
             f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'"
         )
-    alone = score is not None and len([name for name in columns if _holds_scores(columns[name])]) == 1
+    alone = score is not None and len([name for name in columns if _is_score_column(columns[name])]) == 1
     if score is not None and (
-        item is not None or (model is not None and _has_duplicates(columns[model])) or (model is None and alone)
+        item is not None or (alone if model is None else len(set(map(str, columns[model]))) < len(columns[model]))
     ):
-        _read_long(columns, roles, where, stem, cells)
+        _read_long_table(columns, roles, where, stem, cells)
     else:
-        _read_wide(columns, model, item, roles.get("group"), where, cells)
+        _read_wide_table(columns, model, item, roles.get("group"), where, cells)
 
 
-def _answers_of_models(columns: Columns, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+def _long_table_of_answers(columns: Columns, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """A wide table of answers beside a key as a long one; the table itself where its other columns are scores."""
     names = [name for name in columns if name not in roles.values() and plain_name(name) not in GROUPS]
-    scored = any(_holds_scores(columns[name]) for name in names)
+    scored = any(_is_score_column(columns[name]) for name in names)
     if not names or (scored and plain_name(roles["key"]) not in _LABELS):
         return dict(columns), dict(roles)
     long = {name: list(values) * len(names) for name, values in columns.items() if name not in names}
     if "item" not in roles:
         sets = [f"{name}/" for name in columns[roles["task"]]] if "task" in roles else [""] * len(columns[names[0]])
-        roles, long["item"] = (
-            {**roles, "item": "item"},
-            [f"{name}item-{row}" for row, name in enumerate(sets)] * len(names),
-        )
+        long["item"] = [f"{name}item-{row}" for row, name in enumerate(sets)] * len(names)
+        roles = {**roles, "item": "item"}
     long["model"] = [name for name in names for _ in columns[name]]
     long["answer"] = [value for name in names for value in columns[name]]
     return long, {**roles, "model": "model", "answer": "answer"}
 
 
-def _without_row_numbers(columns: dict[str, Any]) -> dict[str, Any]:
-    """Drop an unnamed index that only counts rows; an index with names becomes the column of row names."""
-    for name in list(columns):
-        if _INDEX.fullmatch(name) and len(columns) > 1 and name != "index":
-            values = [str(value) for value in columns[name]]
-            if values == [str(row) for row in range(len(values))]:
-                del columns[name]
-    return columns
-
-
-def _has_duplicates(values: Sequence[Any]) -> bool:
-    return len(set(map(str, values))) < len(values)
-
-
-def _read_long(columns: Columns, roles: Mapping[str, str], where: str, stem: str, cells: Cells) -> None:
+def _read_long_table(columns: Columns, roles: Mapping[str, str], where: str, stem: str, cells: Cells) -> None:
     model, item, score, task, run = (roles.get(role) for role in ("model", "item", "score", "task", "run"))
     assert score is not None
     if item is None and not cells.options.by_order:
@@ -140,7 +123,7 @@ def _read_long(columns: Columns, roles: Mapping[str, str], where: str, stem: str
             "True if every model has its rows in the same order",
             argument="by_order",
         )
-    if model is None and item is not None and run is None and _has_duplicates(columns[item]):
+    if model is None and item is not None and run is None:
         first: dict[str, str] = {}
         again = (
             name
@@ -152,8 +135,10 @@ def _read_long(columns: Columns, roles: Mapping[str, str], where: str, stem: str
                 f"{where}: {item} {str(name)!r} has several scores, and no column names the models; call it "
                 f"'model', or 'repeat' if they are repeats (the columns are {few(list(columns))})"
             )
-    groups = _group_columns(columns, roles)
-    _check_score_column(columns[score], score, where)
+    groups = _group_columns_of_scores(columns, roles)
+    if not _is_score_column(columns[score]):
+        some = next((value for value in columns[score] if not _is_blank_score(value)), "only empty cells")
+        raise InputError(f"{where}: column {score!r} must hold scores (numbers, true or false); got {some!r}")
     count: dict[str, int] = {}
     runs: dict[str, int] = {}
     for row, value in enumerate(columns[score]):
@@ -165,19 +150,19 @@ def _read_long(columns: Columns, roles: Mapping[str, str], where: str, stem: str
         index = cells.item((group, label), f"{group}/{label}" if group and number else label)
         cells.describe(index, {column: columns[column][row] for column in groups})
         if "key" in roles:
-            cells.set_key(index, _cell_text(columns[roles["key"]][row]))
+            cells.set_key(index, _score_text(columns[roles["key"]][row]))
         cells.add(
             cells.model(name),
             index,
             score_of(value),
             run=runs.setdefault(str(columns[run][row]), len(runs)) if run is not None else 0,
-            answer=_cell_text(columns[roles["answer"]][row]) if "answer" in roles else "",
+            answer=_score_text(columns[roles["answer"]][row]) if "answer" in roles else "",
             where=f"{where}, row {row + 1}",
-            missing=_is_blank(value),
+            missing=_is_blank_score(value),
         )
 
 
-def _group_columns(columns: Columns, roles: Mapping[str, str]) -> list[str]:
+def _group_columns_of_scores(columns: Columns, roles: Mapping[str, str]) -> list[str]:
     """The columns with one value per item: tasks, subjects, dates of questions."""
     item, task, group = (roles.get(role) for role in ("item", "task", "group"))
     used = {name for role, name in roles.items() if role not in ("task", "group")}
@@ -197,11 +182,11 @@ def _group_columns(columns: Columns, roles: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _read_wide(
+def _read_wide_table(
     columns: Columns, model: str | None, item: str | None, group: str | None, where: str, cells: Cells
 ) -> None:
     names = model or item or next((name for name in columns if _INDEX.fullmatch(name)), None)
-    if names is None and not _holds_scores(next(iter(columns.values()))):
+    if names is None and not _is_score_column(next(iter(columns.values()))):
         names = next(iter(columns))
     by_item = cells.options.rows == "items" or (model is None and item is not None)
     words = {*(word for role in ("key", "run") for step in role_names(role) for word in step)}
@@ -212,7 +197,7 @@ def _read_wide(
     labels = [str(value) for value in columns[names]] if names is not None else None
     rows = cells.options.rows or ("models" if model is not None else "items" if item is not None else None)
     if rows is None:
-        rows = _row_kind(list(body), labels, count)
+        rows = _rows_of_score_table(list(body), labels, count)
         cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
     if rows == "models":
         models = labels or [f"model-{row}" for row in range(count)]
@@ -220,7 +205,14 @@ def _read_wide(
         matrix = [[body[name][row] for name in items] for row in range(count)]
     else:
         models = list(body)
-        _check_highest(body, cells.options.max_score or 1.0, where)
+        highest = cells.options.max_score or 1.0
+        high = next((name for name in body if max(score_of(value) or 0.0 for value in body[name]) > highest), None)
+        if high is not None:
+            raise InputError(
+                f": column {high!r} of {where} has values above {highest:g}; pass group={high!r} (--group {high}) "
+                "if it is not a model, or max_score (--set max_score=...) to divide by the highest one",
+                argument="group",
+            )
         items = labels or [f"item-{row}" for row in range(count)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
@@ -237,17 +229,19 @@ def _read_wide(
             if rows == "models":
                 cells.describe_model(cells.model(models[row]), name, value)
             elif name == key:
-                cells.set_key(index[row], _cell_text(value))
+                cells.set_key(index[row], _score_text(value))
             else:
                 cells.describe(index[row], {name: value})
     for one, values in zip(models, matrix, strict=True):
         for column, value in zip(index, values, strict=True):
-            cells.add(cells.model(one), column, score_of(value), where=f"{where}, {one}", missing=_is_blank(value))
+            cells.add(
+                cells.model(one), column, score_of(value), where=f"{where}, {one}", missing=_is_blank_score(value)
+            )
 
 
 def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[str, Any]:
     """The columns of scores of a wide table; ``other`` are no scores."""
-    body = {name: values for name, values in columns.items() if name not in other and _holds_scores(values)}
+    body = {name: values for name, values in columns.items() if name not in other and _is_score_column(values)}
     if not body:
         raise InputError(
             f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
@@ -255,7 +249,7 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
             f"{few(list(columns))}"
         )
     values = [value for name, cells in columns.items() if name not in other for value in cells]
-    if _has_answers(values) and any(_is_answer_letter(value) for cells in body.values() for value in cells):
+    if _holds_answers(values) and any(_is_answer_letter(value) for cells in body.values() for value in cells):
         raise InputError(
             f"{where}: the cells are answers, not scores; give one row per model and item with columns 'model', "
             "'item', 'answer' and 'key'"
@@ -263,59 +257,38 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
     return body
 
 
-def _check_highest(body: Mapping[str, Any], highest: float, where: str) -> None:
-    for name, values in body.items():
-        if max(score_of(value) or 0.0 for value in values) > highest:
-            raise InputError(
-                f": column {name!r} of {where} has values above {highest:g}; pass group={name!r} (--group {name}) "
-                "if it is not a model, or max_score (--set max_score=...) to divide by the highest one",
-                argument="group",
-            )
-
-
-def _row_kind(columns: Sequence[str], labels: Sequence[str] | None, count: int) -> str:
+def _rows_of_score_table(columns: Sequence[str], labels: Sequence[str] | None, count: int) -> str:
     """What the rows of a wide table are, where no column name states it: by names such as "q12" or "model-3"."""
-    if _most_names_match(_ITEM_LIKE, columns):
+
+    def most_are(pattern: re.Pattern[str], names: Sequence[str]) -> bool:
+        return 2 * sum(bool(pattern.fullmatch(name)) for name in names) > len(names)
+
+    if most_are(_ITEM_LIKE, columns):
         return "models"
-    if _most_names_match(_MODEL_LIKE, columns) or (labels is not None and _most_names_match(_ITEM_LIKE, labels)):
+    if most_are(_MODEL_LIKE, columns) or (labels is not None and most_are(_ITEM_LIKE, labels)):
         return "items"
     return "models" if labels is not None or len(columns) >= count else "items"
 
 
-def _most_names_match(pattern: re.Pattern[str], names: Sequence[str]) -> bool:
-    return 2 * sum(bool(pattern.fullmatch(name)) for name in names) > len(names)
+def _is_blank_score(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and value.strip().lower() in BLANK)
 
 
-def _is_blank(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.strip().lower() in BLANK
-    return value is None or (isinstance(value, float) and math.isnan(value))
+def _score_text(value: Any) -> str:
+    return "" if _is_blank_score(value) else str(value)
 
 
-def _cell_text(value: Any) -> str:
-    return "" if _is_blank(value) else str(value)
-
-
-def _holds_scores(values: Sequence[Any]) -> bool:
+def _is_score_column(values: Sequence[Any]) -> bool:
     """Whether at least half of the cells that are not blank are scores."""
-    full = [value for value in values if not _is_blank(value)]
-    return (
-        bool(full)
-        and not _has_answers(full)
-        and 2 * sum(score_of(value) is not None for value in full) >= len(full)
-    )
+    full = [value for value in values if not _is_blank_score(value)]
+    scores = sum(score_of(value) is not None for value in full)
+    return bool(full) and not _holds_answers(full) and 2 * scores >= len(full)
 
 
-def _is_answer_letter(value: Any) -> bool:
-    return isinstance(value, str) and len(value) == 1 and value.isalpha()
-
-
-def _has_answers(values: Sequence[Any]) -> bool:
+def _holds_answers(values: Sequence[Any]) -> bool:
     """Whether some values are single letters that Inspect does not use for scores: "C" is an answer beside "A"."""
     return any(_is_answer_letter(value) and value not in "CIPN" for value in values)
 
 
-def _check_score_column(values: Sequence[Any], name: str, where: str) -> None:
-    if not _holds_scores(values):
-        some = next((value for value in values if not _is_blank(value)), "only empty cells")
-        raise InputError(f"{where}: column {name!r} must hold scores (numbers, true or false); got {some!r}")
+def _is_answer_letter(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value.isalpha()

@@ -87,7 +87,7 @@ def _is_log(path: Path) -> bool:
         if path.suffix.lower() != ".jsonl":
             return False
         first = next(read_json_lines(path), None)
-        return lm_eval.is_sample(first)
+        return lm_eval.is_lm_eval_sample(first)
     return (
         os.path.isdir(path)
         and not (path / "zarr.json").is_file()

@@ -657,11 +657,11 @@ class Predictions:
             guesses = [sample.read(seed, epoch).argmax(axis=1) for seed in self.seeds[: len(models)]]
         else:
             guesses = list(answers[: len(models), rows])
-        from hardpan.outcomes.classes import check_predictions
+        from hardpan.outcomes.classes import check_predicted_classes
 
         for model, guess in zip(models, guesses, strict=True):
             try:
-                check_predictions(model, guess, labels[rows])
+                check_predicted_classes(model, guess, labels[rows])
             except InputError as error:
                 raise InputError(f"{self.where}: {error} (check=False, --set class_check=false)") from error
 

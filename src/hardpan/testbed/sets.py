@@ -23,8 +23,7 @@ from hardpan.data.opening import parse_source, subset_rows
 from hardpan.errors import InputError, few
 from hardpan.files import file_hash
 from hardpan.outcomes import Outcomes
-from hardpan.outcomes.classes import check_both, check_sets
-from hardpan.outcomes.counts import right_and_total
+from hardpan.outcomes.classes import check_both, check_same_classes
 from hardpan.outcomes.outcomes import only_zero_or_one
 
 Floats = NDArray[np.float64]
@@ -264,7 +263,7 @@ def two_sets(
     joined = _join_models(sides, [source.outcomes for source in sources], notes, metric)
     first, second = joined.original.key, joined.new.key
     if check_classes and first is not None and second is not None:
-        check_sets(first, second)  # type: ignore[arg-type]  # names serve as well as numbers
+        check_same_classes(first, second)  # type: ignore[arg-type]  # names serve as well as numbers
         count = len(np.unique(np.concatenate([first, second])))
         check_both(joined.models, joined.original.accuracy, joined.new.accuracy, 1.0 / count)
     return replace(joined, hashes=_hashes(original) | _hashes(new))
@@ -311,8 +310,10 @@ class _Source:
             raise InputError(f"{self.where}: {role} must be one of the sets {listed}; got {name!r}")
         outcomes = self.outcomes
         if outcomes.totals is not None:
-            right, total = right_and_total(outcomes, self.set_names.index(name))
-            if (total[np.isfinite(outcomes.scores[:, self.set_names.index(name)])] < 1).any():
+            column = self.set_names.index(name)
+            accuracy, total = outcomes.scores[:, column], outcomes.totals[:, column]
+            right = np.rint(np.nan_to_num(accuracy) * total).astype(np.int64)
+            if (total[np.isfinite(accuracy)] < 1).any():
                 raise InputError(
                     f"the table has accuracies, not counts: give the size of the {role} set ({role}_total=N)"
                 )

@@ -19,7 +19,7 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
 from hardpan.lazy import names_code
-from hardpan.outcomes.classes import wrong_names
+from hardpan.outcomes.classes import find_renamed_classes
 from hardpan.predictions import Predictions
 from hardpan.predictions.checks import ClassNamesNeeded
 from hardpan.predictions.opening import open_any
@@ -136,7 +136,7 @@ def model_of(
     probs = np.full((n, n_classes), np.nan)
     probs[rows] = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
     own = bool(more.get("trained_here"))  # columns cannot be permuted; a network without training may look so
-    renamed = wrong_names(probs[rows].argmax(axis=1), labels[rows]) if len(rows) and not own else None
+    renamed = find_renamed_classes(probs[rows].argmax(axis=1), labels[rows]) if len(rows) and not own else None
     return ModelPredictions(
         name, opened, rows, probs, permutation=renamed.columns(n_classes) if renamed else None, **more
     )
