@@ -120,9 +120,9 @@ def prepare_ranking(examples: int) -> dict[str, Any]:
 
 
 def our_kendall(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan.stats.correlation import pair_sums
+    from hardpan.stats.correlation import kendall_pair_sums
 
-    sums = pair_sums(given["a"], given["b"]).sum(axis=0)
+    sums = kendall_pair_sums(given["a"], given["b"]).sum(axis=0)
     return {"tau": float(sums[0] / np.sqrt(sums[1] * sums[2]))}
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hardpan.files import record
 
 __all__ = ["Estimate", "Interval"]
+Floats = NDArray[np.float64]
 
 
 @record
@@ -58,3 +62,11 @@ class Estimate:
         if self.value == 0.0 and self.log10 is not None and math.isfinite(self.log10):
             text += f", log10={self.log10:.8g}"
         return text + ")"
+
+
+def estimates_of_columns(
+    values: Floats, stderr: Floats, low: Floats, high: Floats, confidence: float
+) -> list[Estimate]:
+    """Columns of values, standard errors and ends of intervals as estimates."""
+    rows = zip(*(column.tolist() for column in (values, stderr, low, high)), strict=True)
+    return [Estimate(value, error, below, above, confidence) for value, error, below, above in rows]

@@ -8,7 +8,8 @@ from scipy.stats import false_discovery_control, mannwhitneyu
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.leaderboard import items
-from hardpan.leaderboard.item_analysis import _broken_test, benjamini_hochberg
+from hardpan.leaderboard.item_analysis import _broken_test
+from hardpan.stats.hypothesis_tests import benjamini_hochberg
 
 COLUMNS = ["item", "slope", "slope_stderr", "intercept", "intercept_stderr", "mean_score", "flag"]
 

@@ -10,7 +10,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.leaderboard import compare
-from hardpan.leaderboard.pairs import _binary_difference, tango
+from hardpan.leaderboard.pairs import _binary_difference
+from hardpan.stats.intervals import tango_limits
 
 
 def outcomes(seed=0, n=400, p=(0.8, 0.7), **more):
@@ -59,7 +60,7 @@ def test_tango_ends_have_the_score_of_the_quantile(b, c, n):
         q = minimize_scalar(negative, bounds=span, method="bounded", options={"xatol": 1e-13}).x
         return (b - c - n * delta) / np.sqrt(n * (2 * q + delta - delta**2))
 
-    low, high = tango(b, c, n)
+    low, high = tango_limits(b, c, n)
     assert score(low) == pytest.approx(1.959964, abs=1e-5)
     assert score(high) == pytest.approx(-1.959964, abs=1e-5)
 

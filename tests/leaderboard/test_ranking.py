@@ -13,8 +13,10 @@ from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
 from hardpan.leaderboard import compare, rank, ranking, summarize
-from hardpan.leaderboard.pairs import Groups, all_pairs, bootstrap_t, detectable_by_t
+from hardpan.leaderboard.pairs import Groups, all_pairs
 from hardpan.stats import mcnemar
+from hardpan.stats.hypothesis_tests import smallest_difference_by_t
+from hardpan.stats.intervals import bootstrap_t_limits
 
 COLUMNS = [
     *("model", "score", "stderr", "stderr_clustered", "low", "high"),
@@ -279,7 +281,7 @@ def test_bootstrap_t_covers_a_skewed_mean():
     rng = np.random.default_rng(8)
     hits = 0
     for _ in range(300):
-        low, high, _ = bootstrap_t(rng.beta(0.4, 2.0, (1, 40)), 0.95, resamples=500)
+        low, high, _ = bootstrap_t_limits(rng.beta(0.4, 2.0, (1, 40)), 0.95, resamples=500)
         hits += low[0] <= 0.4 / 2.4 <= high[0]
     assert hits >= 272
 
@@ -361,7 +363,7 @@ def test_power_of_one_planned_test_and_of_the_ranking(models, items):
 def test_power_of_a_t_test_over_groups():
     rng = np.random.default_rng(9)
     for degrees, alpha in ((4, 0.05), (19, 0.05 / 66)):
-        values = detectable_by_t(1 / np.sqrt(degrees + 1), degrees, alpha) + rng.standard_normal(
+        values = smallest_difference_by_t(1 / np.sqrt(degrees + 1), degrees, alpha) + rng.standard_normal(
             (20_000, degrees + 1)
         )
         p = ttest_1samp(values, 0, axis=1).pvalue

@@ -10,7 +10,8 @@ from scipy.stats import hypergeom
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.leaderboard import shorten
-from hardpan.leaderboard.short_tests import _covers_too_seldom, _hypergeometric_limits
+from hardpan.leaderboard.short_tests import _covers_too_seldom
+from hardpan.stats.intervals import hypergeometric_limits
 
 
 def simulated(seed=0, models=40, items=500, **more):
@@ -117,7 +118,7 @@ def test_the_full_score_of_a_model_near_the_top_is_covered(method):
 
 def test_hypergeometric_limits_cover_every_share():
     total, n, level = 60, 20, 0.9
-    limits = np.array([_hypergeometric_limits(count, n, total, level) for count in range(n + 1)])
+    limits = np.array([hypergeometric_limits(count, n, total, level) for count in range(n + 1)])
     for marked in range(total + 1):
         covered = (limits[:, 0] <= marked / total) & (marked / total <= limits[:, 1])
         assert hypergeom.pmf(np.arange(n + 1), total, marked, n)[covered].sum() >= level

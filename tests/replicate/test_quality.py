@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hardpan.replicate.database.votes import StoredVote
-from hardpan.replicate.quality import MIN_INFORMEDNESS, quality_of_votes
-from hardpan.stats.correlation import krippendorff_alpha
+from hardpan.replicate.quality import MIN_INFORMEDNESS, krippendorff_alpha, quality_of_votes
 from hardpan.stats.intervals import beta_interval
 
 # Four observers, twelve units, from Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011), section D.

@@ -10,8 +10,7 @@ from scipy import stats as scipy_stats
 from tests.refusals import refused
 
 from hardpan import stats
-from hardpan.stats.correlation import pair_sums
-from hardpan.stats.ranking import count_smaller_in_both
+from hardpan.stats.correlation import count_smaller_in_both, kendall_pair_sums
 
 
 @settings(max_examples=40)
@@ -19,7 +18,7 @@ from hardpan.stats.ranking import count_smaller_in_both
 def test_kendall_is_scipys_with_any_ties(pairs):
     a, b = np.array(pairs, dtype=float).T
     sign_a, sign_b = np.sign(a[:, None] - a), np.sign(b[:, None] - b)
-    sums = pair_sums(a, b)
+    sums = kendall_pair_sums(a, b)
     assert np.array_equal(sums[:, 0], (sign_a * sign_b).sum(axis=1))
     assert np.array_equal(sums[:, 1:], np.stack([abs(sign_a).sum(axis=1), abs(sign_b).sum(axis=1)], axis=1))
     if len(set(a)) > 1 and len(set(b)) > 1:

@@ -394,13 +394,13 @@ def _drawn_by(
     every = np.arange(len(rows))
     found: list[tuple[dict[str, Any], Labels, Labels]] = []
     equal = evidence.inputs.equal.group[rows]
-    if stats.kept_together(equal, in_test):
+    if stats.kept_together_test(equal, in_test):
         found.append(({"by": "inputs"}, every, equal))
     if not evidence.is_images:
         for name, column in zip(columns.names, columns.values.T, strict=True):
             values, number = np.unique(column, return_inverse=True, equal_nan=False)
             several = 2 * len(values) <= len(column)
-            if several and stats.kept_together(number.ravel(), in_test, LEVEL / len(columns.names)):
+            if several and stats.kept_together_test(number.ravel(), in_test, LEVEL / len(columns.names)):
                 found.append(({"by": "values", "column": name}, every, number.ravel()))
     if found:
         sizes = [len(np.unique(units)) for _, _, units in found]
@@ -411,7 +411,7 @@ def _drawn_by(
     if clusters is None:
         return None
     place = np.argsort(rows)[np.searchsorted(np.sort(rows), some)]
-    if not stats.kept_together(clusters, in_test[place], exceptions=MERGED):
+    if not stats.kept_together_test(clusters, in_test[place], exceptions=MERGED):
         return None
     return {"by": "clusters"}, place, clusters
 

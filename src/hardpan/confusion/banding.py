@@ -17,7 +17,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.predictions import Predictions
-from hardpan.stats.correlation import correlation_of_means, fisher_interval, pearson
+from hardpan.stats.correlation import fisher_interval, pearson, pearson_of_means
 from hardpan.stats.resampling import DRAWS
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
         x, y = np.broadcast_to(centre, error.shape), error
         weight = used / used.sum(axis=-1, keepdims=True)
         means = [np.sum(weight * term, axis=-1) for term in (x, y, x * x, x * y, y * y)]
-        return correlation_of_means(np.stack(means, axis=-1))
+        return pearson_of_means(np.stack(means, axis=-1))
 
     value = float(correlation(cells[None])[0]) if number > 2 else math.nan
     resampled = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)

@@ -16,7 +16,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.predictions import Predictions
-from hardpan.stats.resampling import block_variance, jackknife_variance
+from hardpan.stats.resampling import block_bootstrap_variance, jackknife_variance
 
 if TYPE_CHECKING:
     from hardpan.confusion.ablation import AblationPlan
@@ -207,7 +207,7 @@ def _signal_columns_of_rows(
         columns["left_out"] = left_out / epochs
         columns["stderr_seeds"] = np.sqrt(jackknife_variance(columns["left_out"]))
     if stderr and epochs > 1:
-        columns["stderr_epochs"] = np.sqrt(block_variance(np.stack(curve)))
+        columns["stderr_epochs"] = np.sqrt(block_bootstrap_variance(np.stack(curve)))
     if training is not None:
         columns |= {"confusion score": columns["values"], **training.columns(epochs)}
     return columns

@@ -15,7 +15,7 @@ from hardpan.confusion.reading import Floats, score_values
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.stats.correlation import correlation_of_means, fisher_interval
+from hardpan.stats.correlation import fisher_interval, pearson_of_means
 from hardpan.stats.resampling import bootstrap_draws, percentile_interval, resample_counts, resamples_for
 
 BANDS = 20
@@ -181,7 +181,7 @@ class _RankedPredictor:
     def _correlation(self, counts: Floats) -> Floats:
         x, y = self.scaled, self.wrong
         columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
-        return correlation_of_means(counts @ columns / counts.sum(axis=1, keepdims=True))
+        return pearson_of_means(counts @ columns / counts.sum(axis=1, keepdims=True))
 
     def _band_correlation(self, weight: Floats, bad: Floats) -> Floats:
         scaled = weight * self.scaled[self.order]
@@ -190,7 +190,7 @@ class _RankedPredictor:
         x, y = score / filled, fail / filled
         weights = (size > 0) / (size > 0).sum(axis=1, keepdims=True)
         means = [np.sum(weights * term, axis=1) for term in (x, y, x * x, x * y, y * y)]
-        return correlation_of_means(np.stack(means, axis=1))
+        return pearson_of_means(np.stack(means, axis=1))
 
 
 def _wrong_answers(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bool_]:
@@ -294,7 +294,7 @@ def _correlation_across_models(
         x, y = means[:, :m], means[:, m:]
         x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
         terms = [term.mean(axis=1) for term in (x, y, x * x, x * y, y * y)]
-        return correlation_of_means(np.stack(terms, axis=1))
+        return pearson_of_means(np.stack(terms, axis=1))
 
     value = float(across(columns.mean(axis=0, keepdims=True))[0])
     method = f"Pearson over {m} models, bootstrap of examples"

@@ -15,6 +15,7 @@ from hardpan.leaderboard import irt
 from hardpan.leaderboard.pairs import Floats
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
+from hardpan.stats.hypothesis_tests import benjamini_hochberg
 
 MODELS = ("rasch", "2pl", "3pl")
 FEW_MODELS = 200
@@ -217,25 +218,6 @@ def _at_rows(values: Floats, where: NDArray[np.bool_]) -> Floats:
 def _nan_mean(scores: Floats) -> Floats:
     known = np.isfinite(scores)
     return np.asarray(np.where(known, scores, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
-
-
-def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """Adjusted p-values; those at most α have an expected share of false ones of at most α.
-
-    The i-th smallest p (from 1) of m becomes min over j ≥ i of m p_(j)/j, cut off at 1.
-
-    Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
-
-    Example:
-        >>> benjamini_hochberg([0.01, 0.02, 0.9]).round(3).tolist()
-        [0.03, 0.03, 0.9]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")[::-1]
-    ranks = np.arange(len(p), 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(p[order] * len(p) / ranks))
-    return adjusted
 
 
 def _broken_test(scores: Floats, binary: bool) -> Floats:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special
-from scipy.optimize import brentq
 
 from hardpan.arguments import check_confidence
 from hardpan.errors import InputError, few
@@ -17,12 +16,19 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
-from hardpan.stats import clopper_pearson, mcnemar, normal, normal_quantile, smallest_difference
+from hardpan.stats.hypothesis_tests import mcnemar, smallest_difference, smallest_difference_by_t
+from hardpan.stats.intervals import (
+    FEW_EXAMPLES,
+    bootstrap_t_limits,
+    clopper_pearson,
+    clustered_stderr,
+    constant_limits,
+    jackknife_stderr,
+    normal,
+    tango_limits,
+)
 
-POWER = 0.8
 Floats = NDArray[np.float64]
-FEW_ITEMS = 300  # below, intervals are exact or by bootstrap-t, not normal
-FEW_EVENTS = 15  # likewise where fewer answers than this are right, or wrong
 FEW_GROUPS = 20
 FEWEST_GROUPS = 5  # with fewer, intervals for further groups are too wide to use unless they are asked for
 LARGE_GROUP = 0.1
@@ -146,13 +152,13 @@ def compare(
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
         interval, p = _clustered_difference(value, sums, clustered, groups, n, level)
-        least = detectable_by_t(float(jackknife_stderr(sums, groups.sizes)), groups.count - 1, 1 - level)
+        least = smallest_difference_by_t(float(jackknife_stderr(sums, groups.sizes)), groups.count - 1, 1 - level)
     elif binary:
         interval, p = _binary_difference(d, level)
-        least = smallest_difference((ahead + behind) / n, n, 1 - level, POWER)
+        least = smallest_difference((ahead + behind) / n, n, 1 - level)
     else:
         interval, p = _fractional_difference(d, level, seed)
-        least = detectable_by_t(stderr, n - 1, 1 - level)
+        least = smallest_difference_by_t(stderr, n - 1, 1 - level)
     differing = np.flatnonzero(d)
     differing = differing[np.argsort(-np.abs(d[differing]), kind="stable")]
     return PairedComparison(
@@ -172,7 +178,7 @@ def compare(
         cluster="" if groups is None else groups.name,
         **group_counts(groups),
         smallest_difference=least,
-        items_needed=_items_needed(n, least, value),
+        items_needed=float(np.ceil(n * (least / value) ** 2)) if value and least else float("nan"),
         differing=pair.items[differing],
         scores=a[:, differing].T,
         notes=outcomes.notes,
@@ -191,22 +197,10 @@ def _clustered_difference(
     return interval, float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
 
 
-def detectable_by_t(stderr: float, degrees: int, alpha: float) -> float:
-    """The true difference that a two-sided t-test at level alpha finds with power 0.8, for a normal mean.
-
-    r · stderr with r the solution of E Φ(r − c s) = 0.8, c = t_{degrees}(1 − α/2) and s² ~ χ²/degrees.
-    """
-    critical = float(special.stdtrit(degrees, 1 - alpha / 2))
-    chi = 2 * special.gammaincinv(degrees / 2, (np.arange(2000) + 0.5) / 2000)
-    spread = critical * np.sqrt(chi / degrees)
-    most = float(spread[-1]) + 10
-    return stderr * float(brentq(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most))
-
-
 def _binary_difference(d: Floats, level: float) -> tuple[Estimate, float]:
     """Tango's interval, joined with that of McNemar's test given how many answers differ: both must exclude 0."""
     n, ahead, behind = len(d), int((d > 0).sum()), int((d < 0).sum())
-    ends = np.array([tango(ahead, behind, n, level)])
+    ends = np.array([tango_limits(ahead, behind, n, level)])
     if apart := ahead + behind:
         conditional = 2 * np.array(clopper_pearson(ahead, apart, level)) - 1
         ends = np.vstack([ends, conditional * apart / n])
@@ -226,49 +220,12 @@ def _fractional_difference(d: Floats, level: float, seed: int) -> tuple[Estimate
     method = f"t with {n - 1} degrees of freedom"
     made = normal(value, stderr, n, level, least=-1.0, most=1.0, method=method, df=n - 1)
     p = float(2 * special.stdtr(n - 1, -abs(value) / stderr))
-    if n >= FEW_ITEMS:
+    if n >= FEW_EXAMPLES:
         return made, p
-    lows, highs, resampled = bootstrap_t(d[None], level, seed=seed)
+    lows, highs, resampled = bootstrap_t_limits(d[None], level, seed=seed)
     low, high = (float(end) for end in np.clip([min(made.low, lows[0]), max(made.high, highs[0])], -1.0, 1.0))
     method = f"{method}, with bootstrap-t over the items"
     return Estimate(value, stderr, low, high, level, method, n, seed), max(p, float(resampled[0]))
-
-
-def tango(ahead: int, behind: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Tango's score interval for the difference (b − c)/n of two paired proportions.
-
-    The ends are the Δ at which |b − c − nΔ| / √(n(2q + Δ(1 − Δ))) equals the normal quantile, with q the
-    estimate of the smaller discordant probability given Δ.
-
-    Args:
-        ahead: b, how many items only the first gets right.
-        behind: c, how many only the second gets right.
-        n: number of items.
-        confidence: level of the interval.
-
-    Example:
-        >>> [round(end, 4) for end in tango(12, 2, 53)]
-        [0.0577, 0.3272]
-    """
-    z = normal_quantile(confidence)
-    b, c = float(ahead), float(behind)
-
-    def score(delta: float) -> float:
-        lead = b - c - n * delta
-        if lead == 0.0:
-            return 0.0
-        linear = -b - c + (2 * n - b + c) * delta
-        q = (np.sqrt(max(linear**2 + 8 * n * c * delta * (1 - delta), 0.0)) - linear) / (4 * n)
-        return float(lead / np.sqrt(max(n * (2 * q + delta * (1 - delta)), 1e-300)))
-
-    centre, edge = (b - c) / n, 1 - 1e-12
-    low = float(brentq(lambda x: score(x) - z, -edge, centre)) if score(-edge) > z else -1.0
-    high = float(brentq(lambda x: score(x) + z, centre, edge)) if score(edge) < -z else 1.0
-    return low, high
-
-
-def _items_needed(n: int, least: float, value: float) -> float:
-    return float(np.ceil(n * (least / value) ** 2)) if value and least else float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -323,91 +280,10 @@ def group_counts(groups: Groups | None) -> dict[str, Any]:
     return {"groups": groups.count, "few_groups": groups.count < FEW_GROUPS, "large_group": large}
 
 
-def estimates_of_columns(values: Floats, stderr: Floats, low: Floats, high: Floats, level: float) -> list[Estimate]:
-    """Columns of values, standard errors and ends of intervals as estimates."""
-    rows = zip(*(column.tolist() for column in (values, stderr, low, high)), strict=True)
-    return [Estimate(value, error, below, above, level) for value, error, below, above in rows]
-
-
 def column_blocks(count: int) -> Iterator[slice]:
     """Slices of the items, a few thousand at a time, so that no second matrix of the scores is held."""
     for start in range(0, count, _COLUMNS):
         yield slice(start, min(start + _COLUMNS, count))
-
-
-def clustered_stderr(sums: Floats, total: float) -> Floats:
-    """SE of a mean from sums of deviations per group: √(G/(G−1) Σ_g (Σ_{i∈g}(s_i − s̄))²)/n, along the last axis.
-
-    Args:
-        sums: (..., G) Σ_{i∈g} (s_i − s̄).
-        total: n.
-    """
-    count = sums.shape[-1]
-    return np.asarray(np.sqrt(count / (count - 1) * (sums**2).sum(axis=-1)) / total)
-
-
-def jackknife_stderr(sums: Floats, sizes: Floats) -> Floats:
-    """SE of a mean by leaving out one group at a time: √((G−1)/G Σ_g (Σ_{i∈g}(s_i − s̄)/(n − n_g))²).
-
-    Equal to :func:`clustered_stderr` for groups of one size, larger for unequal ones.
-    """
-    count = len(sizes)
-    rest = np.maximum(sizes.sum() - sizes, 1.0)
-    return np.asarray(np.sqrt((count - 1) / count * ((sums / rest) ** 2).sum(axis=-1)))
-
-
-def bootstrap_t(
-    values: Floats, confidence: float, *, resamples: int = 4000, seed: int = 0
-) -> tuple[Floats, Floats, Floats]:
-    """Bootstrap-t limits of row means: x̄ − q·SE with q the quantiles of t* = (x̄* − x̄)/SE* over resampled columns.
-
-    Args:
-        values: (M, n), resampled jointly.
-        confidence: level of each interval.
-        resamples: how many.
-        seed: of the draws.
-
-    Returns:
-        (low, high, p), each (M,); p is the two-sided p-value that the mean is 0, from the share of |t*| above |t|.
-    """
-    n = values.shape[1]
-    centre = values.mean(axis=1, keepdims=True)
-    shifted = values - centre
-    error = values.std(axis=1, ddof=1) / np.sqrt(n)
-    counts = np.random.default_rng([seed, 0]).multinomial(n, np.full(n, 1 / n), size=resamples) / n
-    mean = counts @ shifted.T
-    variance = np.maximum(counts @ (shifted**2).T - mean**2, 0.0) * n / (n - 1)
-    # A resample without spread says nothing about the tail; half of the smallest possible spread keeps it finite.
-    spread = np.sqrt(np.maximum(variance, (error**2 * n / 100)[None, :]) / n)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        t = np.where(spread > 0, mean / spread, 0.0)
-    tail = (1 - confidence) / 2
-    upper, lower = np.quantile(t, [1 - tail, tail], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        beyond = np.abs(t) >= np.where(error > 0, np.abs(centre[:, 0]) / error, 0.0)
-    p = (1 + beyond.sum(axis=0)) / (resamples + 1)
-    return centre[:, 0] - upper * error, centre[:, 0] - lower * error, p
-
-
-def proportion_limits(right: Floats, total: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """Limits of shares: exact for few items or few events, else normal."""
-    share = right / total
-    reach = normal_quantile(confidence) * np.sqrt(share * (1 - share) / np.maximum(total - 1, 1))
-    exact = clopper_pearson(right, total, confidence)
-    few = (total < FEW_ITEMS) | (np.minimum(right, total - right) < FEW_EVENTS)
-    return np.where(few, exact[0], share - reach), np.where(few, exact[1], share + reach)
-
-
-def constant_limits(
-    value: Floats | float, units: Floats | float, confidence: float, least: float = 0.0
-) -> tuple[Floats, Floats]:
-    """Limits of a mean between ``least`` and 1 where all of the units have the same value.
-
-    At most 1 − ((1 − confidence)/2)^(1/units) of all units may have another one: Clopper–Pearson for 0 and 1.
-    """
-    other = 1 - ((1 - confidence) / 2) ** (1 / np.maximum(np.asarray(units, dtype=np.float64), 1.0))
-    rest = np.asarray(value) * (1 - other)
-    return rest + least * other, rest + other
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -452,7 +328,7 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
         if binary:
             apart = np.rint(square)
             fewer = np.rint((apart - np.abs(np.rint(shared * np.nan_to_num(difference)))) / 2)
-            p = _mcnemar_p_values(fewer.astype(np.int64), apart.astype(np.int64))
+            p = mcnemar(fewer, apart - fewer)
             return PairTests(difference, _stderr_or_zero(variance, noise), p, shared.astype(np.int64), True)
     else:
         difference, variance, shared, degrees, noise = (
@@ -463,15 +339,6 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
         t = np.where(stderr > 0, np.abs(difference) / stderr, 0.0)
         p = np.where((degrees >= 1) & (stderr > 0), 2 * special.stdtr(np.maximum(degrees, 1), -t), 1.0)
     return PairTests(difference, stderr, p, shared.astype(np.int64), False)
-
-
-def _mcnemar_p_values(fewer: NDArray[np.int64], apart: NDArray[np.int64]) -> Floats:
-    """McNemar's exact p-values; each pair of counts is computed once where a table of them is smaller."""
-    size = int(apart.max()) + 1
-    if size**2 > fewer.size:
-        return np.asarray(np.minimum(1.0, 2 * special.bdtr(fewer.astype(np.float64), apart, 0.5)))
-    table = special.bdtr(np.arange(size, dtype=np.float64)[:, None], np.arange(size), 0.5)
-    return np.asarray(np.minimum(1.0, 2 * table[fewer, apart]))
 
 
 def _stderr_or_zero(variance: Floats, noise: Floats) -> Floats:

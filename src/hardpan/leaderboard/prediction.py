@@ -15,9 +15,9 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from hardpan.arguments import check_confidence, real_number, whole_number
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
+from hardpan.estimates import Estimate, estimates_of_columns
 from hardpan.files import record
-from hardpan.leaderboard.pairs import Floats, estimates_of_columns
+from hardpan.leaderboard.pairs import Floats
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report

@@ -10,33 +10,35 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hardpan.arguments import check_confidence
-from hardpan.estimates import Estimate
+from hardpan.estimates import Estimate, estimates_of_columns
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.leaderboard.pairs import (
-    FEW_EVENTS,
-    FEW_ITEMS,
     FLAT,
-    POWER,
     Floats,
     Groups,
     PairTests,
     all_pairs,
-    clustered_stderr,
     column_blocks,
     compare,
-    constant_limits,
-    detectable_by_t,
-    estimates_of_columns,
     group_counts,
     item_groups,
-    jackknife_stderr,
-    proportion_limits,
 )
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
-from hardpan.stats import bounded_mean_limits, clopper_pearson, holm, normal_quantile, smallest_difference
+from hardpan.stats.hypothesis_tests import POWER, holm, smallest_difference, smallest_difference_by_t
+from hardpan.stats.intervals import (
+    FEW_EVENTS,
+    FEW_EXAMPLES,
+    bounded_mean_limits,
+    clopper_pearson,
+    clustered_stderr,
+    constant_limits,
+    jackknife_stderr,
+    normal_quantile,
+    proportion_limits,
+)
 
 TOP = 12  # models whose paired differences are kept
 FEW_SHARED = 30
@@ -462,7 +464,7 @@ def _score_limits(
         low, high = np.where(reach > FLAT, low, flat[0]), np.where(reach > FLAT, high, flat[1])
         return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     degrees = np.maximum(counts - 1, 1)
-    quantile = np.where(counts < FEW_ITEMS, special.stdtrit(degrees, 0.5 + level / 2), normal_quantile(level))
+    quantile = np.where(counts < FEW_EXAMPLES, special.stdtrit(degrees, 0.5 + level / 2), normal_quantile(level))
     low, high = effect.score - quantile * effect.stderr, effect.score + quantile * effect.stderr
     whole = counts == n
     if binary and whole.any():
@@ -514,10 +516,10 @@ def _smallest_differences(
     levels = (alpha, alpha / (len(order) * (len(order) - 1) / 2))
     if tests.exact:
         squares = (errors**2 * (shared - 1) + difference**2)[apart]  # of differences of 0 and 1: the discordance
-        first, second = (smallest_difference(float(np.median(squares)), n, at, POWER) for at in levels)
+        first, second = (smallest_difference(float(np.median(squares)), n, at) for at in levels)
     else:
         degrees = n - 1 if groups is None else groups.count - 1
-        first, second = (detectable_by_t(error, degrees, at) for at in levels)
+        first, second = (smallest_difference_by_t(error, degrees, at) for at in levels)
     return first, 1.0 if np.isnan(second) else second
 
 

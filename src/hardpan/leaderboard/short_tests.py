@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.leaderboard.pairs import FEW_EVENTS, Floats
+from hardpan.leaderboard.pairs import Floats
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
+from hardpan.stats.intervals import FEW_EVENTS, hypergeometric_limits
 
 METHODS = ("random", "stratified")
 FOLDS = 5
@@ -283,31 +283,10 @@ def _full_score_limits(
         right = np.rint(x.sum(axis=1)).astype(np.int64)
         for row in np.flatnonzero(np.minimum(right, n - right) < FEW_EVENTS):
             few = int(min(right[row], n - right[row]))
-            ends = np.array(_hypergeometric_limits(few, n, total, level))
+            ends = np.array(hypergeometric_limits(few, n, total, level))
             first, last = ends if few == right[row] else 1 - ends[::-1]
             low[row], high[row] = min(low[row], first), max(high[row], last)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-
-
-@functools.lru_cache(maxsize=4096)
-def _hypergeometric_limits(count: int, n: int, total: int, level: float) -> tuple[float, float]:
-    """Exact limits of the share of marked items among all, with ``count`` marked of n drawn without replacement.
-
-    All numbers of marked items that neither one-sided test at (1 − level)/2 refutes.
-    """
-    marked = np.arange(count, total - (n - count) + 1.0)
-    drawn = np.arange(count + 1.0)[:, None]
-
-    def log_ways(of: Floats, taken: Floats | float) -> Floats:
-        ways = special.gammaln(of + 1) - special.gammaln(taken + 1) - special.gammaln(of - taken + 1)
-        return np.asarray(np.where((taken >= 0) & (taken <= of), ways, -np.inf))
-
-    with np.errstate(invalid="ignore"):
-        terms = log_ways(marked, drawn) + log_ways(total - marked, n - drawn)
-    chance = np.exp(terms - log_ways(np.array(float(total)), n))
-    tail = (1 - level) / 2
-    kept = marked[(chance.sum(axis=0) > tail) & (1 - chance[:-1].sum(axis=0) > tail)]
-    return float(kept[0] / total), float(kept[-1] / total)
 
 
 def _covers_too_seldom(errors: Floats, level: float) -> bool:

@@ -6,11 +6,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from hardpan.arguments import whole_number
 from hardpan.errors import InputError
+from hardpan.stats.intervals import log_binomial
 
 
 def parse_ladder_step(step: float | str | Fraction) -> Fraction:
@@ -90,7 +89,7 @@ def leaderboard_bound(
         raise InputError(f"must lie in 0..submissions={submissions}; got {improvements}", argument="improvements")
     m, earlier = ladder_rungs(exact), submissions - 1
     i = np.arange(min(improvements, earlier, m) + 1)
-    strata = np.log((i + 1) * (i + 2)) + _log_binomial(earlier, i) + _log_binomial(m, i)
+    strata = np.log((i + 1) * (i + 2)) + log_binomial(earlier, i) + log_binomial(m, i)
     log_count = math.log(2 / delta) + math.log(submissions * (submissions + 1)) + float(strata.max())
     return float(exact) + math.sqrt(log_count / (2 * examples))
 
@@ -153,7 +152,3 @@ def _check_ladder_bound_arguments(examples: int, submissions: int, delta: float)
         raise InputError(
             f"must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20", argument="delta"
         )
-
-
-def _log_binomial(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0), dtype=np.float64)

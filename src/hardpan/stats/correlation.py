@@ -1,8 +1,6 @@
-"""Kendall's τ in n log n, Pearson's ρ and Krippendorff's α, with intervals over examples."""
+"""Kendall's τ in n log n and Pearson's ρ, with intervals over examples."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,12 +10,9 @@ from hardpan.arguments import check_confidence
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.stats.intervals import normal
-from hardpan.stats.ranking import count_smaller_in_both, dense_ranks
 from hardpan.stats.resampling import bootstrap_or_jackknife
 
 Floats = NDArray[np.float64]
-
-_ALPHA_RESAMPLES = 1000
 
 
 def kendall_tau(
@@ -42,11 +37,11 @@ def kendall_tau(
         >>> round(kendall_tau([1, 2, 3, 4], [1, 2, 4, 3]).value, 4)
         0.6667
     """
-    x, y = _two_equal_rows(a, b)
+    x, y = _rows_to_correlate(a, b)
     level, n = check_confidence(confidence), len(x)
     if n < 2 and not resample:
         raise InputError(f"must have one length of at least 2; got {n}", argument=("a", "b"))
-    sums = pair_sums(x, y)
+    sums = kendall_pair_sums(x, y)
     means = sums.mean(axis=0)
     if resample and (n < 2 or means[1] == 0 or means[2] == 0):  # no pair is untied: there is no order to agree on
         return _undefined_correlation(level, "Kendall τ-b: no order", n)
@@ -73,18 +68,18 @@ def _tau_of_pair_sums(sums: Floats) -> Floats:
     return np.where(untied > 0, sums[..., 0] / np.where(untied > 0, untied, 1.0), np.nan)
 
 
-def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
+def kendall_pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
     """For each example, sums over all others: of the product of signs, and of pairs untied in a and in b.
 
     Returns:
         (n, 3).
 
     Example:
-        >>> pair_sums([1.0, 2.0, 2.0], [1.0, 3.0, 2.0]).tolist()
+        >>> kendall_pair_sums([1.0, 2.0, 2.0], [1.0, 3.0, 2.0]).tolist()
         [[2.0, 2.0, 2.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]
     """
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    first, second = dense_ranks(x), dense_ranks(y)
+    first, second = (np.unique(values, return_inverse=True)[1] for values in (x, y))
     above_first, above_second = first.max() - first, second.max() - second
     agree = count_smaller_in_both(first, second) + count_smaller_in_both(above_first, above_second)
     oppose = count_smaller_in_both(first, above_second) + count_smaller_in_both(above_first, second)
@@ -99,16 +94,16 @@ def pearson(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int =
         >>> round(pearson([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0]).value, 6)
         1.0
     """
-    x, y = _two_equal_rows(a, b)
+    x, y = _rows_to_correlate(a, b)
     x, y = x - x.mean(), y - y.mean()
     if len(x) < 2 or not x.any() or not y.any():
         return _undefined_correlation(confidence, "Pearson: no variation", len(x))
     x, y = x / np.abs(x).max(), y / np.abs(y).max()
     columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
-    return bootstrap_or_jackknife("Pearson", columns, correlation_of_means, confidence, seed)
+    return bootstrap_or_jackknife("Pearson", columns, pearson_of_means, confidence, seed)
 
 
-def correlation_of_means(means: Floats) -> Floats:
+def pearson_of_means(means: Floats) -> Floats:
     """Correlations from means of x, y, x², xy, y² in the last axis."""
     x, y, xx, xy, yy = np.moveaxis(np.asarray(means), -1, 0)
     product = np.maximum(xx - x * x, 0.0) * np.maximum(yy - y * y, 0.0)
@@ -150,51 +145,43 @@ def _undefined_correlation(confidence: float, method: str, n: int) -> Estimate:
     return Estimate(nan, nan, nan, nan, confidence, method, n)
 
 
-def _two_equal_rows(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
+def _rows_to_correlate(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     x, y = arguments.real_numbers("a", a), arguments.real_numbers("b", b)
     if x.ndim != 1 or x.shape != y.shape or x.size == 0:
         raise InputError(f"must be rows of one length; got {x.shape} and {y.shape}", argument=("a", "b"))
     return x, y
 
 
-def krippendorff_alpha(counts: NDArray[np.int64]) -> Estimate:
-    """Krippendorff's α for categories without order: 1 − observed / expected disagreement.
+def count_smaller_in_both(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each example, the number of others that are smaller in both of two rows of whole numbers ≥ 0.
 
-    With n_uc ratings of unit u in category c, m_u their sum, n the sum over units with m_u ≥ 2:
-    observed = (1/n) Σ_u Σ_{c≠d} n_uc n_ud / (m_u − 1), expected = Σ_{c≠d} n_c n_d / (n (n − 1)).
-
-    Args:
-        counts: (units, categories), how many raters put each unit into each category.
-
-    Returns:
-        α with a 95 % percentile interval over bootstrap samples of units; NaN where every rating is the same.
-
-    Source: Krippendorff, "Computing Krippendorff's alpha-reliability" (2011).
+    Sorted by a (equal ones by falling b, so that they do not count), this is the number of smaller b's to the left:
+    counted bit by bit, from the highest. Examples that agree in all higher bits are neighbours, in order; one whose
+    next bit is 1 has all earlier ones of its group whose bit is 0 below it.
 
     Example:
-        >>> krippendorff_alpha(np.array([[2, 0], [0, 2], [2, 0], [0, 2]])).value
-        1.0
+        >>> count_smaller_in_both(np.array([0, 1, 2, 2]), np.array([5, 6, 0, 9])).tolist()
+        [0, 1, 0, 2]
     """
-    counts = counts[counts.sum(axis=1) >= 2]
-    sizes = counts.sum(axis=1)
-    disagreements = (sizes**2 - (counts**2).sum(axis=1)) / (sizes - 1.0)
-    value = float(_alpha_values(disagreements.sum(), counts.sum(axis=0)[None])[0])
-    rng = np.random.default_rng([0, 0])
-    draws = np.empty(_ALPHA_RESAMPLES)
-    for start in range(0, _ALPHA_RESAMPLES, 100):
-        weights = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=100)
-        draws[start : start + 100] = _alpha_values(weights @ disagreements, weights @ counts)
-    good = draws[np.isfinite(draws)]
-    known = len(good) > 1
-    low, high = np.quantile(good, [0.025, 0.975]).tolist() if known else (np.nan, np.nan)
-    method = f"Krippendorff α, {_ALPHA_RESAMPLES:,} bootstrap samples of units"
-    return Estimate(
-        value, float(good.std(ddof=1)) if known else np.nan, low, high, method=method, n=len(counts), seed=0
-    )
-
-
-def _alpha_values(disagreement: Any, totals: NDArray[Any]) -> NDArray[np.float64]:
-    n = totals.sum(axis=1)
-    expected = (n**2 - (totals**2).sum(axis=1)) / np.maximum(n - 1.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(expected > 0, 1.0 - disagreement / expected, np.nan), dtype=np.float64)
+    order = np.lexsort((-b, a))
+    number = b[order]
+    count = np.zeros(len(b), dtype=np.int64)
+    position = np.arange(len(b))  # position in the sorted row of each member of the grouped order
+    here = np.arange(len(b))
+    for bit in range(int(number.max()).bit_length() - 1, -1, -1):
+        grouped = number[position]
+        zero = 1 - ((grouped >> bit) & 1)
+        prefix = grouped >> (bit + 1)
+        first = np.flatnonzero(np.concatenate([[True], prefix[1:] != prefix[:-1]]))
+        group = np.repeat(np.arange(len(first)), np.diff(first, append=len(b)))
+        before = np.cumsum(zero) - zero
+        inside = before - before[first][group]
+        count[position] += np.where(zero, 0, inside)
+        # Zeros go before ones within each group, both in their order.
+        zeros = np.add.reduceat(zero, first)[group]
+        moved = np.empty_like(position)
+        moved[np.where(zero, first[group] + inside, here + zeros - inside)] = position
+        position = moved
+    result = np.empty(len(b), dtype=np.int64)
+    result[order] = count
+    return result

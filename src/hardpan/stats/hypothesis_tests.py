@@ -1,7 +1,4 @@
-"""Tests of hypotheses: McNemar's, its power and the least difference it finds; Holm's correction of many tests.
-
-Also whether a split keeps rows together.
-"""
+"""Tests of hypotheses: McNemar's, the least difference that a test finds, corrections of many tests."""
 
 from __future__ import annotations
 
@@ -14,8 +11,10 @@ from scipy.optimize import brentq
 
 from hardpan import arguments
 from hardpan.errors import InputError
+from hardpan.stats.intervals import log_binomial
 from hardpan.stats.resampling import Floats
 
+POWER = 0.8
 _MOST_COUNTS = 1000  # of discordant examples, for which the power is computed
 
 
@@ -38,7 +37,13 @@ def mcnemar(only_first: ArrayLike, only_second: ArrayLike) -> Floats:
     b, c = np.broadcast_arrays(
         arguments.whole_numbers("only_first", only_first), arguments.whole_numbers("only_second", only_second)
     )
-    return np.asarray(np.minimum(1.0, 2.0 * special.bdtr(np.minimum(b, c), b + c, 0.5)), dtype=np.float64)
+    fewer, apart = np.minimum(b, c), b + c
+    size = int(apart.max(initial=0)) + 1
+    if size**2 > apart.size:
+        return np.asarray(np.minimum(1.0, 2.0 * special.bdtr(fewer, apart, 0.5)))
+    # Each pair of counts is computed once.
+    table = special.bdtr(np.arange(size, dtype=np.float64)[:, None], np.arange(size), 0.5)
+    return np.asarray(np.minimum(1.0, 2.0 * table[fewer, apart]))
 
 
 def mcnemar_power(difference: float, discordant: float, n: int, alpha: float = 0.05) -> float:
@@ -61,8 +66,7 @@ def mcnemar_power(difference: float, discordant: float, n: int, alpha: float = 0
     spread = 7.0 * np.sqrt(n * d * (1.0 - d)) + 10.0
     low, high = max(0, int(n * d - spread)), min(n, int(n * d + spread) + 1)
     k = np.arange(low, high + 1, max(1, (high - low) // _MOST_COUNTS))
-    log_ways = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-    weight = np.exp(log_ways + special.xlogy(k, d) + special.xlog1py(n - k, -d))
+    weight = np.exp(log_binomial(n, k) + special.xlogy(k, d) + special.xlog1py(n - k, -d))
     # The most that the smaller of the two counts may be: P(Binomial(k, 1/2) ≤ c) ≤ α/2, or −1.
     with np.errstate(invalid="ignore"):
         c = np.floor(np.nan_to_num(special.bdtrik(alpha / 2.0, k, 0.5), nan=-1.0))
@@ -76,7 +80,7 @@ def mcnemar_power(difference: float, discordant: float, n: int, alpha: float = 0
 
 
 def smallest_difference(
-    discordant: float | Callable[[float], float], n: int, alpha: float = 0.05, power: float = 0.8
+    discordant: float | Callable[[float], float], n: int, alpha: float = 0.05, power: float = POWER
 ) -> float:
     """The difference of two proportions that McNemar's exact test finds with this power; NaN where it finds none.
 
@@ -119,7 +123,7 @@ def holm(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def kept_together(
+def kept_together_test(
     units: NDArray[np.int64], in_test: NDArray[np.bool_], level: float = 0.02, exceptions: float = 0.1
 ) -> bool:
     """Whether a split keeps the rows of a unit together, as it would not if rows were drawn one by one.
@@ -131,7 +135,7 @@ def kept_together(
 
     Example:
         >>> user, rng = np.repeat(np.arange(50), 6), np.random.default_rng(0)
-        >>> kept_together(user, user >= 40), kept_together(user, rng.random(300) < 0.2)
+        >>> kept_together_test(user, user >= 40), kept_together_test(user, rng.random(300) < 0.2)
         (True, False)
     """
     number, size = np.unique(units, return_inverse=True, return_counts=True)[1:]
@@ -145,3 +149,34 @@ def kept_together(
     if both:
         chance = both - expected + both * np.log(expected / both)
     return bool(chance <= np.log(level))
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Adjusted p-values; those at most α have an expected share of false ones of at most α.
+
+    The i-th smallest p (from 1) of m becomes min over j ≥ i of m p_(j)/j, cut off at 1.
+
+    Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
+
+    Example:
+        >>> benjamini_hochberg([0.01, 0.02, 0.9]).round(3).tolist()
+        [0.03, 0.03, 0.9]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")[::-1]
+    ranks = np.arange(len(p), 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(p[order] * len(p) / ranks))
+    return adjusted
+
+
+def smallest_difference_by_t(stderr: float, degrees: int, alpha: float) -> float:
+    """The true difference that a two-sided t-test at level alpha finds with power 0.8, for a normal mean.
+
+    r · stderr with r the solution of E Φ(r − c s) = 0.8, c = t_{degrees}(1 − α/2) and s² ~ χ²/degrees.
+    """
+    critical = float(special.stdtrit(degrees, 1 - alpha / 2))
+    chi = 2 * special.gammaincinv(degrees / 2, (np.arange(2000) + 0.5) / 2000)
+    spread = critical * np.sqrt(chi / degrees)
+    most = float(spread[-1]) + 10
+    return stderr * float(brentq(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from scipy.optimize import brentq
 
 from hardpan import arguments
 from hardpan.arguments import check_confidence
@@ -14,12 +16,13 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
+Floats = NDArray[np.float64]
+FEW_EXAMPLES = 300  # below, intervals are exact or by bootstrap-t, not normal
+FEW_EVENTS = 15  # likewise where fewer answers than this are right, or wrong
 _BETTING_CELLS, _HALVINGS = 1 << 20, 25
 
 
-def clopper_pearson(
-    successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def clopper_pearson(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> tuple[Floats, Floats]:
     """Exact binomial confidence limits for a proportion, element by element.
 
     The limits invert the two one-sided binomial tests, each at level α/2 with α = 1 − confidence:
@@ -206,9 +209,7 @@ def mean(
     )
 
 
-def bounded_mean_limits(
-    values: ArrayLike, confidence: float = 0.95, *, seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def bounded_mean_limits(values: ArrayLike, confidence: float = 0.95, *, seed: int = 0) -> tuple[Floats, Floats]:
     """Confidence limits of row means of independent values in [0, 1], valid for every distribution and every n.
 
     The lower end is the smallest m with max_t Π_{i≤t} (1 + λ_i (x_i − m)) < 2/α: no bet against a mean of m has
@@ -245,7 +246,7 @@ def bounded_mean_limits(
     return low, high
 
 
-def _betting_limit(x: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+def _betting_limit(x: Floats, level: float) -> Floats:
     """The lower ends of :func:`bounded_mean_limits` by bisection; what the bets have made falls with m."""
     n = x.shape[1]
     count = np.arange(2.0, n + 2.0)
@@ -312,9 +313,7 @@ def normal_quantile(confidence: float) -> float:
     return float(special.ndtri(0.5 + check_confidence(confidence) / 2.0))
 
 
-def _successes_and_trials(
-    successes: ArrayLike, trials: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _successes_and_trials(successes: ArrayLike, trials: ArrayLike) -> tuple[Floats, Floats]:
     k = arguments.whole_numbers("successes", successes).astype(np.float64)
     n = arguments.whole_numbers("trials", trials).astype(np.float64)
     try:
@@ -348,3 +347,137 @@ def beta_interval(selected: ArrayLike, votes: ArrayLike, confidence: float = 0.9
     tail = (1.0 - confidence) / 2.0
     low = np.where(k == 0, 0.0, special.betaincinv(k + 0.5, n - k + 0.5, tail))
     return low, np.where(k == n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, tail))
+
+
+def tango_limits(ahead: int, behind: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Tango's score interval for the difference (b − c)/n of two paired proportions.
+
+    The ends are the Δ at which |b − c − nΔ| / √(n(2q + Δ(1 − Δ))) equals the normal quantile, with q the
+    estimate of the smaller discordant probability given Δ.
+
+    Args:
+        ahead: b, how many items only the first gets right.
+        behind: c, how many only the second gets right.
+        n: number of items.
+        confidence: level of the interval.
+
+    Example:
+        >>> [round(end, 4) for end in tango_limits(12, 2, 53)]
+        [0.0577, 0.3272]
+    """
+    z = normal_quantile(confidence)
+    b, c = float(ahead), float(behind)
+
+    def score(delta: float) -> float:
+        lead = b - c - n * delta
+        if lead == 0.0:
+            return 0.0
+        linear = -b - c + (2 * n - b + c) * delta
+        q = (np.sqrt(max(linear**2 + 8 * n * c * delta * (1 - delta), 0.0)) - linear) / (4 * n)
+        return float(lead / np.sqrt(max(n * (2 * q + delta * (1 - delta)), 1e-300)))
+
+    centre, edge = (b - c) / n, 1 - 1e-12
+    low = float(brentq(lambda x: score(x) - z, -edge, centre)) if score(-edge) > z else -1.0
+    high = float(brentq(lambda x: score(x) + z, centre, edge)) if score(edge) < -z else 1.0
+    return low, high
+
+
+def bootstrap_t_limits(
+    values: Floats, confidence: float, *, resamples: int = 4000, seed: int = 0
+) -> tuple[Floats, Floats, Floats]:
+    """Bootstrap-t limits of row means: x̄ − q·SE with q the quantiles of t* = (x̄* − x̄)/SE* over resampled columns.
+
+    Args:
+        values: (M, n), resampled jointly.
+        confidence: level of each interval.
+        resamples: how many.
+        seed: of the draws.
+
+    Returns:
+        (low, high, p), each (M,); p is the two-sided p-value that the mean is 0, from the share of |t*| above |t|.
+    """
+    n = values.shape[1]
+    centre = values.mean(axis=1, keepdims=True)
+    shifted = values - centre
+    error = values.std(axis=1, ddof=1) / np.sqrt(n)
+    counts = np.random.default_rng([seed, 0]).multinomial(n, np.full(n, 1 / n), size=resamples) / n
+    mean = counts @ shifted.T
+    variance = np.maximum(counts @ (shifted**2).T - mean**2, 0.0) * n / (n - 1)
+    # A resample without spread says nothing about the tail; half of the smallest possible spread keeps it finite.
+    spread = np.sqrt(np.maximum(variance, (error**2 * n / 100)[None, :]) / n)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = np.where(spread > 0, mean / spread, 0.0)
+    tail = (1 - confidence) / 2
+    upper, lower = np.quantile(t, [1 - tail, tail], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        beyond = np.abs(t) >= np.where(error > 0, np.abs(centre[:, 0]) / error, 0.0)
+    p = (1 + beyond.sum(axis=0)) / (resamples + 1)
+    return centre[:, 0] - upper * error, centre[:, 0] - lower * error, p
+
+
+def proportion_limits(right: Floats, total: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Limits of shares: exact for few items or few events, else normal."""
+    share = right / total
+    reach = normal_quantile(confidence) * np.sqrt(share * (1 - share) / np.maximum(total - 1, 1))
+    exact = clopper_pearson(right, total, confidence)
+    few = (total < FEW_EXAMPLES) | (np.minimum(right, total - right) < FEW_EVENTS)
+    return np.where(few, exact[0], share - reach), np.where(few, exact[1], share + reach)
+
+
+def constant_limits(
+    value: Floats | float, units: Floats | float, confidence: float, least: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Limits of a mean between ``least`` and 1 where all of the units have the same value.
+
+    At most 1 − ((1 − confidence)/2)^(1/units) of all units may have another one: Clopper–Pearson for 0 and 1.
+    """
+    other = 1 - ((1 - confidence) / 2) ** (1 / np.maximum(np.asarray(units, dtype=np.float64), 1.0))
+    rest = np.asarray(value) * (1 - other)
+    return rest + least * other, rest + other
+
+
+@functools.lru_cache(maxsize=4096)
+def hypergeometric_limits(count: int, n: int, total: int, level: float) -> tuple[float, float]:
+    """Exact limits of the share of marked items among all, with ``count`` marked of n drawn without replacement.
+
+    All numbers of marked items that neither one-sided test at (1 − level)/2 refutes.
+    """
+    marked = np.arange(count, total - (n - count) + 1.0)
+    drawn = np.arange(count + 1.0)[:, None]
+
+    def log_ways(of: Floats, taken: Floats | float) -> Floats:
+        return np.where((taken >= 0) & (taken <= of), log_binomial(of, taken), -np.inf)
+
+    with np.errstate(invalid="ignore"):
+        terms = log_ways(marked, drawn) + log_ways(total - marked, n - drawn)
+    chance = np.exp(terms - log_ways(np.array(float(total)), n))
+    tail = (1 - level) / 2
+    kept = marked[(chance.sum(axis=0) > tail) & (1 - chance[:-1].sum(axis=0) > tail)]
+    return float(kept[0] / total), float(kept[-1] / total)
+
+
+def clustered_stderr(sums: Floats, total: float) -> Floats:
+    """SE of a mean from sums of deviations per group: √(G/(G−1) Σ_g (Σ_{i∈g}(s_i − s̄))²)/n, along the last axis.
+
+    Args:
+        sums: (..., G) Σ_{i∈g} (s_i − s̄).
+        total: n.
+    """
+    count = sums.shape[-1]
+    return np.asarray(np.sqrt(count / (count - 1) * (sums**2).sum(axis=-1)) / total)
+
+
+def jackknife_stderr(sums: Floats, sizes: Floats) -> Floats:
+    """SE of a mean by leaving out one group at a time: √((G−1)/G Σ_g (Σ_{i∈g}(s_i − s̄)/(n − n_g))²).
+
+    Equal to :func:`clustered_stderr` for groups of one size, larger for unequal ones.
+    """
+    count = len(sizes)
+    rest = np.maximum(sizes.sum() - sizes, 1.0)
+    return np.asarray(np.sqrt((count - 1) / count * ((sums / rest) ** 2).sum(axis=-1)))
+
+
+def log_binomial(n: ArrayLike, k: ArrayLike) -> Floats:
+    """Logarithms of the numbers of ways to choose k of n."""
+    a, b = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    return np.asarray(special.gammaln(a + 1.0) - special.gammaln(b + 1.0) - special.gammaln(a - b + 1.0))

@@ -103,31 +103,17 @@ def bootstrap_lines(x: ArrayLike, y: ArrayLike, resamples: int = 100_000, seed: 
         >>> np.nanmax(abs(draws - [2.0, 1.0])) < 1e-12
         np.True_
     """
-    sets = [_line_columns(a, b) for a, b in zip(np.atleast_2d(x), np.atleast_2d(y), strict=True)]
-    columns = np.concatenate([item[0] for item in sets], axis=1)
+    a, b = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (x, y))
+    centre_x, centre_y = a.mean(axis=1), b.mean(axis=1)
+    a, b = a - centre_x[:, None], b - centre_y[:, None]
+    columns = np.concatenate(np.stack([a, b, a * a, a * b, b * b], axis=2), axis=1)
 
     def lines(means: Floats) -> Floats:
-        return np.concatenate([_line_of_means(block) for block in np.split(means, len(sets), axis=1)], axis=1)
+        slope, offset, _ = _lines_from_means(*means.reshape(len(means), -1, 5).transpose(2, 0, 1))
+        return np.stack([slope, offset + centre_y - slope * centre_x], axis=2)
 
-    draws = np.split(bootstrap_draws(columns, lines, resamples, seed), len(sets), axis=1)
-    result = [_uncentred_lines(block, *item[1:]) for block, item in zip(draws, sets, strict=True)]
-    return np.stack(result) if np.ndim(x) == 2 else result[0]
-
-
-def _line_columns(x: ArrayLike, y: ArrayLike) -> tuple[Floats, float, float]:
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centre_x, centre_y = float(a.mean()), float(b.mean())
-    a, b = a - centre_x, b - centre_y
-    return np.stack([a, b, a * a, a * b, b * b], axis=1), centre_x, centre_y
-
-
-def _line_of_means(means: Floats) -> Floats:
-    slope, offset, _ = _lines_from_means(*means.T)
-    return np.stack([slope, offset], axis=1)
-
-
-def _uncentred_lines(lines: Floats, centre_x: float, centre_y: float) -> Floats:
-    return np.stack([lines[:, 0], lines[:, 1] + centre_y - lines[:, 0] * centre_x], axis=1)
+    draws = np.ascontiguousarray(bootstrap_draws(columns, lines, resamples, seed).swapaxes(0, 1))
+    return draws if np.ndim(x) == 2 else draws[0]
 
 
 def _lines_from_means(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> tuple[Floats, Floats, Floats]:

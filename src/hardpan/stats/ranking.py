@@ -24,7 +24,7 @@ def ranks(values: ArrayLike) -> NDArray[np.float64]:
         >>> ranks([0.9, 0.8, 0.8, 0.7]).tolist()
         [1.0, 2.0, 2.0, 4.0]
     """
-    numbers = _values_to_rank(values)
+    numbers = _ranked_values(values)
     return np.asarray(len(numbers) - np.searchsorted(np.sort(numbers), numbers, side="right") + 1, dtype=np.float64)
 
 
@@ -62,11 +62,13 @@ def rank_intervals(
         >>> low.tolist(), high.tolist()
         ([1, 2, 2], [1, 3, 3])
     """
-    estimates = _values_to_rank(values)
-    level = check_confidence(confidence)
-    spread = _covariance_for_ranks(covariance, len(estimates))
-    n = len(estimates)
+    estimates, level = _ranked_values(values), check_confidence(confidence)
+    n, spread = len(estimates), np.asarray(covariance, dtype=np.float64)
+    if spread.shape not in ((n,), (n, n)):
+        raise InputError(f"must have shape ({n},) or ({n}, {n}); got {spread.shape}", argument="covariance")
     variances = spread if spread.ndim == 1 else np.diag(spread)
+    if not np.isfinite(spread).all() or variances.min() < 0:
+        raise InputError("must be finite with variances of at least 0", argument="covariance")
     low, high = np.ones(n, dtype=np.int64), np.full(n, n, dtype=np.int64)
     if n == 1:
         return low, high, "one unit"
@@ -74,18 +76,17 @@ def rank_intervals(
     noise = normal_draws(spread, resamples, np.random.default_rng([seed, 0])) if by_bootstrap else None
     for j in range(n):
         shared = spread[j] if spread.ndim == 2 else np.zeros(n)
-        difference_variance = np.maximum(variances[j] + variances - 2.0 * shared, 0.0)
-        difference_variance[j] = 0.0
-        error = np.sqrt(difference_variance)
+        error = np.sqrt(np.maximum(variances[j] + variances - 2.0 * shared, 0.0))
+        error[j] = 0.0
         difference = estimates - estimates[j]
-        apart = _units_ranked_apart(j, difference, error, noise, level)
+        apart = _differences_in_rank(j, difference, error, noise, level)
         low[j] = 1 + np.count_nonzero(apart & (difference > 0))
         high[j] = n - np.count_nonzero(apart & (difference < 0))
     method = f"max-t bootstrap over pairs, {resamples:,} draws" if by_bootstrap else "Bonferroni–Holm over pairs"
     return low, high, method
 
 
-def _units_ranked_apart(
+def _differences_in_rank(
     j: int, difference: Floats, error: Floats, noise: Floats | None, level: float
 ) -> NDArray[np.bool_]:
     """Which differences from unit j are real, all tests together at ``level``, by stepping down.
@@ -114,58 +115,8 @@ def _units_ranked_apart(
     return apart
 
 
-def _covariance_for_ranks(covariance: ArrayLike, n: int) -> Floats:
-    spread = np.asarray(covariance, dtype=np.float64)
-    if spread.shape not in ((n,), (n, n)):
-        raise InputError(f"must have shape ({n},) or ({n}, {n}); got {spread.shape}", argument="covariance")
-    if not np.isfinite(spread).all() or (np.diag(spread) if spread.ndim == 2 else spread).min() < 0:
-        raise InputError("must be finite with variances of at least 0", argument="covariance")
-    return spread
-
-
-def _values_to_rank(values: ArrayLike) -> Floats:
+def _ranked_values(values: ArrayLike) -> Floats:
     row = arguments.real_numbers("values", values)
     if row.ndim != 1 or row.size == 0:
         raise InputError(f"must be one row of numbers; got shape {row.shape}", argument="values")
     return row
-
-
-def count_smaller_in_both(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each example, the number of others that are smaller in both of two rows of whole numbers ≥ 0.
-
-    Sorted by a (equal ones by falling b, so that they do not count), this is the number of smaller b's to the left:
-    counted bit by bit, from the highest. Examples that agree in all higher bits are neighbours, in order; one whose
-    next bit is 1 has all earlier ones of its group whose bit is 0 below it.
-
-    Example:
-        >>> import numpy as np
-        >>> count_smaller_in_both(np.array([0, 1, 2, 2]), np.array([5, 6, 0, 9])).tolist()
-        [0, 1, 0, 2]
-    """
-    order = np.lexsort((-b, a))
-    number = b[order]
-    count = np.zeros(len(b), dtype=np.int64)
-    position = np.arange(len(b))  # position in the sorted row of each member of the grouped order
-    here = np.arange(len(b))
-    for bit in range(int(number.max()).bit_length() - 1, -1, -1):
-        grouped = number[position]
-        zero = 1 - ((grouped >> bit) & 1)
-        prefix = grouped >> (bit + 1)
-        first = np.flatnonzero(np.concatenate([[True], prefix[1:] != prefix[:-1]]))
-        group = np.repeat(np.arange(len(first)), np.diff(first, append=len(b)))
-        before = np.cumsum(zero) - zero
-        inside = before - before[first][group]
-        count[position] += np.where(zero, 0, inside)
-        # Zeros go before ones within each group, both in their order.
-        zeros = np.add.reduceat(zero, first)[group]
-        moved = np.empty_like(position)
-        moved[np.where(zero, first[group] + inside, here + zeros - inside)] = position
-        position = moved
-    result = np.empty(len(b), dtype=np.int64)
-    result[order] = count
-    return result
-
-
-def dense_ranks(values: Floats) -> NDArray[np.int64]:
-    """Ranks from 0, the lowest value first; equal values share one and the next value has the next number."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)

@@ -90,13 +90,6 @@ def percentile_interval(draws: ArrayLike, confidence: float = 0.95) -> tuple[Flo
     return low, high
 
 
-def jackknife_values(columns: ArrayLike, statistic: Statistic) -> Floats:
-    """The statistic with each row left out in turn, from means in closed form: (n,) or (n, k)."""
-    table = _columns_to_resample(columns)
-    n = len(table)
-    return statistic((table.sum(axis=0) - table) / (n - 1))
-
-
 def bootstrap(
     columns: ArrayLike,
     statistic: Statistic,
@@ -189,7 +182,7 @@ def bootstrap_or_jackknife(
         result = bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
         return dataclasses.replace(result, method=f"{name}, {result.method} of examples")
     value = float(statistic(columns.mean(axis=0, keepdims=True))[0])
-    left_out = jackknife_values(columns, statistic)
+    left_out = statistic((columns.sum(axis=0) - columns) / (n - 1))
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
     return normal(value, error, n, confidence, method=f"{name}, jackknife of examples")
 
@@ -237,17 +230,12 @@ def paired_bootstrap(
     )
 
 
-def sum_in_order(rows: Iterable[Floats]) -> Floats:
+def _sum_in_order(rows: Iterable[Floats]) -> Floats:
     """The sum of arrays of one shape, added one after another.
 
     NumPy chooses the order of a sum by the shape, so that the last bit would depend on the size of a block.
     """
     return functools.reduce(np.add, rows)
-
-
-def mean_in_order(rows: Floats) -> Floats:
-    """The mean over the first axis, added one after another."""
-    return sum_in_order(rows) / len(rows)
 
 
 def jackknife_variance(left_out: Floats) -> Floats:
@@ -263,26 +251,16 @@ def jackknife_variance(left_out: Floats) -> Floats:
         >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])).round(4))  # of the means without one of three
         1.3333
     """
-    count, centre = len(left_out), mean_in_order(left_out)
-    return np.asarray((count - 1) / count * sum_in_order((row - centre) ** 2 for row in left_out))
+    count = len(left_out)
+    centre = _sum_in_order(left_out) / count
+    return np.asarray((count - 1) / count * _sum_in_order((row - centre) ** 2 for row in left_out))
 
 
-def block_length(epochs: int) -> int:
-    """Epochs per block of the bootstrap: about the cube root of their number.
-
-    Example:
-        >>> [block_length(epochs) for epochs in (2, 8, 20, 100)]
-        [1, 2, 3, 5]
-    """
-    root: float = float(epochs) ** (1 / 3)
-    return max(1, round(root))
-
-
-def block_variance(curve: Floats) -> Floats:
+def block_bootstrap_variance(curve: Floats) -> Floats:
     """Variance of the mean over epochs when blocks of neighbouring epochs are drawn with replacement.
 
-    With circular blocks of length L the bootstrap needs no draws: the blocks' means B_i are independent and equally
-    likely, so Var = (L/T)·1/T Σ_i (B_i − x̄)².
+    With circular blocks of L epochs (L the cube root of T) the bootstrap needs no draws: the blocks' means B_i are
+    independent and equally likely, so Var = (L/T)·1/T Σ_i (B_i − x̄)².
 
     Args:
         curve: (T, ...) one value per epoch.
@@ -294,11 +272,12 @@ def block_variance(curve: Floats) -> Floats:
 
     Example:
         >>> import numpy as np
-        >>> float(block_variance(np.array([0.0, 1.0])))  # blocks of one: the ordinary bootstrap
+        >>> float(block_bootstrap_variance(np.array([0.0, 1.0])))  # blocks of one: the ordinary bootstrap
         0.125
     """
-    epochs, centre = len(curve), mean_in_order(curve)
-    length = block_length(epochs)
+    epochs = len(curve)
+    centre = _sum_in_order(curve) / epochs
+    length = max(1, round(float(epochs) ** (1 / 3)))
     blocks = (curve[np.arange(first, first + length) % epochs] for first in range(epochs))
-    spread = sum_in_order((mean_in_order(block) - centre) ** 2 for block in blocks)
+    spread = _sum_in_order((_sum_in_order(block) / length - centre) ** 2 for block in blocks)
     return np.asarray(spread * length / epochs**2)

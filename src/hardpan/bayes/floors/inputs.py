@@ -177,7 +177,7 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
     if dataset.split is None:
         by_input = dataset.times() is None and bool((equal.sizes > 1).any())
     else:
-        by_input = stats.kept_together(equal.group, dataset.split == "test")
+        by_input = stats.kept_together_test(equal.group, dataset.split == "test")
     group, unit = equal.group, EQUAL if by_input else ROWS
     if "group" in dataset.metadata:
         group, unit = np.unique(dataset.metadata["group"], return_inverse=True)[1].ravel().astype(np.int64), GROUPS
