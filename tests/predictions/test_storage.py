@@ -9,7 +9,7 @@ from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 from hardpan.predictions import Predictions, layout, storage
-from hardpan.predictions.assembly import Buffers
+from hardpan.predictions.assembly import ShardBuffers
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -52,7 +52,7 @@ def test_a_shard_is_neither_tiny_nor_huge_nor_one_of_very_many(examples, classes
 
 
 def test_buffers_are_taken_again_within_their_memory():
-    buffers = Buffers(100)
+    buffers = ShardBuffers(100)
     first = buffers.take((5, 5), np.float16)
     second = buffers.take((5, 5), np.float16)
     on_disk = buffers.take((1, 1), np.float16)

@@ -17,7 +17,7 @@ from hardpan import confusion, engine, files, training
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.execution import mapping
-from hardpan.predictions import Predictions, store
+from hardpan.predictions import Predictions, storage
 from hardpan.predictions.recorder import Recorder
 from hardpan.training import running
 from hardpan.training.saved import describe_model
@@ -381,7 +381,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
     def fails(piece, progress=None):
         if not (tmp_path / "held").exists():  # as another seed that has opened the store and recorded nothing yet
             (tmp_path / "held").touch()
-            held.enter_context(store.locked_store(piece.store, shared=True))
+            held.enter_context(storage.locked_storage(piece.store, shared=True))
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:

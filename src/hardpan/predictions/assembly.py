@@ -23,7 +23,7 @@ _BEHIND = 2**26  # bytes of shards that may wait for the disk
 _WRITERS = 16  # shards at once: shuffled rows fill all of an epoch's in the same moment, and it waits for them
 
 
-class Buffers:
+class ShardBuffers:
     """Arrays for blocks, in memory up to a limit, beyond it in an anonymous temporary file.
 
     Returned arrays are used again: fresh memory costs as much as filling it.
@@ -40,7 +40,7 @@ class Buffers:
             return free.pop()
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         if self._held + size > self._memory:
-            self.forget()
+            self.release()
         if self._held + size <= self._memory:
             self._held += size
             return np.empty(shape, dtype=dtype)
@@ -52,7 +52,7 @@ class Buffers:
         if not isinstance(array, np.memmap):
             self._free.setdefault((array.shape, array.dtype), []).append(array)
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Release returned arrays."""
         self._held -= sum(array.nbytes for arrays in self._free.values() for array in arrays)
         self._free.clear()
@@ -83,7 +83,7 @@ class Assembler:
     def __init__(self, predictions: Store, *, memory: int = MEMORY) -> None:
         self._into = predictions
         self.made_of: Outputs = "probabilities"
-        self._buffers = Buffers(memory)
+        self._buffers = ShardBuffers(memory)
         self._epochs: dict[tuple[int, int], _Epoch] = {}
         self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
         self._writing: deque[tuple[Future[None], NDArray[Any] | None]] = deque()
@@ -106,7 +106,7 @@ class Assembler:
             self._writing.append((self._writer.submit(self._into.make_room, seed, epoch), None))
         state.seen[index] = True
         state.count += len(index)
-        self._fill(seed, epoch, state, rows, index)
+        self._fill_shards(seed, epoch, state, rows, index)
         if state.count == len(self._into):
             del self._epochs[seed, epoch]
             self.flush()
@@ -120,7 +120,13 @@ class Assembler:
         """Refuse incomplete epochs: of one seed or of all, other than ``but``."""
         for begun, epoch in sorted(self._epochs):
             if seed in (None, begun) and epoch != but:
-                self._refuse_incomplete(begun, epoch)
+                absent = np.flatnonzero(~self._epochs[begun, epoch].seen)
+                first = ", ".join(str(self._into.column("ids")[row]) for row in absent[:_NAMED])
+                raise InputError(
+                    f"{self._into.where}: seed {begun} epoch {epoch} lacks {len(absent):,} of {len(self._into):,} "
+                    f"examples (first {first}); record every example once per epoch (a DataLoader with "
+                    "drop_last=False)"
+                )
 
     def flush(self) -> None:
         """Wait until every full shard is committed."""
@@ -133,70 +139,50 @@ class Assembler:
         finally:
             self._writer.shutdown()
             self._epochs.clear()
-            self._buffers.forget()
-
-    def _refuse_incomplete(self, seed: int, epoch: int) -> None:
-        absent = np.flatnonzero(~self._epochs[seed, epoch].seen)
-        first = ", ".join(str(self._into.column("ids")[row]) for row in absent[:_NAMED])
-        raise InputError(
-            f"{self._into.where}: seed {seed} epoch {epoch} lacks {len(absent):,} of {len(self._into):,} examples "
-            f"(first {first}); record every example once per epoch (a DataLoader with drop_last=False)"
-        )
+            self._buffers.release()
 
     def _check_index(self, seed: int, epoch: int, state: _Epoch, index: NDArray[np.int64]) -> None:
         if len(index) and (index.min() < 0 or index.max() >= len(state.seen)):
             wrong = int(index.min() if index.min() < 0 else index.max())
             raise InputError(f"{self._into.where}: index must be within 0..{len(state.seen) - 1}; got {wrong}")
-        before = state.seen[index]
-        if before.any():
-            raise InputError(self._twice(seed, epoch, int(index[np.argmax(before)])))
-        if (np.diff(index) <= 0).any():
+        twice = index[state.seen[index]]
+        if not len(twice) and (np.diff(index) <= 0).any():
             values, counts = np.unique(index, return_counts=True)
-            if (counts > 1).any():
-                raise InputError(self._twice(seed, epoch, int(values[np.argmax(counts > 1)])))
+            twice = values[counts > 1]
+        if len(twice):
+            name = self._into.column("ids")[twice[0]]
+            raise InputError(
+                f"{self._into.where}: {name} was recorded twice for seed {seed} epoch {epoch}; record it once"
+            )
 
-    def _twice(self, seed: int, epoch: int, row: int) -> str:
-        name = str(self._into.column("ids")[row])
-        return f"{self._into.where}: {name} was recorded twice for seed {seed} epoch {epoch}; record it once"
-
-    def _fill(self, seed: int, epoch: int, state: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
-        done = self._into.committed_blocks(seed, epoch)
+    def _fill_shards(
+        self, seed: int, epoch: int, state: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]
+    ) -> None:
+        store, done = self._into, self._into.committed_blocks(seed, epoch)
         in_order = bool((np.diff(index) == 1).all())
-        of_row = index // self._into.block
+        of_row = index // store.block
         if not in_order and (np.diff(of_row) < 0).any():  # rows of the same block become neighbours
             order = np.argsort(of_row, kind="stable")
             rows, index, of_row = rows[order], index[order], of_row[order]
         ends = [*np.flatnonzero(np.diff(of_row)) + 1, len(index)]
         for begin, end in pairwise([0, *ends] if len(index) else []):
             block = int(of_row[begin])
-            if block not in done:
-                self._fill_block(seed, epoch, state, block, rows[begin:end], index[begin:end], in_order)
-
-    def _fill_block(
-        self,
-        seed: int,
-        epoch: int,
-        state: _Epoch,
-        block: int,
-        rows: NDArray[Any],
-        index: NDArray[np.int64],
-        in_order: bool,
-    ) -> None:
-        start = block * self._into.block
-        size = min(self._into.block, len(self._into) - start)
-        if in_order and len(rows) == size:
-            self._submit(seed, epoch, block, rows.copy())
-            return
-        buffer = state.buffers.get(block)
-        if buffer is None:
-            buffer = self._buffers.take((size, self._into.n_classes), self._into.dtype)
-            state.buffers[block], state.left[block] = buffer, size
-        at = index - start
-        buffer[slice(at[0], at[-1] + 1) if in_order else at] = rows
-        state.left[block] -= len(rows)
-        if state.left[block] == 0:
-            del state.buffers[block], state.left[block]
-            self._submit(seed, epoch, block, buffer, counted=True)
+            if block in done:
+                continue
+            start, own = block * store.block, rows[begin:end]
+            size = min(store.block, len(store) - start)
+            if in_order and len(own) == size:
+                self._submit(seed, epoch, block, own.copy())
+                continue
+            if block not in state.buffers:
+                state.buffers[block] = self._buffers.take((size, store.n_classes), store.dtype)
+                state.left[block] = size
+            at = index[begin:end] - start
+            state.buffers[block][slice(at[0], at[-1] + 1) if in_order else at] = own
+            state.left[block] -= len(own)
+            if state.left[block] == 0:
+                del state.left[block]
+                self._submit(seed, epoch, block, state.buffers.pop(block), counted=True)
 
     def _submit(self, seed: int, epoch: int, block: int, rows: NDArray[Any], counted: bool = False) -> None:
         written = self._writer.submit(self._into.write_block, seed, epoch, block, rows)

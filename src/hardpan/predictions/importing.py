@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,11 +20,10 @@ from hardpan.files import npz_header, read_npy, read_npz, read_text, record
 from hardpan.predictions.arrays import COLUMNS
 from hardpan.predictions.assembly import assembling
 from hardpan.predictions.checks import common_epochs
-from hardpan.predictions.layout import text_hash
+from hardpan.predictions.layout import column_hash
 from hardpan.predictions.opening import ARRAYS, open_any
 from hardpan.predictions.predictions import Predictions
-from hardpan.predictions.storage import Storage
-from hardpan.predictions.store import Store, begin
+from hardpan.predictions.store import begin_store
 from hardpan.report import Report
 from hardpan.tables import csv_rows, is_table_file
 
@@ -137,22 +136,19 @@ def import_file(
     as_path("out", out)
     if file.suffix.lower() not in ARRAYS and not is_table_file(file):
         raise InputError(f"{file}: unsupported format; supported: .npy, .npz, .csv, .tsv, .json, .jsonl, .parquet")
-    columns_or_files = {"ids": ids, "labels": labels, "split": split}
-    settings = {
-        name: read_column(Path(value), name) if isinstance(value, (str, os.PathLike)) else value
-        for name, value in columns_or_files.items()
-    }
-    names = read_class_names(class_names) if isinstance(class_names, str) else tuple(class_names or ())
-    settings["class_names"] = names or None
+    settings: dict[str, Any] = {"ids": ids, "labels": labels, "split": split, "class_names": class_names or None}
     settings |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
     columns = {name: value for name, value in settings.items() if value is not None}
+    for name in _KEYS:
+        if isinstance(value := columns.get(name), (str, os.PathLike)):
+            columns[name] = _read_imported_column(value, name)
     source = open_any(str(file), outputs, normalize, columns)
     for seed in source.seeds:  # everything is checked before a store is created
         for epoch in source.epochs_of(seed):
             for start, stop in source.blocks():
                 source.read(seed, epoch, start, stop)
-    store = begin(
-        Storage(out),
+    store = begin_store(
+        out,
         ids=source.ids,
         n_classes=source.n_classes,
         labels=source.labels,
@@ -163,7 +159,15 @@ def import_file(
         block=block,
     )
     target = Predictions(store)
-    numbers = _seed_numbers(source, store, seeds)
+    numbers = {seed: seed for seed in source.seeds}  # in the store, of each seed of the file
+    if source.named and seeds is None:  # named models keep theirs, or get the next free ones
+        there = dict(zip(target.models, store.seeds, strict=True))
+        free = max([-1, *store.seeds, *(seed for seed, _ in store.partial())]) + 1
+        for seed, name in zip(source.seeds, source.models, strict=True):
+            numbers[seed] = there.get(name, free)
+            free += name not in there
+    for seed, name in zip(source.seeds, source.models, strict=True) if source.named else ():
+        store.name_model(numbers[seed], name)
     pairs = [(seed, epoch) for seed in source.seeds for epoch in source.epochs_of(seed)]
     for done, (seed, epoch) in enumerate(pairs):
         (progress or no_progress)(f"writing seed {numbers[seed]} epoch {epoch}", done / len(pairs))
@@ -182,31 +186,41 @@ def import_file(
     )
 
 
-def _seed_numbers(source: Predictions, target: Store, seeds: Sequence[int] | None) -> dict[int, int]:
-    """The seed in the store of each seed of the file: named models keep theirs, or get the next free ones."""
-    if not source.named or seeds is not None:
-        numbers = {seed: seed for seed in source.seeds}
-    else:
-        there = dict(zip(Predictions(target).models, target.seeds, strict=True))
-        free = max([-1, *target.seeds, *(seed for seed, _ in target.partial())]) + 1
-        numbers = {}
-        for seed, name in zip(source.seeds, source.models, strict=True):
-            numbers[seed] = there.get(name, free)
-            free += name not in there
-    if source.named:
-        for seed, name in zip(source.seeds, source.models, strict=True):
-            target.name_model(numbers[seed], name)
-    return numbers
-
-
 @dataclass(slots=True)
-class _SourceGroup:
+class _MergedSources:
     """Sources for the same examples, and where each seed and epoch of the merged store comes from."""
 
     ids: NDArray[np.str_]
     start: int = 0
     sources: list[Predictions] = field(default_factory=list)
     pairs: dict[Pair, tuple[Predictions, Pair]] = field(default_factory=dict)
+
+    def add(self, source: Predictions, renumber: bool) -> None:
+        """Take the seeds and epochs of one more source."""
+        taken = {seed for seed, _ in self.pairs}
+        numbers: dict[int, int] = {}
+        for seed in source.seeds:
+            clash = [epoch for epoch in source.epochs_of(seed) if (seed, epoch) in self.pairs]
+            if clash and not renumber:
+                other = self.pairs[seed, clash[0]][0].where
+                raise InputError(
+                    f"seed {seed} epoch {clash[0]} of the same examples is in {other} and in {source.where}; each "
+                    "id must appear once: leave one out, or use --renumber"
+                )
+            numbers[seed] = max([*taken, *source.seeds, *numbers.values()]) + 1 if clash else seed
+            taken.add(numbers[seed])
+        for seed in source.seeds:
+            for epoch in source.epochs_of(seed):
+                self.pairs[numbers[seed], epoch] = (source, (seed, epoch))
+        self.sources.append(source)
+
+    def rows_in(self, source: Predictions) -> NDArray[np.int64]:
+        """Row of a source for each of the examples."""
+        ids = source.ids
+        if np.array_equal(ids, self.ids):
+            return np.arange(len(ids))
+        by_id = np.argsort(ids)
+        return np.asarray(by_id[np.searchsorted(ids[by_id], self.ids)])
 
 
 def merge(
@@ -236,21 +250,27 @@ def merge(
         raise InputError(f"must be two or more stores or files; got {paths!r}", argument="paths")
     for path in (*paths, out):
         as_path("out" if path is out else "paths", path)
-    if _canonical_path(out) in {_canonical_path(path) for path in paths}:
+
+    def canonical(path: PathLike) -> str:
+        """A path in one spelling: "./run", "run/" and a link to it are the same."""
+        text = parse_source(os.fspath(path))[0].removeprefix("file://")
+        return text.rstrip("/") if "://" in text else os.path.realpath(text)
+
+    if canonical(out) in {canonical(path) for path in paths}:
         raise InputError(f": {out} is one of the sources; give a new path", argument="out")
     sources = [Predictions.open(path) for path in paths]
-    _check_alike(sources)
-    groups = _source_groups(sources, renumber)
+    groups = _merged_sources(sources, renumber)
     pairs, missing = _merged_pairs(groups, common)
     labels, split = (_merged_column(what, groups) for what in ("labels", "split"))
+    lacking = {"labels": labels[1], "split": split[1]}
     wide = any(source.dtype.itemsize > 2 for source in sources)
-    target = begin(
-        Storage(out),
+    target = begin_store(
+        out,
         ids=np.concatenate([group.ids for group in groups]),
         n_classes=sources[0].n_classes,
-        labels=labels.values,
+        labels=labels[0],
         class_names=next((source.class_names for source in sources if source.class_names), ()),
-        split=split.values,
+        split=split[0],
         config={"merged": [dict(source.config) for source in sources]},
         dtype=dtype or ("float32" if wide else "float16"),
         block=block,
@@ -263,7 +283,7 @@ def merge(
             for group in () if target.committed(seed, epoch) else groups:
                 source, (its_seed, its_epoch) = group.pairs[seed, epoch]
                 row_of = np.empty(len(group.ids), dtype=np.int64)
-                row_of[_source_rows(source, group)] = group.start + np.arange(len(group.ids))
+                row_of[group.rows_in(source)] = group.start + np.arange(len(group.ids))
                 for start, stop in source.blocks():
                     rows = source.read(its_seed, its_epoch, start, stop).astype(target.dtype, copy=False)
                     assembler.add(seed, epoch, rows, row_of[start:stop])
@@ -275,19 +295,14 @@ def merge(
         seeds=tuple(epochs_of),
         epochs=common_epochs(epochs_of),
         missing=missing,
-        unknown={what: column.lacking for what, column in (("labels", labels), ("split", split)) if column.lacking},
+        unknown={what: where for what, where in lacking.items() if where},
     )
 
 
-def _canonical_path(path: str | os.PathLike[str]) -> str:
-    """A path in one spelling: "./run", "run/" and a link to it are the same."""
-    text = os.fspath(parse_source(os.fspath(path))[0]).removeprefix("file://")
-    return text.rstrip("/") if "://" in text else os.path.realpath(text)
-
-
-def _check_alike(sources: Sequence[Predictions]) -> None:
+def _merged_sources(sources: Sequence[Predictions], renumber: bool) -> list[_MergedSources]:
+    """Sources grouped by their examples; two groups may have no example in common."""
     first = sources[0]
-    for other in sources[1:]:
+    for other in sources:
         if other.n_classes != first.n_classes:
             raise InputError(
                 f"{other.where} has {other.n_classes} classes and {first.where} {first.n_classes}; "
@@ -297,21 +312,16 @@ def _check_alike(sources: Sequence[Predictions]) -> None:
             raise InputError(
                 f"{other.where} and {first.where} have different class names; merge predictions of the same classes"
             )
-    for source in sources:
-        if not source.seeds:
-            raise InputError(f"{source.where}: has no complete epoch; leave it out")
-
-
-def _source_groups(sources: Sequence[Predictions], renumber: bool) -> list[_SourceGroup]:
-    """Sources grouped by their examples; two groups may have no example in common."""
-    groups: dict[str, _SourceGroup] = {}
+        if not other.seeds:
+            raise InputError(f"{other.where}: has no complete epoch; leave it out")
+    groups: dict[str, _MergedSources] = {}
     start = 0
     for source in sources:
-        name = text_hash(np.sort(source.ids))
+        name = column_hash(np.sort(source.ids))
         if name not in groups:
-            groups[name] = _SourceGroup(source.ids, start)
+            groups[name] = _MergedSources(source.ids, start)
             start += len(source)
-        _add_source(groups[name], source, renumber)
+        groups[name].add(source, renumber)
     result = list(groups.values())
     everything = np.concatenate([group.ids for group in result])
     unique, counts = np.unique(everything, return_counts=True)
@@ -325,29 +335,7 @@ def _source_groups(sources: Sequence[Predictions], renumber: bool) -> list[_Sour
     return result
 
 
-def _add_source(group: _SourceGroup, source: Predictions, renumber: bool) -> None:
-    taken = {seed for seed, _ in group.pairs}
-    numbers: dict[int, int] = {}
-    for seed in source.seeds:
-        clash = [epoch for epoch in source.epochs_of(seed) if (seed, epoch) in group.pairs]
-        if not clash:
-            numbers[seed] = seed
-        elif renumber:
-            numbers[seed] = max([*taken, *source.seeds, *numbers.values()]) + 1
-        else:
-            other = group.pairs[seed, clash[0]][0].where
-            raise InputError(
-                f"seed {seed} epoch {clash[0]} of the same examples is in {other} and in {source.where}; each id "
-                "must appear once: leave one out, or use --renumber"
-            )
-        taken.add(numbers[seed])
-    for seed in source.seeds:
-        for epoch in source.epochs_of(seed):
-            group.pairs[numbers[seed], epoch] = (source, (seed, epoch))
-    group.sources.append(source)
-
-
-def _merged_pairs(groups: Sequence[_SourceGroup], common: bool) -> tuple[list[Pair], MissingEpochs | None]:
+def _merged_pairs(groups: Sequence[_MergedSources], common: bool) -> tuple[list[Pair], MissingEpochs | None]:
     """The seeds and epochs that all examples have, and what is left out."""
     every = set.union(*(set(group.pairs) for group in groups))
     shared = set.intersection(*(set(group.pairs) for group in groups))
@@ -367,15 +355,8 @@ def _merged_pairs(groups: Sequence[_SourceGroup], common: bool) -> tuple[list[Pa
     return sorted(shared), missing
 
 
-class _MergedColumn(NamedTuple):
-    """Values of all examples; None if they are unknown for some, with a source that lacks them."""
-
-    values: NDArray[Any] | None
-    lacking: str = ""
-
-
-def _merged_column(what: str, groups: Sequence[_SourceGroup]) -> _MergedColumn:
-    """Labels or split of all examples."""
+def _merged_column(what: str, groups: Sequence[_MergedSources]) -> tuple[NDArray[Any] | None, str]:
+    """Labels or split of all examples; None if they are unknown for some, with a source that lacks them."""
     columns: list[NDArray[Any] | None] = []
     for group in groups:
         known: NDArray[Any] | None = None
@@ -383,7 +364,7 @@ def _merged_column(what: str, groups: Sequence[_SourceGroup]) -> _MergedColumn:
             values = getattr(source, what)
             if values is None:
                 continue
-            values = values[_source_rows(source, group)]
+            values = values[group.rows_in(source)]
             if known is not None and (known != values).any():
                 name = str(group.ids[np.argmax(known != values)])
                 raise InputError(
@@ -393,71 +374,46 @@ def _merged_column(what: str, groups: Sequence[_SourceGroup]) -> _MergedColumn:
         columns.append(known)
     known_columns = [column for column in columns if column is not None]
     if 0 < len(known_columns) < len(columns):
-        lacking = next(group for group, column in zip(groups, columns, strict=True) if column is None)
-        return _MergedColumn(None, lacking.sources[0].where)
-    return _MergedColumn(np.concatenate(known_columns) if known_columns else None)
+        return None, next(g.sources[0].where for g, column in zip(groups, columns, strict=True) if column is None)
+    return (np.concatenate(known_columns) if known_columns else None), ""
 
 
-def _source_rows(source: Predictions, group: _SourceGroup) -> NDArray[np.int64]:
-    """Row of the source for each example of the group."""
-    ids = source.ids
-    if np.array_equal(ids, group.ids):
-        return np.arange(len(ids))
-    by_id = np.argsort(ids)
-    return np.asarray(by_id[np.searchsorted(ids[by_id], group.ids)])
+def _read_imported_column(source: PathLike, what: str) -> Any:
+    """One column of a file: an array, an array of an npz file, a column of a CSV file, or one value per line.
 
-
-def read_column(path: Path, what: str) -> NDArray[Any]:
-    """Read one column: an array, an array of an npz file, a column of a CSV file, or one value per line.
-
-    Args:
-        path: .npy, .npz, .csv, or any other text file.
-        what: "labels", "ids", "split" or "class_names": its name in a file with several.
+    ``what`` is "labels", "ids", "split" or "class_names": its name in a file with several. Class names that are no
+    file are names with commas.
     """
+    path = Path(source)
+    if what == "class_names" and not path.is_file():
+        names = tuple(name.strip() for name in str(source).split(","))
+        if len(names) < 2 or not all(names):
+            raise InputError(f"must be names with commas, or an existing file; got {source!r}", argument=what)
+        return names
+
+    def key_of(names: Sequence[str]) -> str:
+        key = next((name for name in _KEYS[what] if name in names), names[0] if len(names) == 1 else None)
+        if key is None:
+            raise InputError(f"{path}: has no {what}; expected one of {few(_KEYS[what])}; it has {few(names)}")
+        return key
+
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return read_npy(path)
-    if suffix == ".npz":
-        key = _column_key(path, what, list(npz_header(path)))
-        return read_npz(path, [key])[key]
-    values = _column_text(path, what, suffix == ".csv")
-    if what == "labels" and all(value.strip().lstrip("-").isdecimal() for value in values):
-        return np.array([int(value) for value in values], dtype=np.int64)
-    return np.array(values, dtype=np.str_)
-
-
-def read_class_names(text: str) -> tuple[str, ...]:
-    """Class names: a file of them, or names with commas.
-
-    Example:
-        >>> read_class_names("cat, dog")
-        ('cat', 'dog')
-    """
-    if Path(text).is_file():
-        return tuple(read_column(Path(text), "class_names").tolist())
-    names = tuple(name.strip() for name in text.split(","))
-    if len(names) < 2 or not all(names):
-        raise InputError(f"must be names with commas, or an existing file; got {text!r}", argument="class_names")
-    return names
-
-
-def _column_key(path: Path, what: str, names: list[str]) -> str:
-    key = next((name for name in _KEYS[what] if name in names), None)
-    if key is None and len(names) == 1:
-        return names[0]
-    if key is None:
-        raise InputError(f"{path}: has no {what}; expected one of {few(_KEYS[what])}; it has {few(names)}")
-    return key
-
-
-def _column_text(path: Path, what: str, table: bool) -> list[str]:
-    if not table:
-        return [line.rstrip("\r\n") for line in read_text(path).split("\n") if line.strip()]
-    rows, _ = csv_rows(path)
-    header = [name.strip().lower() for name in rows[0]]
-    if len(header) == 1 and header[0] not in _KEYS[what]:
-        return [row[0] for row in rows]
-    column = header.index(_column_key(path, what, header))
-    if any(len(row) != len(header) for row in rows):
-        raise InputError(f"{path}: rows must have {len(header)} cells, as the first has")
-    return [row[column] for row in rows[1:]]
+        values: Any = read_npy(path)
+    elif suffix == ".npz":
+        key = key_of(list(npz_header(path)))
+        values = read_npz(path, [key])[key]
+    elif suffix == ".csv":
+        rows, _ = csv_rows(path)
+        header = [name.strip().lower() for name in rows[0]]
+        named = len(header) > 1 or header[0] in _KEYS[what]
+        column = header.index(key_of(header))
+        if any(len(row) != len(header) for row in rows):
+            raise InputError(f"{path}: rows must have {len(header)} cells, as the first has")
+        values = [row[column] for row in rows[named:]]
+    else:
+        values = [line.rstrip("\r\n") for line in read_text(path).split("\n") if line.strip()]
+    if isinstance(values, list):
+        whole = what == "labels" and all(value.strip().lstrip("-").isdecimal() for value in values)
+        values = np.array([int(value) for value in values], dtype=np.int64) if whole else np.array(values, np.str_)
+    return tuple(values.tolist()) if what == "class_names" else values

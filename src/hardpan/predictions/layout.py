@@ -1,4 +1,4 @@
-"""The layout of a store: names of its objects, and its header.
+"""The layout of a store: names of its objects, its header and its columns.
 
 ::
 
@@ -13,28 +13,35 @@ A shard without its marker does not exist. Other seeds, epochs and blocks are ot
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, reason
+
+if TYPE_CHECKING:
+    from hardpan.predictions.storage import Storage
 
 KIND, SCHEMA = "predictions", 1
 ROOT = "probabilities"
 DTYPES = ("float16", "float32")
 SHARD_BYTES = (4 * 2**20, 16 * 2**20)  # least (unless an epoch is smaller) and most
 _SHARDS = 16
+_COLUMN_ROWS = 65536
 COLUMNS = ("ids", "labels", "split")
 _COLUMN = re.compile(rf"({'|'.join(COLUMNS)})/(zarr\.json|c/\d+)")
-_MARKER = re.compile(rf"{ROOT}/(\d+)/(\d+)/commit/(\d+)\.json")
 _METADATA = re.compile(rf"{ROOT}/\d+/(\d+/)?zarr\.json")
-_SHARD = re.compile(rf"{ROOT}/(\d+)/(\d+)/c/(\d+)/0")
+_BLOCKS = {
+    "marker": re.compile(rf"{ROOT}/(\d+)/(\d+)/commit/(\d+)\.json"),
+    "shard": re.compile(rf"{ROOT}/(\d+)/(\d+)/c/(\d+)/0"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +80,24 @@ class Header:
         """Shards per seed and epoch."""
         return -(-self.examples // self.block)
 
-    def attributes(self) -> dict[str, Any]:
-        """The header as attributes of the group."""
-        plain = {name: getattr(self, name) for name in ("examples", "classes", "dtype", "block")}
-        plain |= {"hashes": dict(self.hashes), "class_names": list(self.class_names)}
-        plain |= {"config": dict(self.config), "versions": dict(self.versions)}
-        return {"hardpan": {"kind": KIND, "schema": SCHEMA, **plain}}
+
+def write_header(storage: Storage, header: Header) -> None:
+    """Write the root of the store, last: with it the store exists."""
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    storage.put_json(f"{ROOT}/zarr.json", document)
+    attributes = {"hardpan": {"kind": KIND, "schema": SCHEMA, **dataclasses.asdict(header)}}
+    storage.put_json("zarr.json", document | {"attributes": attributes})
 
 
-def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
-    """Parse the header of a store."""
-    fields = attributes.get("hardpan")
+def read_header(storage: Storage) -> Header | None:
+    """The header of the store; None if there is no store."""
+    data, where = storage.get("zarr.json"), storage.where
+    if data is None:
+        return None
+    try:
+        fields = json.loads(data)["attributes"].get("hardpan")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{where}: zarr.json is damaged; restore it") from error
     if isinstance(fields, Mapping) and fields.get("kind") == "scores":
         raise InputError(
             f"{where}: an earlier version recorded scores only here, no predictions (scalars_only); record again, "
@@ -111,6 +125,53 @@ def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
     return header
 
 
+def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The configuration of a header after a round trip through JSON."""
+    try:
+        return dict(json.loads(json.dumps(dict(config or {}), allow_nan=False)))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"must consist of JSON values; {error}", argument="config") from error
+
+
+def write_columns(storage: Storage, columns: Mapping[str, NDArray[Any] | None]) -> None:
+    """Write ids, labels and split.
+
+    Each is encoded in memory first and its objects are written one by one: processes that create the same store
+    at the same time write the same bytes and never remove any.
+    """
+    import zarr
+
+    for name, values in columns.items():
+        if values is None:
+            continue
+        made: dict[str, Any] = {}
+        chunks, kind = (min(len(values), _COLUMN_ROWS),), np.int64 if name == "labels" else str
+        config: Any = {"write_empty_chunks": True}  # a chunk of nothing but the fill value is written, too
+        memory = zarr.storage.MemoryStore(made)
+        zarr.create_array(memory, shape=values.shape, chunks=chunks, dtype=kind, config=config)[:] = values
+        for key in sorted(made):
+            storage.put(f"{name}/{key}", made[key].to_bytes())
+
+
+def stored_column(storage: Storage, header: Header, name: str) -> NDArray[Any] | None:
+    """Ids, labels or split, checked against the hash in the header; None if the store has none."""
+    import zarr
+
+    expected = header.hashes.get(name)
+    if expected is None:
+        return None
+    try:
+        # Version 2 of the format has a codec that unpickles; no store of ours was ever written in it.
+        array = zarr.open_array(storage.store, path=name, mode="r", zarr_format=3)
+        values: NDArray[Any] = np.asarray(array[:])
+        values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
+    except Exception as error:  # Zarr raises anything on invalid metadata
+        raise InputError(f"{storage.where}: {name} cannot be read ({reason(error)}); restore them") from error
+    if len(values) != header.examples or column_hash(values) != expected:
+        raise InputError(f"{storage.where}: {name} were changed since the store was created; restore them")
+    return values
+
+
 def default_block(examples: int, classes: int, itemsize: int) -> int:
     """Rows per shard: a sixteenth of an epoch, but within 4 to 16 MiB.
 
@@ -126,14 +187,13 @@ def default_block(examples: int, classes: int, itemsize: int) -> int:
     return max(1, min(examples, most, max(least, -(-examples // _SHARDS))))
 
 
-def text_hash(values: NDArray[Any]) -> str:
+def column_hash(values: NDArray[Any]) -> str:
     """Hash of a column, independent of the width of its text and its byte order."""
     digest = hashlib.sha256()
     if values.dtype.kind == "U":
-        for start in range(0, len(values), 65536):
-            digest.update(
-                "\0".join(values[start : start + 65536].tolist()).encode("utf-8", "surrogatepass") + b"\0"
-            )
+        for start in range(0, len(values), _COLUMN_ROWS):
+            text = "\0".join(values[start : start + _COLUMN_ROWS].tolist())
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     else:
         digest.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
     return digest.hexdigest()
@@ -159,17 +219,9 @@ def marker_key(seed: int, epoch: int, block: int) -> str:
     return f"{array_path(seed, epoch)}/commit/{block}.json"
 
 
-def parse_marker(key: str) -> tuple[int, int, int] | None:
-    """The seed, epoch and block of a marker's key; None for any other key."""
-    return _numbers(_MARKER.fullmatch(key))
-
-
-def parse_shard(key: str) -> tuple[int, int, int] | None:
-    """The seed, epoch and block of a shard's key; None for any other key."""
-    return _numbers(_SHARD.fullmatch(key))
-
-
-def _numbers(match: re.Match[str] | None) -> tuple[int, int, int] | None:
+def parse_block(kind: str, key: str) -> tuple[int, int, int] | None:
+    """The seed, epoch and block of the key of a "shard" or of its "marker"; None for any other key."""
+    match = _BLOCKS[kind].fullmatch(key)
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 

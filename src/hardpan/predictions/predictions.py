@@ -19,7 +19,8 @@ from hardpan.predictions.checks import ROW_ID, common_epochs
 
 if TYPE_CHECKING:
     from hardpan.outcomes import Outcomes
-    from hardpan.predictions.reader import PredictionReader
+    from hardpan.predictions.reader import ArrayReader
+    from hardpan.predictions.store import Store
 
 PathLike = str | os.PathLike[str]
 _CLASS_CHECK_ROWS = 20_000
@@ -123,11 +124,10 @@ class Predictions:
             ...     Predictions.open(folder + "/run").read(seed=0, epoch=1).tolist()
             [[0.25, 0.75], [1.0, 0.0]]
         """
-        from hardpan.predictions.storage import Storage
-        from hardpan.predictions.store import begin
+        from hardpan.predictions.store import begin_store
 
-        store = begin(
-            Storage(path),
+        store = begin_store(
+            path,
             ids=ids,
             n_classes=n_classes,
             labels=labels,
@@ -271,9 +271,9 @@ class Predictions:
             >>> bool(seen.outcomes().scores.mean() > unseen.outcomes().scores.mean() > 0.8)
             True
         """
-        from hardpan.predictions.opening import of_estimator
+        from hardpan.predictions.models import estimator_predictions
 
-        return of_estimator(model, dataset, folds, group, held_out, name, seed)
+        return estimator_predictions(model, dataset, folds, group, held_out, name, seed)
 
     @classmethod
     def from_torch(
@@ -288,11 +288,11 @@ class Predictions:
             held_out: the module was not trained or tuned on any of these examples.
             device: where to run; by default where the module's parameters are.
         """
-        from hardpan.predictions.opening import of_torch
+        from hardpan.predictions.models import torch_predictions
 
-        return of_torch(module, loader, class_names, held_out, device)
+        return torch_predictions(module, loader, class_names, held_out, device)
 
-    def __init__(self, reader: PredictionReader) -> None:
+    def __init__(self, reader: ArrayReader | Store) -> None:
         self.reader, self.where, self.class_names = reader, reader.where, reader.class_names
         self.n_classes, self.dtype, self.block = reader.n_classes, reader.dtype, reader.block
         self.config, self.versions, self.outputs = reader.config, reader.versions, reader.outputs

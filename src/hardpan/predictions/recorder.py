@@ -12,12 +12,11 @@ It takes torch tensors (softmax is done where they are) or arrays, and does not 
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,124 +25,30 @@ from hardpan.arguments import whole_number
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError, counted
 from hardpan.predictions.assembly import MEMORY, Assembler
-from hardpan.predictions.checks import LARGEST, Outputs, detect, softmax
+from hardpan.predictions.checks import LARGEST
+from hardpan.predictions.layout import plain_config
 from hardpan.predictions.predictions import Predictions
-from hardpan.predictions.storage import Storage
-from hardpan.predictions.store import begin, plain_config
+from hardpan.predictions.store import begin_store
+from hardpan.predictions.tensors import (
+    PendingTensor,
+    TensorConverter,
+    check_dense_tensor,
+    is_tensor,
+    send_tensor_index,
+    tensor_as_array,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _UNDER_WAY = 8
-_SAMPLE = 256
-
-
-class Pending:
-    """An array that may still be copied from a device to pinned memory, while the device continues."""
-
-    def __init__(self, source: Tensor | NDArray[Any]) -> None:
-        self._source: Tensor | NDArray[Any] = source  # a tensor is kept until it has been copied
-        self._event: Any = None
-        if is_tensor(source):
-            import torch
-
-            self._host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
-            self._host.copy_(source, non_blocking=True)
-            cuda: Any = torch.cuda
-            self._event = cuda.Event()
-            self._event.record(cuda.current_stream(source.device))
-
-    def arrived(self) -> bool:
-        """Whether :meth:`wait` would return at once."""
-        return self._event is None or bool(self._event.query())
-
-    def wait(self) -> NDArray[Any]:
-        """The array, when it is here."""
-        if self._event is not None:
-            self._event.synchronize()
-            self._source, self._event = np.asarray(self._host.numpy()), None
-        return np.asarray(self._source)
-
-
-class Converter:
-    """Converts outputs of a model to probabilities of a store's type."""
-
-    def __init__(self, outputs: str, dtype: np.dtype[Any]) -> None:
-        self._dtype = dtype
-        self._outputs: Outputs | None = None if outputs == "auto" else detect("outputs", np.empty((0, 2)), outputs)
-
-    @property
-    def outputs(self) -> str:
-        """What is recorded: "logits" or "probabilities"; "auto" until the first batch."""
-        return self._outputs or "auto"
-
-    def send(self, outputs: Tensor | NDArray[Any]) -> Pending:
-        """Convert outputs (n, C) to probabilities (n, C)."""
-        if self._outputs is None:
-            self._outputs = detect("outputs", as_array(outputs[:_SAMPLE]), "auto")
-        if not is_tensor(outputs):
-            return Pending(self._of_array(as_array(outputs)))
-        made = self._of_tensor(outputs)
-        return Pending(made) if made.device.type == "cuda" else Pending(made.cpu().numpy())
-
-    def _of_array(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        probs = softmax(outputs) if self._outputs == "logits" else outputs
-        return probs.astype(self._dtype, copy=False)
-
-    def _of_tensor(self, outputs: Tensor) -> Tensor:
-        import torch
-
-        with torch.no_grad():
-            probs = outputs.detach().float()
-            if self._outputs == "logits":
-                probs = torch.softmax(probs, dim=-1)
-            return probs.to(torch.float16 if self._dtype == np.float16 else torch.float32)
-
-
-def send_index(index: Tensor | ArrayLike, n: int) -> Pending:
-    """Row numbers (n,) of a batch; those on a GPU are copied asynchronously."""
-    index = check_dense("index", index) if is_tensor(index) else np.asarray(index)
-    shape = tuple(index.shape)
-    if shape != (n,) or as_array(index[:0]).dtype.kind not in "iu":  # none of the numbers is looked at
-        raise InputError(
-            f"must be {n} integers, one per row of outputs; got {index.dtype} {shape}", argument="index"
-        )
-    if is_tensor(index) and index.device.type == "cuda":
-        return Pending(index.detach().long())
-    return Pending(as_array(index).astype(np.int64))
-
-
-def is_tensor(value: object) -> TypeGuard[Tensor]:
-    """Whether this is a torch tensor; torch is not imported to find out."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def check_dense(name: str, tensor: Tensor) -> Tensor:
-    """The tensor; one that is sparse is refused."""
-    import torch
-
-    if tensor.layout != torch.strided:
-        raise InputError(
-            f"must be a dense tensor; got layout {tensor.layout}: give {name}.to_dense() (or padded rows)",
-            argument=name,
-        )
-    return tensor
-
-
-def as_array(value: Tensor | ArrayLike, name: str = "tensor") -> NDArray[Any]:
-    """A tensor or array as an array here; ``name`` is how it is called where it is refused."""
-    if is_tensor(value):
-        tensor = check_dense(name, value).detach()
-        return np.asarray((tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy())
-    return np.asarray(value)
 
 
 class _Batch(NamedTuple):
     """Predictions that are being copied from a device."""
 
-    outputs: Pending
-    rows: Pending
+    outputs: PendingTensor
+    rows: PendingTensor
     size: int
     seed: int
     epoch: int
@@ -199,7 +104,6 @@ class Recorder:
         seed: int = 0,
         memory: int = MEMORY,
     ) -> None:
-        storage = Storage(path)
         if dataset is not None:
             if not isinstance(dataset, Dataset):
                 raise InputError(f"must be a hardpan.Dataset; got {type(dataset).__name__}", argument="dataset")
@@ -212,21 +116,26 @@ class Recorder:
             raise InputError("ids are missing; give the dataset, or ids and n_classes")
         n_classes = whole_number("n_classes", n_classes, 2)
         settings = plain_config(config)
-        self._store = begin(
-            storage,
-            ids=as_array(ids, "ids"),
+        self._store = begin_store(
+            path,
+            ids=tensor_as_array(ids, "ids"),
             n_classes=n_classes,
-            labels=None if labels is None else as_array(labels, "labels"),
+            labels=None if labels is None else tensor_as_array(labels, "labels"),
             class_names=class_names,
             split=split,
             config=settings,
             dtype=dtype,
             block=block,
         )
-        if config is not None:
-            _check_config(self._store.where, self._store.config, settings)
+        there = self._store.config if config is not None else settings
+        for name in sorted({*there, *settings}):
+            if there.get(name) != settings.get(name):
+                raise InputError(
+                    f"{self._store.where}: was recorded with {name}={there.get(name)!r}, now it is "
+                    f"{settings.get(name)!r}; give another path, or the same configuration"
+                )
         self._into = Assembler(self._store, memory=memory)
-        self._converter = Converter(outputs, self._store.dtype)
+        self._converter = TensorConverter(outputs, self._store.dtype)
         self._seed = seed
         self._next_row: dict[tuple[int, int], int] = {}
         self._under_way: deque[_Batch] = deque()
@@ -288,19 +197,23 @@ class Recorder:
             )
         if self.done(run, epoch=epoch):
             return
-        outputs = check_dense("outputs", outputs) if is_tensor(outputs) else np.asarray(outputs)
+        outputs = check_dense_tensor("outputs", outputs) if is_tensor(outputs) else np.asarray(outputs)
         shape = tuple(outputs.shape)
         if len(shape) != 2 or shape[1] != self._store.n_classes:
             raise InputError(f"must have shape (n, {self._store.n_classes}); got {shape}", argument="outputs")
         rows = self._batch_rows(run, epoch, shape[0], index, ids)
         if labels is not None:
-            self._check_labels(rows.wait(), as_array(labels, "labels"))
+            self._check_labels(rows.wait(), tensor_as_array(labels, "labels"))
         sent = self._converter.send(outputs)
         self._into.made_of = "logits" if self._converter.outputs == "logits" else "probabilities"
-        if index is None and ids is None:
-            self._advance_next_row(run, epoch, shape[0])
+        if index is None and ids is None:  # a batch that was refused has taken no rows
+            following = self._next_row.pop((run, epoch), 0) + shape[0]
+            if following < len(self._store):
+                self._next_row[run, epoch] = following
         self._under_way.append(_Batch(sent, rows, shape[0], run, epoch))
-        self._assemble_arrived(all_of_them=self._completes(run, epoch))
+        coming = sum(batch.size for batch in self._under_way if (batch.seed, batch.epoch) == (run, epoch))
+        # What completes an epoch is waited for, so that the epoch is committed.
+        self._assemble_arrived(all_of_them=coming >= self._into.left(run, epoch))
 
     def flush(self) -> None:
         """Wait until everything that can be committed is."""
@@ -322,7 +235,8 @@ class Recorder:
             self.flush()
             self.check_whole()
         finally:
-            self._close_assembler()
+            self._closed = True
+            self._into.close()
 
     def __enter__(self) -> Self:
         return self
@@ -333,37 +247,28 @@ class Recorder:
         if error is None:
             self.close()
         else:
-            self._close_assembler()
-
-    def _close_assembler(self) -> None:
-        self._closed = True
-        self._into.close()
+            self._closed = True
+            self._into.close()
 
     def _batch_rows(
         self, run: int, epoch: int, n: int, index: Tensor | ArrayLike | None, ids: Tensor | ArrayLike | None
-    ) -> Pending:
+    ) -> PendingTensor:
         if index is not None and ids is not None:
             raise InputError("pass index or ids for a batch, not both")
         if ids is not None:
-            return Pending(self._rows_of(as_array(ids, "ids"), n))
+            names = tensor_as_array(ids, "ids")
+            if names.shape != (n,):
+                raise InputError(f"must be {n}, one per row of outputs; got shape {names.shape}", argument="ids")
+            try:
+                rows = [self._row_of_id[str(name)] for name in names.tolist()]
+            except KeyError as error:
+                wrong = error.args[0]
+                raise InputError(f": {wrong!r} is not among the ids of the recorder", argument="ids") from None
+            return PendingTensor(np.array(rows, dtype=np.int64))
         if index is None:
             start = self._next_row.get((run, epoch), 0)
-            return Pending(np.arange(start, start + n))
-        return send_index(index, n)
-
-    def _advance_next_row(self, run: int, epoch: int, n: int) -> None:
-        """Note that n rows were taken in the order of the ids; a batch that was refused takes none."""
-        following = self._next_row.pop((run, epoch), 0) + n
-        if following < len(self._store):
-            self._next_row[run, epoch] = following
-
-    def _rows_of(self, ids: NDArray[Any], n: int) -> NDArray[np.int64]:
-        if ids.shape != (n,):
-            raise InputError(f"must be {n}, one per row of outputs; got shape {ids.shape}", argument="ids")
-        try:
-            return np.array([self._row_of_id[str(name)] for name in ids.tolist()], dtype=np.int64)
-        except KeyError as error:
-            raise InputError(f": {error.args[0]!r} is not among the ids of the recorder", argument="ids") from None
+            return PendingTensor(np.arange(start, start + n))
+        return send_tensor_index(index, n)
 
     @cached_property
     def _row_of_id(self) -> dict[str, int]:
@@ -383,11 +288,6 @@ class Recorder:
                 argument="labels",
             )
 
-    def _completes(self, run: int, epoch: int) -> bool:
-        """Whether what is under way completes the epoch: then it is waited for, so that the epoch is committed."""
-        coming = sum(batch.size for batch in self._under_way if (batch.seed, batch.epoch) == (run, epoch))
-        return coming >= self._into.left(run, epoch)
-
     def _assemble_arrived(self, all_of_them: bool) -> None:
         """Assemble the rows that have arrived."""
         while self._under_way:
@@ -397,12 +297,3 @@ class Recorder:
             self._under_way.popleft()
             self._into.check_whole(batch.seed, but=batch.epoch)
             self._into.add(batch.seed, batch.epoch, batch.outputs.wait(), batch.rows.wait())
-
-
-def _check_config(where: str, there: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    for name in sorted({*there, *settings}):
-        if there.get(name) != settings.get(name):
-            raise InputError(
-                f"{where}: was recorded with {name}={there.get(name)!r}, now it is {settings.get(name)!r}; "
-                "give another path, or the same configuration"
-            )

@@ -1,19 +1,18 @@
-"""The objects of a store, in a folder or at an fsspec address: header, columns, shards."""
+"""The objects of a store by their keys, in a folder or at an fsspec address, and the bytes of a shard."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import numpy as np
-import zarr
 from numcodecs.blosc import SHUFFLE, Blosc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from zarr.abc.codec import BytesBytesCodec
@@ -21,16 +20,13 @@ from zarr.abc.store import ByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import LocalStore, MemoryStore, WrapperStore
+from zarr.storage import LocalStore, WrapperStore
 
 from hardpan.arguments import as_path
-from hardpan.errors import FULL_DISK, InputError, MissingExtra, reason
-from hardpan.files import locked, sync_folder, write_bytes
-from hardpan.predictions import layout
-from hardpan.predictions.layout import Header
+from hardpan.errors import FULL_DISK, InputError, MissingExtra
+from hardpan.files import lock, locked, sync_folder, unlock, write_bytes
 
 PathLike = str | os.PathLike[str]
-_COLUMN_ROWS = 65536
 _BLOSC = Blosc(cname="lz4", clevel=1, shuffle=SHUFFLE)
 # A chunk of nothing but the fill value would not be written, and its marker would have nothing to commit.
 WRITE_ALL: Any = {"write_empty_chunks": True}
@@ -52,11 +48,10 @@ class DurableStore(WrapperStore[Store]):
 class Storage:
     """The objects of one store, by key: read, written, listed, removed."""
 
-    def __init__(self, path: PathLike | Store) -> None:
-        if not isinstance(path, Store):
-            as_path("path", path)
+    def __init__(self, path: PathLike) -> None:
+        as_path("path", path)
         self.where = str(path)
-        inner = path if isinstance(path, Store) else _zarr_store(os.fspath(path))
+        inner = _zarr_store(os.fspath(path))
         self.store = DurableStore(inner)
         self._root = inner.root if isinstance(inner, LocalStore) else None
 
@@ -112,7 +107,18 @@ class Storage:
             self.put(key, *parts)
             return
         with self.errors_named(f"{key} was written"):
-            sync(_create_remote(self.store, key, b"".join(parts)))
+            sync(self._create_remote(key, b"".join(parts)))
+
+    async def _create_remote(self, key: str, data: bytes) -> None:
+        """Write an object only if it does not exist, where the file system can; FileExistsError otherwise."""
+        system, root = getattr(self.store._store, "fs", None), str(getattr(self.store._store, "path", ""))
+        if system is not None:
+            try:
+                await system._pipe_file(f"{root}/{key}" if root else key, data, mode="create")
+                return
+            except (TypeError, NotImplementedError):  # this file system has no conditional write
+                pass
+        await self.store.set(key, default_buffer_prototype().buffer.from_bytes(data))
 
     def create_json(self, key: str, content: Any) -> None:
         """Write a small JSON object that must not exist."""
@@ -120,15 +126,21 @@ class Storage:
 
     def tails(self, keys: Sequence[str], length: int) -> list[bytes | None]:
         """The last bytes of objects, None where one is missing; elsewhere than in a folder, all at once."""
-        if self._root is not None:
-            return [_tail(self._root / key, length) for key in keys]
-        return self._get_all(keys, SuffixByteRequest(length))
+        if self._root is None:
+            return self._get_all(keys, SuffixByteRequest(length))
+        result: list[bytes | None] = []
+        for key in keys:
+            try:
+                with open(self._root / key, "rb") as stream:
+                    stream.seek(-length, os.SEEK_END)
+                    result.append(stream.read())
+            except OSError:
+                result.append(None)
+        return result
 
     def get_jsons(self, keys: Sequence[str]) -> list[Any]:
         """JSON objects, None where one is missing or damaged; elsewhere than in a folder, all at once."""
-        if self._root is not None:
-            return [self.get_json(key) for key in keys]
-        return [_parsed(data) for data in self._get_all(keys)]
+        return [_parsed(data) for data in (self._get_all(keys) if self._root is None else map(self.get, keys))]
 
     def _get_all(self, keys: Sequence[str], byte_range: ByteRequest | None = None) -> list[bytes | None]:
         async def get_all() -> list[Buffer | None]:
@@ -150,22 +162,16 @@ class Storage:
         """All keys in a folder, in order; folders named ``without`` are skipped."""
         with self.errors_named("it was listed"):
             if self._root is not None:
-                return sorted(name for name, _ in _walk(self._root, prefix, without))
+                return sorted(_walk(self._root, prefix.rstrip("/"), without))
             passed = f"/{without}/" if without else "//"
-            return sorted(key for key in sync(self._listed(prefix)) if passed not in key)
+            return sorted(key for key in sync(_listed(self.store.list_prefix(prefix))) if passed not in key)
 
     def top_names(self) -> list[str]:
         """Names of the files and folders at the root, in order."""
         with self.errors_named("it was listed"):
             if self._root is not None:
                 return sorted(os.listdir(self._root))
-            return sorted(name.strip("/") for name in sync(self._top()))
-
-    async def _top(self) -> list[str]:
-        return [name async for name in self.store.list_dir("")]
-
-    async def _listed(self, prefix: str) -> list[str]:
-        return [key async for key in self.store.list_prefix(prefix)]
+            return sorted(name.strip("/") for name in sync(_listed(self.store.list_dir(""))))
 
     def remove(self, key: str) -> None:
         """Remove one object; it need not be there."""
@@ -199,46 +205,25 @@ def _parsed(data: bytes | None) -> Any:
         return None
 
 
-def _tail(path: Path, length: int) -> bytes | None:
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(-length, os.SEEK_END)
-            return stream.read()
-    except OSError:
-        return None
+async def _listed(names: AsyncIterator[str]) -> list[str]:
+    return [name async for name in names]
 
 
-def _walk(root: Path, prefix: str, without: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Files in a folder of a local store, with their keys: several times as fast as Zarr's own listing."""
-    folder = prefix.rstrip("/")
+def _walk(root: Path, folder: str, without: str) -> Iterator[str]:
+    """Keys in a folder of a local store: several times as fast as Zarr's own listing."""
     try:
         entries = list(os.scandir(root / folder))
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
-        if entry.is_dir(follow_symlinks=True):
-            if entry.name != without:
-                yield from _walk(root, f"{folder}/{entry.name}", without)
-        else:
-            yield f"{folder}/{entry.name}", entry
+        if not entry.is_dir(follow_symlinks=True):
+            yield f"{folder}/{entry.name}"
+        elif entry.name != without:
+            yield from _walk(root, f"{folder}/{entry.name}", without)
 
 
 def _json_bytes(content: Any) -> bytes:
     return (json.dumps(content, ensure_ascii=False) + "\n").encode("utf-8")
-
-
-async def _create_remote(store: Any, key: str, data: bytes) -> None:
-    """Write an object only if it does not exist, where the file system can; FileExistsError otherwise."""
-    inner = getattr(store, "_store", store)
-    system, root = getattr(inner, "fs", None), str(getattr(inner, "path", ""))
-    if system is not None:
-        try:
-            await system._pipe_file(f"{root}/{key}" if root else key, data, mode="create")
-        except (TypeError, NotImplementedError):  # this file system has no conditional write
-            pass
-        else:
-            return
-    await store.set(key, default_buffer_prototype().buffer.from_bytes(data))
 
 
 def _write_durably(path: Path, *parts: bytes) -> None:
@@ -250,8 +235,7 @@ def _write_durably(path: Path, *parts: bytes) -> None:
 
 
 def _zarr_store(path: str) -> Store:
-    if path.startswith("file://"):
-        path = path.removeprefix("file://")
+    path = path.removeprefix("file://")
     if "://" not in path:
         return LocalStore(Path(path))
     from zarr.storage import FsspecStore
@@ -284,60 +268,19 @@ def _remembering_no_listing(store: Any) -> Store:
     return result
 
 
-def write_header(storage: Storage, header: Header) -> None:
-    """Write the root of the store, last: with it the store exists."""
-    document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-    storage.put_json(f"{layout.ROOT}/zarr.json", document)
-    storage.put_json("zarr.json", document | {"attributes": header.attributes()})
+@contextmanager
+def locked_storage(path: str, *, shared: bool) -> Iterator[bool]:
+    """Lock the folder of a store: shared by the runs that use it, alone to remove it.
 
-
-def read_header(storage: Storage) -> Header | None:
-    """The header of the store; None if there is no store."""
-    data = storage.get("zarr.json")
-    if data is None:
-        return None
-    try:
-        content = json.loads(data)
-    except ValueError:
-        content = None
-    if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), Mapping):
-        raise InputError(f"{storage.where}: zarr.json is damaged; restore it")
-    return layout.header_of(storage.where, content["attributes"])
-
-
-def write_columns(storage: Storage, columns: Mapping[str, NDArray[Any] | None]) -> None:
-    """Write ids, labels and split.
-
-    Each is encoded in memory first and its objects are written one by one: processes that create the same store
-    at the same time write the same bytes and never remove any.
+    Yields whether it is locked: not an address, nor alone what others use. A killed process leaves no lock.
     """
-    for name, values in columns.items():
-        if values is None:
-            continue
-        made: dict[str, Any] = {}
-        chunks, kind = (min(len(values), _COLUMN_ROWS),), np.int64 if name == "labels" else str
-        memory = MemoryStore(made)
-        array = zarr.create_array(memory, shape=values.shape, chunks=chunks, dtype=kind, config=WRITE_ALL)
-        array[:] = values
-        for key in sorted(made):
-            storage.put(f"{name}/{key}", made[key].to_bytes())
-
-
-def stored_column(storage: Storage, header: Header, name: str) -> NDArray[Any] | None:
-    """Ids, labels or split, checked against the hash in the header; None if the store has none."""
-    expected = header.hashes.get(name)
-    if expected is None:
-        return None
+    handle = None
+    with suppress(OSError):
+        handle = lock(Path(path), create=False, shared=shared, wait=shared)
     try:
-        # Version 2 of the format has a codec that unpickles; no store of ours was ever written in it.
-        array = zarr.open_array(storage.store, path=name, mode="r", zarr_format=3)
-        values: NDArray[Any] = np.asarray(array[:])
-        values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
-    except Exception as error:  # Zarr raises anything on invalid metadata
-        raise InputError(f"{storage.where}: {name} cannot be read ({reason(error)}); restore them") from error
-    if len(values) != header.examples or layout.text_hash(values) != expected:
-        raise InputError(f"{storage.where}: {name} were changed since the store was created; restore them")
-    return values
+        yield handle is not None
+    finally:
+        unlock(handle)
 
 
 def compressors() -> list[BytesBytesCodec]:

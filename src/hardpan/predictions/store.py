@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,31 +19,23 @@ from zarr.errors import ContainsArrayError, ContainsGroupError
 import hardpan
 from hardpan.arguments import one_of, whole_number
 from hardpan.errors import InputError, few, reason
-from hardpan.files import lock, unlock
 from hardpan.predictions import layout
 from hardpan.predictions.checks import LARGEST, check_rows, checked_columns
 from hardpan.predictions.layout import Header
-from hardpan.predictions.reader import PredictionReader
-from hardpan.predictions.storage import (
-    WRITE_ALL,
-    Storage,
-    compressors,
-    encoded,
-    read_header,
-    stored_column,
-    write_columns,
-    write_header,
-)
+from hardpan.predictions.storage import WRITE_ALL, Storage, compressors, encoded
 
 PathLike = str | os.PathLike[str]
 _WRITERS = 4
 
 
-class Store(PredictionReader):
+class Store:
     """A store on disk or at an fsspec address, to read from and to write to.
 
     What is committed is listed on opening; :meth:`refresh` lists it again.
     """
+
+    outputs = "probabilities"
+    array = None  # everything has to be read
 
     def __init__(self, storage: Storage, header: Header) -> None:
         self.storage, self.header, self.where = storage, header, storage.where
@@ -68,7 +58,7 @@ class Store(PredictionReader):
     def column(self, name: str) -> Any:
         """Ids, labels or split, shape (N,), or None."""
         if name not in self._columns:
-            self._columns[name] = stored_column(self.storage, self.header, name)
+            self._columns[name] = layout.stored_column(self.storage, self.header, name)
         return self._columns[name]
 
     def __len__(self) -> int:
@@ -123,14 +113,28 @@ class Store(PredictionReader):
         """List again what is committed: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
         for key in self.storage.keys(layout.ROOT + "/", without="c"):
-            result = layout.parse_marker(key)
+            result = layout.parse_block("marker", key)
             if result is not None and result[2] < self.header.blocks:
                 markers.setdefault(result[:2], set()).add(result[2])
         self._markers = markers
 
     def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
         """Record rows start.. of one seed and epoch; see :meth:`hardpan.Predictions.write`."""
-        rows = self._checked_rows(seed, epoch, probs, start)
+        whole_number("seed", seed, most=LARGEST)
+        whole_number("epoch", epoch, most=LARGEST)
+        rows = np.asarray(probs)
+        if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
+            raise InputError(
+                f"must be real numbers of shape (n, {self.n_classes}); got {rows.dtype} of shape {rows.shape}",
+                argument="probs",
+            )
+        end = start + len(rows)
+        if start % self.block or start < 0 or end > len(self) or (end % self.block and end != len(self)):
+            raise InputError(
+                f"rows {start}..{end} do not fill whole shards of {self.block} rows out of {len(self)}; "
+                "give whole blocks, or use hardpan.Recorder, which takes rows in any order"
+            )
+        rows = rows.astype(self.dtype, copy=False)
         what = f"{self.where}: seed {seed} epoch {epoch}"
         remedy = "give probabilities: of logits their softmax"
         check_rows(what, rows, lambda row: str(self.column("ids")[start + row]), remedy=remedy)
@@ -139,13 +143,9 @@ class Store(PredictionReader):
         def write(first: int) -> None:
             self.write_block(seed, epoch, (start + first) // self.block, rows[first : first + self.block])
 
-        if len(firsts) == 1:
-            write(0)
-            return
         # A few at once: one is hashed while another waits for the disk.
         with ThreadPoolExecutor(_WRITERS) as writers:
-            for _ in writers.map(write, firsts):
-                pass
+            list(writers.map(write, firsts))
 
     def write_block(self, seed: int, epoch: int, block: int, rows: NDArray[Any]) -> None:
         """Write and commit the checked rows of one block, in the type of the store."""
@@ -158,9 +158,8 @@ class Store(PredictionReader):
         packed, checksum = encoded(rows, self.block)
         digest = hashlib.sha256(packed)
         digest.update(checksum)
-        marker = {"store": self.header.identity, "seed": seed, "epoch": epoch, "block": block}
-        marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
-        marker |= {"crc32c": checksum.hex()}
+        marker = {"store": self.header.identity, "seed": seed, "epoch": epoch, "block": block, "rows": len(rows)}
+        marker |= {"bytes": len(packed) + len(checksum), "sha256": digest.hexdigest(), "crc32c": checksum.hex()}
         shard, commit = layout.shard_key(seed, epoch, block), layout.marker_key(seed, epoch, block)
         with self.storage.exclusive(shard):
             there = self.storage.get_json(commit)  # another process may have committed this block since
@@ -263,69 +262,45 @@ class Store(PredictionReader):
     def _complete_epochs(self) -> list[tuple[int, int]]:
         return [pair for pair, blocks in self._markers.items() if len(blocks) == self.header.blocks]
 
-    def _checked_rows(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
-        whole_number("seed", seed, most=LARGEST)
-        whole_number("epoch", epoch, most=LARGEST)
-        rows = np.asarray(probs)
-        if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
-            raise InputError(
-                f"must be real numbers of shape (n, {self.n_classes}); got {rows.dtype} of shape {rows.shape}",
-                argument="probs",
-            )
-        end = start + len(rows)
-        if start % self.block or start < 0 or end > len(self) or (end % self.block and end != len(self)):
-            raise InputError(
-                f"rows {start}..{end} do not fill whole shards of {self.block} rows out of {len(self)}; "
-                "give whole blocks, or use hardpan.Recorder, which takes rows in any order"
-            )
-        return rows.astype(self.dtype, copy=False)
-
     def _array(self, seed: int, epoch: int, make: bool = False) -> Any:
         with self._lock:
-            array = self._arrays.get((seed, epoch))
-            if array is None:
-                array = self._make_array(seed, epoch) if make else self._open_array(layout.array_path(seed, epoch))
+            if (seed, epoch) not in self._arrays:
+                array = (self._make_array if make else self._open_array)(seed, epoch)
                 if len(self._arrays) > 64:
                     self._arrays.clear()
                 self._arrays[seed, epoch] = array
-        return array
+            return self._arrays[seed, epoch]
 
-    def _open_array(self, path: str) -> Any:
+    def _open_array(self, seed: int, epoch: int) -> Any:
+        path = layout.array_path(seed, epoch)
         return zarr.open_array(self.storage.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
 
     def _make_array(self, seed: int, epoch: int) -> Any:
         """The array of a seed and epoch, created if missing; every process creates the same bytes."""
-        path = layout.array_path(seed, epoch)
-        try:
-            return self._open_array(path)
-        except (FileNotFoundError, ValueError):
-            pass
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            return self._open_array(seed, epoch)
         with contextlib.suppress(ContainsGroupError):  # another process was faster
             zarr.open_group(self.storage.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
-        try:
-            return self._create_array(path, seed, epoch)
-        except ContainsArrayError:  # another process was faster
-            return self._open_array(path)
-
-    def _create_array(self, path: str, seed: int, epoch: int) -> Any:
-        return zarr.create_array(
-            self.storage.store,
-            name=path,
-            shape=(len(self), self.n_classes),
-            chunks=(self.block, self.n_classes),
-            dtype=self.dtype,
-            compressors=compressors(),
-            filters=[],
-            fill_value=0,
-            dimension_names=("example", "class"),
-            attributes={"seed": seed, "epoch": epoch},
-            config=WRITE_ALL,
-            overwrite=False,
-        )
+        with contextlib.suppress(ContainsArrayError):  # another process was faster
+            return zarr.create_array(
+                self.storage.store,
+                name=layout.array_path(seed, epoch),
+                shape=(len(self), self.n_classes),
+                chunks=(self.block, self.n_classes),
+                dtype=self.dtype,
+                compressors=compressors(),
+                filters=[],
+                fill_value=0,
+                dimension_names=("example", "class"),
+                attributes={"seed": seed, "epoch": epoch},
+                config=WRITE_ALL,
+                overwrite=False,
+            )
+        return self._open_array(seed, epoch)
 
 
-def begin(
-    storage: Storage,
+def begin_store(
+    path: PathLike,
     *,
     ids: ArrayLike,
     n_classes: int,
@@ -338,6 +313,7 @@ def begin(
     resume: bool = True,
 ) -> Store:
     """Create a store, or, with ``resume``, continue an existing one for the same examples and classes."""
+    storage = Storage(path)
     where = storage.where
     one_of("dtype", dtype, layout.DTYPES)
     whole_number("n_classes", n_classes, 2)
@@ -350,83 +326,46 @@ def begin(
     if rows < 1:
         raise InputError(f"must be at least 1; got {block}", argument="block")
     columns = {"ids": known.ids, "labels": known.labels, "split": known.split}
-    hashes = {name: layout.text_hash(values) for name, values in columns.items() if values is not None}
-    settings = plain_config(config)
-    header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions())
-    there = read_header(storage)
+    hashes = {name: layout.column_hash(values) for name, values in columns.items() if values is not None}
+    settings = layout.plain_config(config)
+    versions = {name: importlib.metadata.version(name) for name in ("numpy", "zarr", "numcodecs")}
+    versions = {"hardpan": hardpan.__version__} | versions
+    header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, versions)
+    there = layout.read_header(storage)
     if there is not None and not resume:
         raise InputError(f"{where}: a store exists here; give a new path, or open it with hardpan.Predictions.open")
     if there is None:
-        write_columns(storage, columns)
-        write_header(storage, header)
-        there = read_header(storage) or header  # another process may have created a store here meanwhile
-    return Store(storage, same_store(where, there, header, given_block=block is not None))
-
-
-def same_store(where: str, there: layout.Header, new: layout.Header, given_block: bool) -> layout.Header:
-    """The header of the existing store, if it is for the same examples, classes and type."""
-    for name in ("examples", "classes", "dtype", "class_names", *(("block",) if given_block else ())):
-        existing, requested = getattr(there, name), getattr(new, name)
+        layout.write_columns(storage, columns)
+        layout.write_header(storage, header)
+        there = layout.read_header(storage) or header  # another process may have created a store here meanwhile
+    for name in ("examples", "classes", "dtype", "class_names", *(("block",) if block is not None else ())):
+        existing, requested = getattr(there, name), getattr(header, name)
         if existing != requested:
             what = name.replace("_", " ")
             raise InputError(
                 f"{where}: is a store with other {what} ({existing}, not {requested}); give a new path"
             )
     for name in layout.COLUMNS:
-        if there.hashes.get(name) != new.hashes.get(name):
+        if there.hashes.get(name) != hashes.get(name):
             raise InputError(f"{where}: is a store with other {name}; give a new path")
-    return there
+    return Store(storage, there)
 
 
 def open_store(path: PathLike) -> Store:
     """Open a store of predictions for reading and writing."""
     storage = Storage(path)
-    header = read_header(storage)
+    header = layout.read_header(storage)
     if header is None:
+        where = storage.where
+        folders = [entry.name for entry in os.scandir(where) if entry.is_dir()] if os.path.isdir(where) else []
+        inner = [f"{where}/{name}" for name in sorted(folders) if is_store(os.path.join(where, name))]
+        listed = f", but in {few(inner)}" if inner else ""
         raise InputError(
-            f"{storage.where}: no predictions here{_inner_stores(storage.where)}; give a store, or an npz, npy, "
-            "CSV, JSONL or Parquet file"
+            f"{where}: no predictions here{listed}; give a store, or an npz, npy, CSV, JSONL or Parquet file"
         )
     return Store(storage, header)
 
 
-def _inner_stores(path: str) -> str:
-    """The stores in a folder that is no store itself, such as one of several models."""
-    folders = [entry.name for entry in os.scandir(path) if entry.is_dir()] if os.path.isdir(path) else []
-    inner = sorted(name for name in folders if is_store(os.path.join(path, name)))
-    return f", but in {few([f'{path}/{name}' for name in inner])}" if inner else ""
-
-
 def is_store(path: PathLike) -> bool:
     """Whether there is a store of predictions at a path."""
-    return read_header(Storage(path)) is not None
-
-
-def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The configuration after a round trip through JSON."""
-    try:
-        plain = json.loads(json.dumps(dict(config or {}), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"must consist of JSON values; {error}", argument="config") from error
-    return dict(plain)
-
-
-def _versions() -> dict[str, str]:
-    return {"hardpan": hardpan.__version__} | {
-        name: importlib.metadata.version(name) for name in ("numpy", "zarr", "numcodecs")
-    }
-
-
-@contextlib.contextmanager
-def locked_store(store: str, *, shared: bool) -> Iterator[bool]:
-    """Lock the folder of a store: shared by the runs that use it, alone to remove it.
-
-    Yields whether it is locked: not an address, nor alone what others use. A killed process leaves no lock.
-    """
-    handle = None
-    with contextlib.suppress(OSError):
-        handle = lock(Path(store), create=False, shared=shared, wait=shared)
-    try:
-        yield handle is not None
-    finally:
-        unlock(handle)
+    return layout.read_header(Storage(path)) is not None

@@ -156,7 +156,7 @@ def _verified(store: Store, progress: Progress) -> tuple[list[DamagedFile], list
     """What is wrong with a store, files of interrupted writers, and the sizes of its committed shards."""
     keys = store.storage.keys(layout.ROOT + "/")
     problems, leftovers, sizes = _damaged_columns(store), list[str](), list[int]()
-    markers = [shard for key in keys if (shard := layout.parse_marker(key))]
+    markers = [shard for key in keys if (shard := layout.parse_block("marker", key))]
     for leftover, foreign in (_other_files(store, keys, set(markers)), _files_beside(store)):
         leftovers += leftover
         problems += foreign
@@ -195,13 +195,13 @@ def _other_files(
     """Files that are neither markers nor committed shards: what killed writers left, and what does not belong."""
     leftovers, problems = [], []
     for key in keys:
-        shard = layout.parse_shard(key)
+        shard = layout.parse_block("shard", key)
         if shard is not None:
             if shard not in markers and shard[2] < store.header.blocks:
                 leftovers.append(key)
             elif shard not in markers:
                 problems.append(DamagedFile("foreign", key, f"there are only {store.header.blocks} blocks"))
-        elif layout.parse_marker(key) is None and key not in _KNOWN:
+        elif layout.parse_block("marker", key) is None and key not in _KNOWN:
             if key.endswith(".partial"):
                 leftovers.append(key)
             elif not layout.is_metadata(key):

@@ -12,7 +12,8 @@ import numpy as np
 
 from hardpan.errors import InputError
 from hardpan.lazy import import_first_installed
-from hardpan.predictions.recorder import Recorder, is_tensor
+from hardpan.predictions.recorder import Recorder
+from hardpan.predictions.tensors import is_tensor
 
 Forward = Callable[[Any, Any], Any]
 

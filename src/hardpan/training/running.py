@@ -30,7 +30,8 @@ from hardpan.execution.mapping import available_cores
 from hardpan.files import array_hash, record
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.recorder import Recorder
-from hardpan.predictions.store import is_store, locked_store
+from hardpan.predictions.storage import locked_storage
+from hardpan.predictions.store import is_store
 from hardpan.report import Report
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed_train_config, with_defaults
@@ -113,7 +114,7 @@ def train_run(run: TrainingRun, progress: Progress | None = None) -> SeedResult:
         settings = run.settings(dataset)
         recorder = None
         if distributed.is_main_process():
-            stack.enter_context(locked_store(run.store, shared=True))
+            stack.enter_context(locked_storage(run.store, shared=True))
             recorder = stack.enter_context(open_recorder(run, dataset, split, settings))
 
         def recorded(epochs: int) -> bool:
@@ -224,7 +225,7 @@ def _stamps_of_run_data(name: str) -> tuple[int, ...]:
 
 def remove_empty_store(store: str) -> None:
     """Remove a store into which nothing was recorded and which no run uses: it would refuse other settings."""
-    with locked_store(store, shared=False) as alone:
+    with locked_storage(store, shared=False) as alone:
         if alone and not Predictions.open(store).seeds:
             shutil.rmtree(store)
 
