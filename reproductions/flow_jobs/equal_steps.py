@@ -13,9 +13,10 @@ from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.packing import read
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan.data.dataset import Dataset, row_ids
+from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
 from hardpan.flows.fitting import FitRows, FlowTask
+from hardpan.predictions.checks import row_ids
 
 RATE = 5e-4
 HELD_OUT = 2048

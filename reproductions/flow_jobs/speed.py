@@ -15,8 +15,9 @@ import torch
 from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan.data.dataset import Dataset, row_ids
+from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
+from hardpan.predictions.checks import row_ids
 
 
 def speed(given: argparse.Namespace) -> None:

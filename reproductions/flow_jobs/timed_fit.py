@@ -12,8 +12,9 @@ import torch
 from reproductions.flow_jobs.shared import COMPACT, device
 
 from hardpan import engine, flows
-from hardpan.data.dataset import Dataset, Split, row_ids
+from hardpan.data.dataset import Dataset, Split
 from hardpan.flows import fitting
+from hardpan.predictions.checks import row_ids
 
 SANE = 1000.0  # grey levels: a sample beyond has run away
 WARM_STEPS = 200

@@ -7,6 +7,7 @@ import pytest
 from tests.pages.records import check_saved
 
 from hardpan import bayes, files
+from hardpan.cli.common import check_out
 from hardpan.errors import InputError
 
 
@@ -41,7 +42,7 @@ def test_a_path_through_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "inside"):
         with pytest.raises(InputError, match="folder"):
-            files.check_writable(path)
+            check_out(path)
         with pytest.raises(InputError, match=path.name):
             files.write_together(path, {"x": "1"})
 
@@ -49,7 +50,7 @@ def test_a_path_through_a_file_is_refused(tmp_path):
 def test_a_folder_without_permission_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(InputError, match="--out"):
-        files.check_writable(tmp_path / "new")
+        check_out(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 

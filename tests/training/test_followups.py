@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from reproductions import followups
 from reproductions.followups import Experiment, accuracy_difference, balanced_parts
 
-from hardpan.data.dataset import Dataset, row_ids
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.predictions.checks import row_ids
 from hardpan.training import TrainConfig
 
 NAMES = ("a", "b", "c")

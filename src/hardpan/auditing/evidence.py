@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.arguments import check_confidence, one_of, real_number, whole_number
 from hardpan.bayes.floors.classifiers import Fitted
 from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.error_estimates import Floats, Labels
@@ -85,7 +85,7 @@ class AuditConfig:
     temperatures: tuple[float, ...] = tuple(float(f"{t:.4g}") for t in np.geomspace(0.25, 4, 25))
 
     def __post_init__(self) -> None:
-        real_number("confidence", self.confidence, "(0, 1)")
+        check_confidence(self.confidence)
         if isinstance(self.budget, bool) or not isinstance(self.budget, (int, float)) or not self.budget > 0:
             raise InputError(f"must be a positive number of seconds; got {self.budget!r}", argument="budget")
         one_of("ensemble", self.ensemble, ENSEMBLES)

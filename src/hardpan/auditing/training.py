@@ -19,7 +19,6 @@ from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dat
 from hardpan.bayes.floors.inputs import FloorInputs, standardised
 from hardpan.bayes.floors.model_predictions import model_of
 from hardpan.bayes.floors.neighbours import k_nearest
-from hardpan.engine.devices import torch_threads_for_load
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -164,14 +163,26 @@ def train(
     if passed is not None and evidence.config.flow == "bundled" and _late(evidence, budget):
         evidence.notes.append(AuditNote("skipped", {"step": "bundled flow", "why": "no-time"}))
         passed = None
-    if passed is not None:
-        flow = _evaluate_flow(evidence, *passed, between(tell, 0.7, 0.75))
-        return flow, _flow_view(evidence, *passed)
-    if flow is None:
+    if passed is None and flow is None:
         return None, None
     from hardpan import flows
+    from hardpan.engine.devices import torch_threads_for_load
 
-    return flow, _flow_view(evidence, flows.load(work / "flow"), "", None)
+    with torch_threads_for_load():
+        if passed is None:
+            return flow, _flow_view(evidence, flows.load(work / "flow"), "", None)
+        model, source, rows = passed
+        flow = flow_evidence(
+            model,
+            evidence.dataset,
+            evidence.labels,
+            evidence.modelled,
+            name=f"flow {Path(source).name}",
+            most_rows=rows,
+            seed=evidence.config.seed,
+            progress=between(tell, 0.7, 0.75),
+        )
+        return flow, _flow_view(evidence, *passed)
 
 
 def torch_installed() -> bool:
@@ -267,6 +278,7 @@ def _trained_network(
     **options: int,
 ) -> TrainedNetwork:
     from hardpan.auditing import networks
+    from hardpan.engine.devices import torch_threads_for_load
 
     config = evidence.config
     with torch_threads_for_load(fixed=bool(config.ensemble_epochs)):
@@ -432,6 +444,7 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     if not torch_installed() or not evidence.is_images:
         return None
     from hardpan import flows
+    from hardpan.engine.devices import torch_threads_for_load
     from hardpan.flows import zoo
 
     if dataset.name not in zoo.bundled_flow_names():
@@ -454,7 +467,6 @@ def _passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     return flow, dataset.name, most
 
 
-@torch_threads_for_load()
 def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
     """The Bayes error of a flow against temperature, and its likelihood."""
     from hardpan import flows
@@ -467,23 +479,6 @@ def _flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> 
     bits = Estimate(*ends, method="bits per dimension", n=nll.n)
     sha256 = flows.weights_hash(source) if source else ""
     return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, sha256)
-
-
-@torch_threads_for_load()
-def _evaluate_flow(
-    evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress
-) -> FlowEvidence:
-    """A passed or bundled flow's evidence for the floor."""
-    return flow_evidence(
-        flow,
-        evidence.dataset,
-        evidence.labels,
-        evidence.modelled,
-        name=f"flow {Path(source).name}",
-        most_rows=rows,
-        seed=evidence.config.seed,
-        progress=progress,
-    )
 
 
 def predictor(evidence: Evidence, number: int) -> Callable[[NDArray[Any]], NDArray[np.float32]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import threading
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hardpan import execution, files
+from hardpan.errors import InputError
 from hardpan.report import Report
 
 QUIET_SECONDS = 2.0
@@ -30,10 +32,32 @@ OutFolder = Annotated[
 ]
 
 
+def check_local(path: Path, what: str) -> None:
+    """Refuse an address such as s3://bucket/page, of which a path would make local folders named "s3:" and so on.
+
+    Example:
+        >>> check_local(Path("s3://bucket/page"), "--out")
+        Traceback (most recent call last):
+        ...
+        hardpan.errors.InputError: --out s3://bucket/page: must be a path on this machine; copy it there afterwards
+    """
+    scheme, colon, rest = str(path).partition(":")
+    if colon and rest.startswith("/") and len(scheme) > 1 and "/" not in scheme and not path.exists():
+        raise InputError(f"{what} {scheme}:/{rest}: must be a path on this machine; copy it there afterwards")
+
+
 def check_out(out: Path | None) -> None:
-    """Refuse a folder that cannot be written before any work is done."""
-    if out is not None:
-        files.check_writable(out)
+    """Refuse a folder that cannot be written, before any work is done for it; creates nothing."""
+    if out is None:
+        return
+    check_local(out, "--out")
+    parent = out.absolute()
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    if not parent.is_dir():
+        raise InputError(f"--out {out}: {parent} is not a folder; give another one")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"--out {out}: {parent} may not be written; give another one")
 
 
 @files.record
@@ -64,7 +88,7 @@ def emit_report(
     written = None
     if out is not None:
         command = shlex.join(["hardpan", *sys.argv[1:]])
-        if options is not None:
+        if options is not None and getattr(report, "config", None) is None:
             used = {name: value for name, value in options.items() if name not in ("out", "json")}
             extra = {
                 "config.json": files.dumps(files.to_json(CommandOptions(command, used))) + "\n",

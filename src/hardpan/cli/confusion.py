@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hardpan import confusion
-from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
+from hardpan.cli.common import JsonFlag, check_local, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DataFlags
 from hardpan.cli.options import Flags, parallel_options, removed, reporting, spread
-from hardpan.confusion.reports import ConfusionConfig
+from hardpan.confusion.reports import ConfusionConfig, score_report, subset_report, transfer_report
 from hardpan.confusion.subsets import is_subset_file
+from hardpan.confusion.subsets import subset as select_subset
 from hardpan.report import Report
 
 app = typer.Typer(
@@ -52,7 +52,7 @@ def score(
     Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --split test --out scored[/bold]
     """
     with progress_on_stderr() as progress:
-        return confusion.score_report(predictions, data.optional(config.data), config=config, progress=progress)
+        return score_report(predictions, data.optional(config.data), config=config, progress=progress)
 
 
 @app.command()
@@ -60,7 +60,7 @@ def score(
 @spread
 def subset(
     predictions: Source,
-    rule: Annotated[dict[str, Any], Flags(of=confusion.subset, without=("labels",))],
+    rule: Annotated[dict[str, Any], Flags(of=select_subset, without=("labels",))],
     config: Annotated[ConfusionConfig, Flags(only=("data", "split", "by_order"))],
     data: Data,
     out: Annotated[
@@ -77,16 +77,12 @@ def subset(
 
     Example: [bold]hardpan confusion subset runs/resnet18 --fraction 0.1 --balanced --out hard.json[/bold]
     """
-    from hardpan.files import check_local
-
     if out is not None and is_subset_file(out):
         check_local(out, "--out")
     else:
         check_out(out)
     with progress_on_stderr() as progress:
-        report = confusion.subset_report(
-            predictions, data.optional(config.data), rule=rule, config=config, progress=progress
-        )
+        report = subset_report(predictions, data.optional(config.data), rule=rule, config=config, progress=progress)
     emit_report(report, json=json, out=out)
 
 
@@ -104,7 +100,7 @@ def transfer(
     transfer[/bold]
     """
     with progress_on_stderr() as progress:
-        return confusion.transfer_report(predictions, data.optional(config.data), config=config, progress=progress)
+        return transfer_report(predictions, data.optional(config.data), config=config, progress=progress)
 
 
 removed(app, "bands", "hardpan confusion score --only bands")

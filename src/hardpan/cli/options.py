@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from hardpan import execution, files
-from hardpan.cli.common import emit_report
+from hardpan import execution
+from hardpan.cli.common import check_out, emit_report
 from hardpan.cli.settings import (
     EMPTY,
     SETTING,
@@ -73,8 +73,7 @@ class Output:
     json: bool = False
 
     def __post_init__(self) -> None:
-        if self.out is not None:
-            files.check_writable(self.out)  # before any work is done
+        check_out(self.out)
 
 
 def reporting(command: Callable[..., Report]) -> Callable[..., None]:

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hardpan.cli.common import progress_on_stderr
+from hardpan.cli.common import check_local, progress_on_stderr
 from hardpan.cli.options import Flags, printing, removed
-from hardpan.files import check_local
 from hardpan.predictions.exporting import export as export_file
 from hardpan.predictions.importing import import_file
 from hardpan.predictions.importing import merge as merge_stores

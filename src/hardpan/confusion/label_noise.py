@@ -17,7 +17,6 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
-from hardpan.predictions.opening import open_any
 from hardpan.report import Report
 
 
@@ -182,6 +181,8 @@ def label_issues(
     else:
         opened = predictions
         if not isinstance(predictions, np.ndarray):
+            from hardpan.predictions.opening import open_any
+
             opened = open_any(predictions, name="predictions")
             names, source = opened.class_names, opened.where
             split = opened.split

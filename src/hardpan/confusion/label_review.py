@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import arguments, files, tables
-from hardpan.arguments import real_number, whole_number
+from hardpan.arguments import check_confidence, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -243,7 +243,7 @@ def count_wrong(review: LabelReview, *, confidence: float = 0.95) -> LabelCount:
         >>> bool(count.wrong.low <= (p[:, 1] > 0.5).sum() <= count.wrong.high), count.precision.value
         (True, 1.0)
     """
-    real_number("confidence", confidence, "(0, 1)")
+    check_confidence(confidence)
     if not review.complete:
         raise InputError(": some strata have no verdict yet; continue the review", argument="review")
     wrong, unknown = review.verdict == "wrong", np.isin(review.verdict, ("ambiguous", "skipped"))

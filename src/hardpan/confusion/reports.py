@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.arguments import check_confidence, one_of, whole_number
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
 from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors_by_band
 from hardpan.confusion.difficulty_signals import UNLABELLED, Signals, signal_columns, signals_of
@@ -88,7 +88,7 @@ class ConfusionConfig:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        real_number("confidence", self.confidence, "(0, 1)")
+        check_confidence(self.confidence)
         whole_number("seed", self.seed, 0)
         one_of("of", self.of, ("seeds", "ensemble"))
         for name in self.only:

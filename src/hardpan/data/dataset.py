@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.arguments import clean_column, clean_names, clean_text, one_of, whole_number
 from hardpan.errors import InputError, counted
 from hardpan.files import array_hash, record
+from hardpan.tables import is_frame, read_table
 
 SPLITS = ("train", "validation", "test")
 VALIDATION_FRACTION = 0.1
@@ -235,8 +236,6 @@ class Dataset:
             >>> Dataset.from_frame(frame, label="ill").feature_names
             ('age', 'age is missing', 'smoker=no', 'smoker=yes')
         """
-        from hardpan.tables import is_frame, read_table
-
         return cls.open(frame if is_frame(frame) else read_table(frame), label=label, **options)
 
     @classmethod
@@ -499,16 +498,6 @@ def numbered_ids(hashes: Sequence[str]) -> NDArray[np.str_]:
         seen[name] += 1
         ids.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
     return np.array(ids, dtype=np.str_)
-
-
-def row_ids(n: int) -> NDArray[np.str_]:
-    """Ids of rows whose content is not known; they join other data only by order.
-
-    Example:
-        >>> row_ids(2).tolist()
-        ['row-0000000', 'row-0000001']
-    """
-    return np.array([f"row-{row:07d}" for row in range(n)], dtype=np.str_)
 
 
 def content_of(name: str) -> str:

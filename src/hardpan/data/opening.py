@@ -391,9 +391,9 @@ def _digits() -> Dataset:
     from sklearn.datasets import load_digits  # here, because scikit-learn takes a second to import
 
     bunch = load_digits()
-    return from_arrays(
-        bunch.images.astype(np.uint8),
-        bunch.target,
+    return from_mapping(
+        {"x": bunch.images.astype(np.uint8), "y": bunch.target},
+        ("x", "y"),
         name="digits",
         source="scikit-learn load_digits: the test set of UCI's Optical Recognition of Handwritten Digits",
     )

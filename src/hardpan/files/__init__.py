@@ -40,8 +40,6 @@ from hardpan.files.records import (
 )
 from hardpan.files.writing import (
     Content,
-    check_local,
-    check_writable,
     lock,
     locked,
     missing_parents,

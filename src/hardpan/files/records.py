@@ -120,15 +120,15 @@ def _modules_of_kinds() -> dict[str, str]:
     )
 
 
-def to_json(item: Any) -> dict[str, Any]:
-    """A record as plain JSON values, arrays inline.
+def to_json(item: Any, folder: Path | None = None) -> dict[str, Any]:
+    """A record as plain JSON values, arrays inline; large ones beside it where there is a folder.
 
     Example:
         >>> from hardpan.estimates import Interval
         >>> to_json(Interval(0.1, float("inf")))["high"] is None
         True
     """
-    return cast(dict[str, Any], _json_value(item, None))
+    return cast(dict[str, Any], _json_value(item, folder))
 
 
 def from_json(data: Mapping[str, Any], folder: Path | None = None) -> Any:
@@ -141,7 +141,7 @@ def save(item: Any, path: str | os.PathLike[str]) -> Path:
     """Write a record as JSON, large arrays beside it; the JSON comes last and in one step."""
     path = as_path("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, dumps(_json_value(item, path.parent)) + "\n")
+    write_text(path, dumps(to_json(item, path.parent)) + "\n")
     return path
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from hardpan.arguments import as_path
 from hardpan.errors import InputError
 
 
@@ -68,32 +67,6 @@ def sync_folder(folder: Path) -> None:
 Content = str | Callable[[Path], object] | None
 """A file of a report: text, a function that writes it at a path, or None to remove an older one."""
 _WAITING = ".writing."
-
-
-def check_local(path: Path, what: str) -> None:
-    """Refuse an address such as s3://bucket/page, of which a path would make local folders named "s3:" and so on.
-
-    Example:
-        >>> check_local(Path("s3://bucket/page"), "--out")
-        Traceback (most recent call last):
-        ...
-        hardpan.errors.InputError: --out s3://bucket/page: must be a path on this machine; copy it there afterwards
-    """
-    scheme, colon, rest = str(path).partition(":")
-    if colon and rest.startswith("/") and len(scheme) > 1 and "/" not in scheme and not path.exists():
-        raise InputError(f"{what} {scheme}:/{rest}: must be a path on this machine; copy it there afterwards")
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written, before any work is done for it; creates nothing."""
-    check_local(folder, "--out")
-    parent = as_path("out", folder).absolute()
-    while not os.path.lexists(parent):
-        parent = parent.parent
-    if not parent.is_dir():
-        raise InputError(f"--out {folder}: {parent} is not a folder; give another one")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"--out {folder}: {parent} may not be written; give another one")
 
 
 def write_together(folder: Path, contents: Mapping[str, Content]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
 from hardpan.arguments import clean_text, sum_tolerance
-from hardpan.data.dataset import SPLITS, row_ids
+from hardpan.data.dataset import SPLITS
 from hardpan.errors import InputError, few
 
 _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
@@ -25,7 +25,7 @@ class ClassNamesNeeded(InputError):
 Outputs = Literal["probabilities", "logits"]
 OUTPUTS = ("auto", "probabilities", "logits")
 LARGEST = 2**31 - 1  # of a seed's or an epoch's number
-ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (hardpan.data.row_ids)
+ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (row_ids)
 _LISTED = 5
 ROUNDED = 0.05  # how far a sum may be from 1 where rounding to few decimals explains it
 
@@ -197,6 +197,16 @@ def checked_columns(
         if numbered.max() >= classes:
             raise InputError(f"{where}: labels must be within 0..{classes - 1}; got {int(numbered.max())}")
     return Columns(known, numbered, checked_split(f"{where}: split", split, n), names)
+
+
+def row_ids(n: int) -> NDArray[np.str_]:
+    """Ids of rows whose content is not known; they join other data only by order.
+
+    Example:
+        >>> row_ids(2).tolist()
+        ['row-0000000', 'row-0000001']
+    """
+    return np.array([f"row-{row:07d}" for row in range(n)], dtype=np.str_)
 
 
 def by_name(what: str, labels: NDArray[Any], class_names: Sequence[str]) -> NDArray[Any]:

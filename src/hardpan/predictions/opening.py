@@ -12,7 +12,6 @@ import numpy as np
 from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
 from hardpan.files import read_json_lines
-from hardpan.outcomes import Outcomes, lm_eval
 from hardpan.predictions.arrays import array_predictions, open_array_file
 from hardpan.predictions.predictions import Predictions
 from hardpan.tables import is_frame, is_table_file
@@ -36,6 +35,8 @@ def open_any(
         path, manifest = parse_source(os.fspath(source))
         opened = _open_path(path, outputs, normalize, columns)
         return opened.select(manifest) if manifest else opened
+    from hardpan.outcomes import Outcomes
+
     if isinstance(source, Outcomes):
         return Predictions.from_outcomes(source)
     if isinstance(source, Mapping):  # an array for each model
@@ -68,6 +69,8 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
 
             return open_table(Path(path), outputs=outputs, normalize=normalize, **columns)
     if _opens_as_outcomes(Path(path)):
+        from hardpan.outcomes import Outcomes
+
         return Predictions.from_outcomes(Outcomes.open(path))
     from hardpan.predictions.store import open_store
 
@@ -84,6 +87,8 @@ def _opens_as_outcomes(path: Path) -> bool:
     if os.path.isfile(path):  # Path.is_file raises for a name that is too long
         if path.suffix.lower() != ".jsonl":
             return False
+        from hardpan.outcomes import lm_eval
+
         first = next(read_json_lines(path), None)
         return lm_eval.is_lm_eval_sample(first)
     return (

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.arrays import is_identifier
-from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError, few
 from hardpan.files import scratch_array, suffix_of
 from hardpan.predictions.arrays import array_predictions
-from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_numbers
+from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_numbers, row_ids
 from hardpan.predictions.predictions import Predictions
 from hardpan.tables import cells_of, find_columns, is_number, read_table, role_names, stored_cell
 
