@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hardpan import ledger
 from hardpan.errors import InputError
 from hardpan.ledger import labels
-from hardpan.ledger.labels import as_class_labels
+from hardpan.ledger.labels import as_ledger_labels
 
 
 @given(content=st.binary(max_size=200), suffix=st.sampled_from([".npy", ".npz", ".csv", ".json", ".txt", ""]))
@@ -21,7 +21,7 @@ def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str
     path.write_bytes(content)
     try:
         answers = labels.read_label_file(path, "answer", "label")
-        as_class_labels(answers.values, "labels")
+        as_ledger_labels(answers.values, "labels")
     except InputError:
         pass
 

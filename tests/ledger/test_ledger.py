@@ -18,7 +18,7 @@ from tests.ledger.conftest import KEY, LABELS, guesses
 from hardpan import Predictions, ledger
 from hardpan.cli import main
 from hardpan.errors import InputError, MissingExtra
-from hardpan.ledger import chain, labels, ladder, sealing
+from hardpan.ledger import chain, ladder, sealing
 
 # Sealing
 
@@ -29,12 +29,12 @@ def test_labels_are_not_readable_at_rest_and_match_the_commitment(book: Path) ->
         if path.is_file():
             assert packed[:64] not in path.read_bytes()
     header, _ = chain.read_ledger_header(book)
-    secret = labels.unlock_labels(book, header, KEY)
+    secret = sealing.unlock_labels(book, header, KEY)
     assert (secret.labels == LABELS).all()
     assert secret.held_out.sum() == 100
     assert chain.chain_hash(secret.content()) == header["commitment"]
     with pytest.raises(InputError, match="key"):
-        labels.unlock_labels(book, header, bytes(32))
+        sealing.unlock_labels(book, header, bytes(32))
 
 
 def test_same_labels_give_different_commitments(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_answers_are_the_ladder_s_and_replay(book: Path) -> None:
     header, _ = chain.read_ledger_header(book)
-    used = ~labels.unlock_labels(book, header, KEY).held_out
+    used = ~sealing.unlock_labels(book, header, KEY).held_out
     best = None
     heads = []
     for i in range(6):
@@ -269,7 +269,7 @@ def test_holdout_is_scored_exactly_and_its_opening_recorded(book: Path) -> None:
     for i in range(3):
         ledger.open(book, KEY).submit(guesses(i, 0.5), name=f"m{i}")
     header, _ = chain.read_ledger_header(book)
-    held = labels.unlock_labels(book, header, KEY).held_out
+    held = sealing.unlock_labels(book, header, KEY).held_out
     found = ledger.open(book, KEY).open_holdout(names=["m1", "m2"], reason="end of the contest")
     scores = found.scores
     assert scores["m1"].value == (guesses(1, 0.5) != LABELS)[held].mean()

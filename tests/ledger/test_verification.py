@@ -14,7 +14,7 @@ from tests.ledger.conftest import KEY, guesses
 
 from hardpan import ledger
 from hardpan.errors import InputError
-from hardpan.ledger import chain, labels
+from hardpan.ledger import chain, sealing, submissions
 
 
 @given(place=st.floats(0, 1, exclude_max=True), byte=st.integers(1, 255), how=st.sampled_from("xdi"))
@@ -46,7 +46,7 @@ def test_a_signature_spelled_otherwise_is_seen(used_book: Path, spelling: Callab
         path.write_text(content)
 
 
-@pytest.mark.parametrize("name", [chain.HEADER, chain.HEAD, chain.SEALED])
+@pytest.mark.parametrize("name", [chain.HEADER, chain.HEAD, sealing.SEALED])
 def test_changes_of_the_other_files_are_seen(used_book: Path, name: str) -> None:
     path = used_book / name
     content = path.read_bytes()
@@ -133,18 +133,16 @@ def test_owner_who_breaks_the_rules_is_caught_without_labels(book: Path, change:
     header, header_hash = chain.read_ledger_header(book)
     entries = chain.read_log(book, header_hash).entries
     predictions = guesses(1, 0.3).astype(np.int32)
-    name = labels.submission_hash(header, predictions.astype("<i4").tobytes())
+    name = submissions.submission_hash(header, predictions.astype("<i4").tobytes())
     rung = entries[-1]["rung"]
     payload = {"kind": "submission", "name": "x", "submission": name, "rung": rung, "improved": False, "time": ""}
     payload |= change
     if "submission" in change:
         payload["submission"] = first.submission
     elif payload["kind"] == "submission":
-        labels.store_pending_submission(book, name, predictions)
-        labels.finish_pending_submissions(book, {name})
-    chain.append_log_entry(
-        book, header_hash, chain.make_log_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY
-    )
+        submissions.store_pending_submission(book, name, predictions)
+        submissions.finish_pending_submissions(book, {name})
+    chain.append_log_entry(book, header_hash, entries, KEY, payload)
     check = ledger.Ledger(book, None).verify()
     assert check.ok == allowed, check.problems
 
@@ -154,13 +152,11 @@ def test_owner_who_answers_falsely_is_caught_once_labels_are_revealed(book: Path
     header, header_hash = chain.read_ledger_header(book)
     entries = chain.read_log(book, header_hash).entries
     predictions = guesses(1, 0.3).astype(np.int32)
-    name = labels.submission_hash(header, predictions.astype("<i4").tobytes())
-    labels.store_pending_submission(book, name, predictions)
-    labels.finish_pending_submissions(book, {name})
+    name = submissions.submission_hash(header, predictions.astype("<i4").tobytes())
+    submissions.store_pending_submission(book, name, predictions)
+    submissions.finish_pending_submissions(book, {name})
     payload = {"kind": "submission", "name": "friend", "submission": name, "rung": 1, "improved": True, "time": ""}
-    chain.append_log_entry(
-        book, header_hash, chain.make_log_entry(len(entries), entries[-1]["hash"], payload, KEY), KEY
-    )
+    chain.append_log_entry(book, header_hash, entries, KEY, payload)
     assert ledger.Ledger(book, None).verify().ok
     out = ledger.open(book, KEY).reveal(tmp_path / "labels.npz")
     assert "the Ladder gives" in ledger.Ledger(book, None).verify(revealed=out).problems[0]
@@ -173,7 +169,7 @@ def test_owner_who_answers_falsely_is_caught_once_labels_are_revealed(book: Path
     assert "does not match the published commitment" in ledger.Ledger(book, None).verify(revealed=out).problems[0]
 
 
-@pytest.mark.parametrize("damaged", [chain.HEADER, chain.LOG, chain.HEAD, chain.SEALED])
+@pytest.mark.parametrize("damaged", [chain.HEADER, chain.LOG, chain.HEAD, sealing.SEALED])
 @pytest.mark.parametrize("content", [None, b"", b"\xff\x00", b"[]", b"{}", b'{"kind":"ledger","schema":1}'])
 def test_damaged_ledgers_are_refused_not_crashed_on(book: Path, damaged: str, content: bytes | None) -> None:
     if content is None:
@@ -183,6 +179,6 @@ def test_damaged_ledgers_are_refused_not_crashed_on(book: Path, damaged: str, co
     assert not ledger.Ledger(book, None).verify().ok
     with pytest.raises(InputError):
         ledger.open(book, KEY).submit(guesses(0))
-    if damaged != chain.SEALED:
+    if damaged != sealing.SEALED:
         with pytest.raises(InputError):
             ledger.open(book).status()

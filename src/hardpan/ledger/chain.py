@@ -11,7 +11,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from hardpan.errors import InputError
 from hardpan.files import write_bytes
 from hardpan.ledger import sealing
 
-HEADER, LOG, HEAD, SEALED, SUBMISSIONS = "ledger.json", "log.jsonl", "head.json", "labels.sealed", "submissions"
+HEADER, LOG, HEAD, SUBMISSIONS = "ledger.json", "log.jsonl", "head.json", "submissions"
 Entry = dict[str, Any]
 _FIELDS = {
     *("id", "name", "examples", "ladder_examples", "holdout_examples", "classes", "step", "delta"),
@@ -51,6 +51,14 @@ def chain_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def read_ledger_file(path: Path) -> bytes:
+    """The content of a file of a ledger."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); restore it from a copy") from error
+
+
 def read_ledger_header(folder: Path) -> tuple[dict[str, Any], str]:
     """Give the ledger's public description and its hash, with which the chain begins."""
     try:
@@ -72,11 +80,7 @@ def read_ledger_header(folder: Path) -> tuple[dict[str, Any], str]:
 
 def read_log(folder: Path, header_hash: str) -> LedgerLog:
     """Read the log and check every link; :class:`InputError` names the first line that is not as written."""
-    try:
-        content = (folder / LOG).read_bytes()
-    except OSError as error:
-        raise InputError(f"{folder / LOG} cannot be read ({error.strerror}); restore it from a copy") from error
-    lines = content.split(b"\n")
+    lines = read_ledger_file(folder / LOG).split(b"\n")
     torn = lines.pop()
     entries: list[Entry] = []
     previous = header_hash
@@ -107,32 +111,29 @@ def _parse_log_entry(line: bytes, number: int, previous: str) -> Entry:
 
 def read_log_head(folder: Path) -> dict[str, Any]:
     """Give the head as last published: how many entries there are and the hash of the last."""
+    content = read_ledger_file(folder / HEAD)
     try:
-        content = (folder / HEAD).read_bytes()
         head = json.loads(content)
-        if (
-            chain_json(head) + b"\n" != content
-            or not isinstance(head["entries"], int)
-            or not isinstance(head["hash"], str)
-        ):
+        types = type(head["entries"]), type(head["hash"])
+        if chain_json(head) + b"\n" != content or types != (int, str):
             raise ValueError
-    except OSError as error:
-        raise InputError(f"{folder / HEAD} cannot be read ({error.strerror}); restore it from a copy") from error
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / HEAD} is damaged; the head was changed") from error
     return dict(head)
 
 
-def log_head_message(header_hash: str, entries: int, last: str) -> bytes:
+def chain_head_message(header_hash: str, entries: int, last: str) -> bytes:
     """What the owner signs in a head."""
     return f"head {header_hash} {entries} {last}".encode()
 
 
-def check_log_head(head: Mapping[str, Any], log: LedgerLog, header: Mapping[str, Any], header_hash: str) -> bool:
+def chain_is_ahead_of_head(
+    head: Mapping[str, Any], log: LedgerLog, header: Mapping[str, Any], header_hash: str
+) -> bool:
     """Compare the head with the log; True when the log is one interrupted entry ahead of it."""
     count, last = head["entries"], head["hash"]
     if not sealing.is_signed_by(
-        header["public_key"], log_head_message(header_hash, count, last), str(head.get("signature"))
+        header["public_key"], chain_head_message(header_hash, count, last), str(head.get("signature"))
     ):
         raise InputError("head is not signed by this ledger's owner; the head was changed")
     if not 1 <= count <= len(log.entries):
@@ -152,15 +153,15 @@ def read_log_and_head(folder: Path, header: Mapping[str, Any], header_hash: str)
         head = read_log_head(folder)
         log = read_log(folder, header_hash)
         if read_log_head(folder) == head:  # otherwise somebody submitted in between
-            return log, check_log_head(head, log, header, header_hash)
+            return log, chain_is_ahead_of_head(head, log, header, header_hash)
 
 
 def mend_log(folder: Path, header: Mapping[str, Any], header_hash: str, key: bytes) -> tuple[Entry, ...]:
     """Finish what a killed process left (only under the lock) and give the entries; refuse a changed log."""
     log = read_log(folder, header_hash)
-    behind = check_log_head(read_log_head(folder), log, header, header_hash)
+    behind = chain_is_ahead_of_head(read_log_head(folder), log, header, header_hash)
     for entry in log.entries[-1:]:  # only the last can be one that no head vouches for yet
-        if not entry_is_signed(entry, header):
+        if not chain_entry_is_signed(entry, header):
             raise InputError(
                 f"log line {entry['number'] + 1} is not signed by this ledger's owner; it was added from outside"
             )
@@ -174,7 +175,7 @@ def mend_log(folder: Path, header: Mapping[str, Any], header_hash: str, key: byt
     return log.entries
 
 
-def entry_is_signed(entry: Entry, header: Mapping[str, Any]) -> bool:
+def chain_entry_is_signed(entry: Entry, header: Mapping[str, Any]) -> bool:
     """Tell whether the owner signed the entry."""
     return sealing.is_signed_by(header["public_key"], entry["hash"].encode(), entry["signature"])
 
@@ -186,22 +187,23 @@ def make_log_entry(number: int, previous: str, payload: Mapping[str, Any], key: 
     return {**body, "hash": own, "signature": sealing.sign_by_owner_key(key, own.encode())}
 
 
-def append_log_entry(folder: Path, header_hash: str, entry: Entry, key: bytes) -> None:
-    """Put one entry on disk, then the head; on return both survive a power cut."""
+def append_log_entry(
+    folder: Path, header_hash: str, entries: Sequence[Entry], key: bytes, payload: Mapping[str, Any]
+) -> Entry:
+    """Put one more entry on disk, then the head; on return both survive a power cut."""
+    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    previous = entries[-1]["hash"] if entries else header_hash
+    entry = make_log_entry(len(entries), previous, {"time": time, **payload}, key)
     with (folder / LOG).open("ab") as stream:
         stream.write(chain_json(entry) + b"\n")
         stream.flush()
         os.fsync(stream.fileno())
     write_log_head(folder, header_hash, entry, key)
+    return entry
 
 
 def write_log_head(folder: Path, header_hash: str, last: Entry, key: bytes) -> None:
     """Write the signed head in one step."""
     count = last["number"] + 1
-    signature = sealing.sign_by_owner_key(key, log_head_message(header_hash, count, last["hash"]))
+    signature = sealing.sign_by_owner_key(key, chain_head_message(header_hash, count, last["hash"]))
     write_bytes(folder / HEAD, chain_json({"entries": count, "hash": last["hash"], "signature": signature}) + b"\n")
-
-
-def log_entry_time() -> str:
-    """The time that an entry carries."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +23,16 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing
-from hardpan.ledger.labels import (
+from hardpan.ledger.labels import encode_labels, read_label_file
+from hardpan.ledger.sealing import SecretLabels, draw_secret_labels, unlock_labels
+from hardpan.ledger.submissions import (
     IDS,
-    SecretLabels,
     align_submitted_labels,
-    draw_secret_labels,
-    encode_labels,
     encode_submitted_labels,
     finish_pending_submissions,
-    read_label_file,
     read_submission,
     store_pending_submission,
     submission_hash,
-    unlock_labels,
 )
 from hardpan.report import Report
 from hardpan.stats import share
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from hardpan.ledger.verification import LedgerCheck
 
 Key = bytes | str | os.PathLike[str] | None
+_Append = Callable[[Mapping[str, Any]], chain.Entry]
 
 
 @record(kind="Answer")
@@ -179,7 +179,7 @@ def create(
         "delta": delta,
         "submissions": submissions,
         "unsafe": unsafe,
-        "commitment": chain.chain_hash(secret.content()),
+        "commitment": secret.commitment(),
         "sealed_sha256": chain.chain_hash(sealed),
         "ids_sha256": None if id_text is None else chain.chain_hash(id_text),
         "public_key": sealing.public_owner_key(owner),
@@ -197,12 +197,9 @@ def open(folder: str | os.PathLike[str], key: Key = None) -> Ledger:
     """Open a ledger: with the owner's key (bytes or the key file) to submit, without to look at and verify it."""
     path = as_path("folder", folder)
     chain.read_ledger_header(path)
-    return Ledger(
-        path,
-        _checked_owner_key(key)
-        if key is None or isinstance(key, bytes)
-        else sealing.read_owner_key(as_path("key", key)),
-    )
+    if key is not None and not isinstance(key, bytes):
+        return Ledger(path, sealing.read_owner_key(as_path("key", key)))
+    return Ledger(path, key if key is None else _check_owner_key(key))
 
 
 class Ledger:
@@ -224,13 +221,10 @@ class Ledger:
                 where the ledger has ids.
             name: name of the submission.
         """
-        header, header_hash = chain.read_ledger_header(self.folder)
+        header, _ = chain.read_ledger_header(self.folder)
         codes = encode_submitted_labels(align_submitted_labels(self.folder, header, predictions), header)
         submission = submission_hash(header, codes.astype("<i4").tobytes())
-        key = self._owner_key()
-        secret = unlock_labels(self.folder, header, key)
-        with locked(self.folder / ".lock"):
-            entries = self._mended_log_entries(header, header_hash, key)
+        with self._unlocked() as (_, secret, entries, append):
             earlier = next(
                 (e for e in entries if e["kind"] == "submission" and e["submission"] == submission), None
             )
@@ -238,20 +232,13 @@ class Ledger:
                 return _ledger_answer(header, entries, earlier, repeated=True)
             if any(e["kind"] == "reveal" for e in entries):
                 raise InputError("this ledger's labels were revealed; its leaderboard is closed, make a new one")
-            _check_submission_limit(header, entries)
+            _check_ledger_is_not_used_up(header, entries)
             store_pending_submission(self.folder, submission, codes)  # first: a logged one can always be replayed
             used = ~secret.held_out
             step, best = Fraction(header["step"]), _current_rung(entries)
             rung = ladder.climb_ladder(best, int((codes[used] != secret.labels[used]).sum()), int(used.sum()), step)
-            released: dict[str, Any] = {"rung": rung, "improved": rung != best}
-            payload = released | {
-                "kind": "submission",
-                "time": chain.log_entry_time(),
-                "name": name,
-                "submission": submission,
-            }
-            entry = chain.make_log_entry(len(entries), entries[-1]["hash"], payload, key)
-            chain.append_log_entry(self.folder, header_hash, entry, key)
+            payload = {"kind": "submission", "name": name, "submission": submission}
+            entry = append({**payload, "rung": rung, "improved": rung != best})
             finish_pending_submissions(self.folder, {submission})
             return _ledger_answer(header, (*entries, entry), entry, repeated=False)
 
@@ -310,19 +297,13 @@ class Ledger:
             names: a submission to score, by name or by the beginning of its sha256; default: all.
             reason: why it is opened, for the log.
         """
-        header, header_hash = chain.read_ledger_header(self.folder)
-        if header["holdout_examples"] == 0:
-            raise InputError("this ledger has no super hold-out; make a ledger with --holdout above 0")
-        key = self._owner_key()
-        secret = unlock_labels(self.folder, header, key)
-        with locked(self.folder / ".lock"):
-            entries = self._mended_log_entries(header, header_hash, key)
-            scored = _submissions_by_name([e for e in entries if e["kind"] == "submission"], names)
+        with self._unlocked() as (header, secret, entries, append):
+            if header["holdout_examples"] == 0:
+                raise InputError("this ledger has no super hold-out; make a ledger with --holdout above 0")
+            scored = _ledger_submissions_by_name([e for e in entries if e["kind"] == "submission"], names)
             before = sum(e["kind"] == "opening" for e in entries)
             errors = {e["submission"]: ledger_holdout_errors(self.folder, secret, e["submission"]) for e in scored}
-            payload = {"kind": "opening", "time": chain.log_entry_time(), "reason": reason, "errors": errors}
-            entry = chain.make_log_entry(len(entries), entries[-1]["hash"], payload, key)
-            chain.append_log_entry(self.folder, header_hash, entry, key)
+            append({"kind": "opening", "reason": reason, "errors": errors})
         labels = {e["submission"]: e["name"] or e["submission"][:12] for e in scored}
         if len(set(labels.values())) < len(labels):
             labels = {submission: f"{label} ({submission[:12]})" for submission, label in labels.items()}
@@ -334,31 +315,27 @@ class Ledger:
 
     def reveal(self, out: str | os.PathLike[str]) -> Path:
         """Publish labels, hold-out and salt, so that anyone can replay every answer; closes the leaderboard."""
-        header, header_hash = chain.read_ledger_header(self.folder)
-        key = self._owner_key()
-        secret = unlock_labels(self.folder, header, key)
-        with locked(self.folder / ".lock"):
-            entries = self._mended_log_entries(header, header_hash, key)
+        with self._unlocked() as (header, secret, entries, append):
             if not any(e["kind"] == "reveal" for e in entries):
-                payload = {"kind": "reveal", "time": chain.log_entry_time()}
-                entry = chain.make_log_entry(len(entries), entries[-1]["hash"], payload, key)
-                chain.append_log_entry(self.folder, header_hash, entry, key)
+                append({"kind": "reveal"})
             buffer = io.BytesIO()
             salt, classes = np.frombuffer(secret.salt, np.uint8), np.array(header["classes"])
             np.savez(buffer, labels=secret.labels, held_out=secret.held_out, salt=salt, classes=classes)
             write_bytes(Path(out), buffer.getvalue())
         return Path(out)
 
-    def _owner_key(self) -> bytes:
+    @contextlib.contextmanager
+    def _unlocked(self) -> Iterator[tuple[dict[str, Any], SecretLabels, tuple[chain.Entry, ...], _Append]]:
+        """Header, labels, entries (after completing what a killed process left), and what appends one; locked."""
         if self._key is None:
             raise InputError("is needed here; open the ledger with the owner's key", argument="key")
-        return self._key
-
-    def _mended_log_entries(self, header: dict[str, Any], header_hash: str, key: bytes) -> tuple[chain.Entry, ...]:
-        """The entries, after completing what a killed process left; only under the lock."""
-        entries = chain.mend_log(self.folder, header, header_hash, key)
-        finish_pending_submissions(self.folder, {e["submission"] for e in entries if e["kind"] == "submission"})
-        return entries
+        header, header_hash = chain.read_ledger_header(self.folder)
+        secret = unlock_labels(self.folder, header, self._key)
+        with locked(self.folder / ".lock"):
+            entries = chain.mend_log(self.folder, header, header_hash, self._key)
+            finish_pending_submissions(self.folder, {e["submission"] for e in entries if e["kind"] == "submission"})
+            append = functools.partial(chain.append_log_entry, self.folder, header_hash, entries, self._key)
+            yield header, secret, entries, append
 
 
 def ledger_holdout_errors(folder: Path, secret: SecretLabels, submission: str) -> int:
@@ -367,8 +344,8 @@ def ledger_holdout_errors(folder: Path, secret: SecretLabels, submission: str) -
     return int((codes[secret.held_out] != secret.labels[secret.held_out]).sum())
 
 
-def _checked_owner_key(key: Any) -> Any:
-    if isinstance(key, bytes) and len(key) != sealing.KEY_BYTES:
+def _check_owner_key(key: bytes) -> bytes:
+    if len(key) != sealing.KEY_BYTES:
         raise InputError(
             f"must be {sealing.KEY_BYTES} bytes, or the path of a key file; got {len(key)} bytes", argument="key"
         )
@@ -378,10 +355,10 @@ def _checked_owner_key(key: Any) -> Any:
 def _new_owner_key(key: Key, folder: Path) -> tuple[bytes, Path | None]:
     """The owner's key and, where a fresh one was written, its file."""
     if isinstance(key, bytes):
-        return _checked_owner_key(key), None
+        return _check_owner_key(key), None
     if key is None:
         raise InputError("key is missing; give a path for the owner's new key")
-    owner, path = sealing.new_owner_key(), as_path("key", key)
+    owner, path = secrets.token_bytes(sealing.KEY_BYTES), as_path("key", key)
     if path.resolve() in (folder.resolve(), *folder.resolve().parents):
         raise InputError(
             f"must not be the path of the ledger's folder or of one above it; got {path}", argument="key"
@@ -400,13 +377,10 @@ def _write_ledger_folder(
         content = chain.chain_json(header) + b"\n"
         (temporary / chain.SUBMISSIONS).mkdir()
         write_bytes(temporary / chain.HEADER, content)
-        write_bytes(temporary / chain.SEALED, sealed)
+        write_bytes(temporary / sealing.SEALED, sealed)
         if id_text is not None:
             write_bytes(temporary / IDS, id_text)
-        first = chain.make_log_entry(
-            0, chain.chain_hash(content), {"kind": "init", "time": chain.log_entry_time()}, key
-        )
-        chain.append_log_entry(temporary, chain.chain_hash(content), first, key)
+        chain.append_log_entry(temporary, chain.chain_hash(content), (), key, {"kind": "init"})
         os.rename(temporary, folder)
         sync_folder(folder.parent)
     except BaseException:
@@ -414,7 +388,7 @@ def _write_ledger_folder(
         raise
 
 
-def _check_submission_limit(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None:
+def _check_ledger_is_not_used_up(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None:
     """Refuse a submission with which the stated bound would exceed that of the planned submissions, or reach 1."""
     counted = [e for e in entries if e["kind"] == "submission"]
     t, improvements = len(counted) + 1, sum(e["improved"] for e in counted) + 1
@@ -439,7 +413,7 @@ def _current_rung(entries: Sequence[chain.Entry]) -> int | None:
     return next((int(e["rung"]) for e in reversed(entries) if e["kind"] == "submission"), None)
 
 
-def _submissions_by_name(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
+def _ledger_submissions_by_name(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
     if not counted:
         raise InputError("there are no submissions to score; submit first")
     if not names:

@@ -1,26 +1,27 @@
-"""The owner's key: sealing the labels, signing the log. The only module that touches ``cryptography``."""
+"""The owner's key: sealing the labels, signing the log. The only module that imports ``cryptography``."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hardpan.errors import InputError, MissingExtra
-from hardpan.files import sync_folder
+from hardpan.files import DAMAGED, sync_folder
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KEY_BYTES = 32
+SEALED = "labels.sealed"
 KEY_VARIABLE = "HARDPAN_LEDGER_KEY"
-
-
-def new_owner_key() -> bytes:
-    """Draw a fresh owner's key from the system's source of randomness."""
-    return secrets.token_bytes(KEY_BYTES)
 
 
 def write_owner_key(path: Path, key: bytes) -> None:
@@ -138,3 +139,69 @@ def _require_cryptography() -> None:
         import cryptography  # noqa: F401
     except ImportError as error:
         raise MissingExtra("cryptography", "ledger") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecretLabels:
+    """What the seal hides: labels as class numbers, which examples are held out, and the commitment's salt."""
+
+    labels: NDArray[np.int32]
+    held_out: NDArray[np.bool_]
+    salt: bytes
+
+    def content(self) -> bytes:
+        """The bytes that are committed to and sealed."""
+        return self.salt + self.labels.astype("<i4").tobytes() + self.held_out.astype(np.uint8).tobytes()
+
+    def commitment(self) -> str:
+        """The hash that is published."""
+        return hashlib.sha256(self.content()).hexdigest()
+
+    @classmethod
+    def parse(cls, content: bytes, examples: int) -> SecretLabels:
+        """Undo :meth:`content`."""
+        if len(content) != 32 + 5 * examples:
+            raise InputError("sealed labels have the wrong length; the file belongs to another ledger")
+        labels = np.frombuffer(content, "<i4", examples, 32).astype(np.int32)
+        return cls(labels, np.frombuffer(content, np.uint8, examples, 32 + 4 * examples).astype(bool), content[:32])
+
+
+def draw_secret_labels(codes: NDArray[np.int32], size: int) -> SecretLabels:
+    """Choose the super hold-out and the salt."""
+    if size >= len(codes):
+        raise InputError(
+            f"holdout leaves no example for the leaderboard of {len(codes)}; give more labels or a smaller fraction"
+        )
+    # The seed of a generator could be guessed from its draws; the system's randomness cannot.
+    rows = np.argsort(np.frombuffer(secrets.token_bytes(8 * len(codes)), np.uint64), kind="stable")[:size]
+    held_out = np.zeros(len(codes), dtype=bool)
+    held_out[rows] = True
+    return SecretLabels(codes, held_out, secrets.token_bytes(32))
+
+
+def read_revealed_labels(path: Path, header: dict[str, Any]) -> SecretLabels:
+    """Read what :func:`reveal` wrote and check it against the published commitment."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            secret = SecretLabels(
+                stored["labels"].astype(np.int32), stored["held_out"].astype(bool), stored["salt"].tobytes()
+            )
+    except DAMAGED as error:
+        raise InputError(f"{path}: cannot be read ({error}); give the file that ledger reveal wrote") from error
+    if secret.commitment() != header["commitment"]:
+        raise InputError(
+            f"{path}: does not match the published commitment; these are not the labels that were sealed"
+        )
+    return secret
+
+
+def unlock_labels(folder: Path, header: dict[str, Any], key: bytes) -> SecretLabels:
+    """Open the seal, and check what is inside against the published commitment and the owner's key."""
+    try:
+        sealed = (folder / SEALED).read_bytes()
+    except OSError as error:
+        raise InputError(f"{folder / SEALED} cannot be read ({error.strerror}); restore it from a copy") from error
+    secret = SecretLabels.parse(unseal_labels(key, sealed, header["id"].encode()), header["examples"])
+    if secret.commitment() != header["commitment"] or public_owner_key(key) != header["public_key"]:
+        raise InputError("sealed labels do not match the published commitment; the ledger was changed")
+    return secret

@@ -11,16 +11,9 @@ from typing import Any
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.ledger import chain, ladder
-from hardpan.ledger.labels import (
-    IDS,
-    SecretLabels,
-    read_revealed_labels,
-    read_submission,
-    stored_submissions,
-    submission_hash,
-    unlock_labels,
-)
 from hardpan.ledger.ledger import ledger_holdout_errors
+from hardpan.ledger.sealing import SEALED, SecretLabels, read_revealed_labels, unlock_labels
+from hardpan.ledger.submissions import IDS, read_submission, stored_submissions, submission_hash
 from hardpan.report import Report
 
 
@@ -63,7 +56,7 @@ def verify_ledger(
         problems += [
             f"log line {e['number'] + 1} is not signed by the owner"
             for e in entries
-            if not chain.entry_is_signed(e, header)
+            if not chain.chain_entry_is_signed(e, header)
         ]
         problems += _ledger_file_problems(folder, header)
         problems += _ladder_rule_problems(folder, header, entries)
@@ -104,7 +97,7 @@ def verify_ledger(
 
 def _ledger_file_problems(folder: Path, header: dict[str, Any]) -> list[str]:
     problems = []
-    for name, field in ((chain.SEALED, "sealed_sha256"), (IDS, "ids_sha256")):
+    for name, field in ((SEALED, "sealed_sha256"), (IDS, "ids_sha256")):
         if header[field] is None:
             continue
         try:
