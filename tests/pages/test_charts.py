@@ -9,7 +9,7 @@ import pytest
 from altair.utils.schemapi import validate_jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pages.samples import BARS, CONFUSION, CURVE, DISPUTED, EVERY, FAR, INTERVALS, floors
+from tests.pages.samples import BARS, CONFUSION, CURVE, EVERY, FAR, INTERVALS, floors
 
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -185,11 +185,11 @@ def test_an_estimate_left_of_the_axis_is_an_arrow_with_its_number():
     chart = floors(FAR)
     drawn = draw(logarithmic(chart), "c")
     by_name = {row["name"]: row for row in rows_of(drawn.specs[0], "beyond")}
-    assert by_name["far"]["beyond"] == "2.1 × 10⁻⁶, left of this axis"
-    assert "0.003 %" in by_name["far"]["reason"]
-    assert "0.003 %" in by_name["bound"]["reason"]
+    assert by_name["far"]["beyond"] == "2.1 × 10⁻¹³, left of this axis"
+    assert "1.00 × 10⁻¹²" in by_name["far"]["reason"]
+    assert "1.00 × 10⁻¹²" in by_name["bound"]["reason"]
     assert not any(by_name[name]["cut"] or by_name[name]["beyond"] for name in ("model", "network"))
-    assert "2.1 × 10⁻⁶, left of this axis" in drawn.svg
+    assert "2.1 × 10⁻¹³, left of this axis" in drawn.svg
     # Rows without a dot: one arrow for the far estimate, a small one at the interval that goes on; three dots.
     assert len(symbols(drawn.svg)) == 2 + 3
 
@@ -198,18 +198,6 @@ def test_on_an_axis_that_reaches_it_nothing_is_an_arrow():
     drawn = draw(floors(FAR), "c")
     assert not any(row["cut"] or row["outside"] or row["beyond"] for row in rows_of(drawn.specs[0], "beyond"))
     assert len(symbols(drawn.svg)) == 4
-
-
-def test_a_disputed_estimate_is_hollow_dashed_and_named():
-    chart = floors(DISPUTED)
-    drawn = draw(chart, "c")
-    hollow = [mark for mark in symbols(drawn.svg) if 'fill="var(--paper)"' in mark]
-    assert len(hollow) == 1
-    assert 'stroke="var(--ceiling)"' in hollow[0]
-    assert len(re.findall(r'<line [^>]*stroke-dasharray="4,3"', drawn.svg)) == 1
-    assert ">cap · 2.0 % (1.5–2.5 %) · disputed<" in drawn.svg
-    assert ("disputed", "disputed: not both can be true") in drawn.legend
-    assert "disputed" not in dict(draw(floors(), "c").legend)
 
 
 def labels(svg):
@@ -280,7 +268,7 @@ def test_where_labels_are_powers_of_ten_the_edge_is_told_as_one():
     none = {"name": "none", "value": 0.0, "low": 0.0, "high": 0.0, "role": "floor", "reason": ""}
     drawn = charts.spec(logarithmic(Chart("intervals", "t", (none, FAR), "d")))
     (said,) = (row["reason"] for row in rows_of(drawn, "beyond") if row["name"] == "none")
-    assert "7.0 × 10⁻⁸" in said
+    assert "1.00 × 10⁻¹²" in said
 
 
 @pytest.mark.parametrize("lines", [1, 3, 4, 6])

@@ -84,7 +84,7 @@ def confusion_matrix(counts: ArrayLike, class_names: Sequence[str], title: str, 
         if off[i, j]
         else "No example is misclassified."
     )
-    options = {"x_title": "prediction", "y_title": "label", "diagonal": True, "text": 0.005}
+    options = {"x_title": "prediction", "y_title": "label", "diagonal": True, "least_written": 0.005}
     return Chart("matrix", title, rows, words, options)
 
 

@@ -47,6 +47,17 @@ def percent(value: float, spread: float = 0.0) -> str:
     return f"{fixed(100 * value, _decimals(100 * value, 100 * spread))} %"
 
 
+def short_percent(value: float) -> str:
+    """Write a fraction as a short label on a chart.
+
+    Example:
+        >>> [short_percent(value) for value in (0.0, 0.004, 0.064, 0.4)]
+        ['0 %', '0.40 %', '6.4 %', '40 %']
+    """
+    digits = 0 if value == 0 or value >= 0.1 else 1 if value >= 0.01 else 2
+    return f"{100 * value:.{digits}f} %"
+
+
 def percent_range(low: float, high: float) -> str:
     """Write a bracket as percent, both ends with the digits that its width supports.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -205,3 +206,17 @@ def fields_of(item: Estimate, value: str = "value", low: str = "low", high: str 
         {'x': 0.5, 'x_low': 0.3, 'x_high': 0.7}
     """
     return {value: item.value, low: item.low, high: item.high}
+
+
+def estimate_of_fields(
+    row: Mapping[str, Any], value: str = "value", low: str = "low", high: str = "high"
+) -> Estimate:
+    """The estimate in a row of a chart; what the row leaves out is not known.
+
+    Example:
+        >>> estimate_of_fields({"x": 0.5, "x_low": 0.4, "x_high": 0.6}, "x", "x_low", "x_high").high
+        0.6
+    """
+    cells = (row.get(name) for name in (value, low, high))
+    known = [math.nan if number is None else float(number) for number in cells]
+    return Estimate(known[0], 0.0, known[1], known[2])

@@ -9,14 +9,12 @@ Rows and options by kind (errors, accuracies and probabilities are fractions):
 Bars and cells (:mod:`hardpan.pages.charts.bars`)
 
 - ``bars``: name, value, optionally low, high (an interval). Horizontal. Options: x_title, percent.
-- ``columns``: name, value, optionally low, high, role ("ceiling" is highlighted). Vertical. Options: x_title,
-  percent.
-- ``composition``: name, value, optionally shown (the number in words) and role ("muted" is grey): one bar of
-  segments. Options: percent.
+- ``columns``: name, value. Vertical. Options: x_title, height.
+- ``composition``: name, value, optionally shown (the number in words): one bar of segments.
 - ``distribution``: low, high, count, group: a histogram as steps. Options: x_title, log (logarithmic counts).
-- ``matrix``: row, column, value. Options: x_title, y_title, percent (default True), diagonal (cells off the
-  diagonal get the warning colour, for confusion matrices), text (write the numbers: True, False or the smallest
-  value written).
+- ``matrix``: row, column, value. Options: x_title, y_title, diagonal (cells off the diagonal get the warning
+  colour, for confusion matrices), least_written (numbers up to this one are not written), contrast (shades begin
+  at the smallest value).
 - ``joint``: x_low, x_high, y_low, y_high, count: a two-dimensional histogram. Options: x_title, y_title, top.
 
 Lines (:mod:`hardpan.pages.charts.curves`)
@@ -24,28 +22,25 @@ Lines (:mod:`hardpan.pages.charts.curves`)
 - ``lines``: x, y, optionally series, low, high. Options: x_title, y_title, log_x, log (the y axis),
   percent (whether y is a fraction), domain (fixed ends of the y axis), marks (rows of x and label), rug (x of ticks
   above the x axis).
-- ``reliability``: x (mean confidence), y (accuracy), low, high, count, optionally series. Options: x_title,
-  y_title.
+- ``reliability``: x (mean confidence), y (accuracy), low, high, count. Options: x_title, y_title, height.
 
 Dots with intervals (:mod:`hardpan.pages.charts.intervals`)
 
-- ``intervals``: name, value, low, high, role ("floor", "ceiling", "refuted"), reason, optionally status
-  ("disputed": hollow). Options: x_title, log, bracket (low, high: shaded), smallest (left end of a logarithmic
-  axis).
+- ``intervals``: name, value, low, high, role ("floor", "ceiling", "refuted"), reason. Options: x_title, log,
+  bracket (low, high: shaded).
 - ``ranking``: name, value, low, high, optionally tier (1 for the best group) and note (text at the right).
-  Options: x_title, note_title, percent (default True).
+  Options: x_title, note_title.
 - ``dots``, ``deviations``: name, value, low, high, role ("ceiling", "floor", "muted", "in the fit", "left out");
   the latter in points around zero. Options: x_title.
-- ``error_by_band``: x, low, high, value, error_low, error_high, count, group. Options: x_title, y_title.
+- ``error_by_band``: x, low, high, value, error_low, error_high, count, group. Options: x_title.
 
 Points (:mod:`hardpan.pages.charts.points`)
 
 - ``points``: x, y, name, optionally x_low, x_high, y_low, y_high, role ("floor", "ceiling", "muted"), label
   (written beside the point). Options: x_title, y_title, rule (y of a dashed line), rule_text, rug (x of ticks),
-  percent_x, percent_y.
+  percent_x, percent_y (whether it is a fraction).
 - ``scatter``: name, x, x_low, x_high, y, y_low, y_high, role ("in the fit" or "left out"). Options: x_title,
-  y_title, scale ("linear", "probit", or "plain" for numbers that are no fractions), lines (by scale: rows of x, y,
-  low, high), same (words at the diagonal).
+  y_title, scale ("linear" or "probit"), lines (by scale: rows of x, y, low, high).
 - ``slope``: name, original, new (ranks, 1 the best). Options: left, right (names of the two sides).
 
 
@@ -124,7 +119,6 @@ _VERDICTS = (
     ("floor", "estimate of the floor"),
     ("ceiling", "error that a classifier makes: a ceiling"),
     ("refuted", "refuted, or contradicted by its own errors"),
-    ("disputed", "disputed: not both can be true"),
     ("shade", "not refuted"),
 )
 _SCORES = (("ceiling", "confusion score"), ("floor", "needs no labels"), ("muted", "uses the labels"))
@@ -134,7 +128,7 @@ KINDS = {
     "ranking": Kind(intervals.ranking, "x", "name"),
     "dots": Kind(intervals.dots, "x", "name", legend=_SCORES),
     "deviations": Kind(intervals.dots, "x", "name"),
-    "error_by_band": Kind(intervals.error_by_band, "xy", "group"),
+    "error_by_band": Kind(intervals.error_intervals, "xy", "group"),
     "lines": Kind(curves.lines, "xy", "series", _LOG),
     "reliability": Kind(curves.reliability),
     "bars": Kind(bars.bars, pick="name"),
@@ -254,8 +248,6 @@ def draw(chart: Chart, key: str) -> Drawing:
     kind = KINDS[chart.drawing]
     switch = None if chart.options.get("domain") else kind.switch
     variants, on = [chart], False
-    if switch and chart.options.get(switch.option, switch.off) not in (switch.off, switch.on):
-        switch = None  # an axis of another kind: nothing to choose
     if switch:
         on = bool(chart.options.get(switch.option, switch.off) == switch.on)
         other = {switch.option: switch.off if on else switch.on}
@@ -263,7 +255,7 @@ def draw(chart: Chart, key: str) -> Drawing:
     specs = tuple(spec(variant) for variant in variants)
     columns = tuple(dict.fromkeys(name for row in chart.rows for name in row))
     rows = tuple(tuple(row.get(name) for name in columns) for row in chart.rows)
-    used = {row.get(key) for row in chart.rows for key in ("role", "status")}
+    used = {row.get("role") for row in chart.rows}
     used |= {"shade"} if chart.options.get("bracket") else set()
     return Drawing(
         key=key,

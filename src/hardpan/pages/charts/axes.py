@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import altair as alt
 
-from hardpan.estimates import Estimate
 from hardpan.pages.palette import LIGHT
+from hardpan.pages.sections import Chart
 
 SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here; smaller values are in the table
-
-
+SMALLEST_PERCENT = 1e-6  # 0.0001 %: an axis with smaller ticks has powers of ten at all of them
 PERCENT = "datum.value == 0 ? '0 %' : format(100 * datum.value, ',.6~r') + ' %'"
 """An expression of Vega that labels an error in percent."""
-
-
-SMALLEST_PERCENT = 1e-6  # 0.0001 %: an axis with smaller ticks has powers of ten at all of them
-
-
+NUMBER = (
+    "abs(datum.value) >= 1e6 ? replace(format(datum.value, '.3~s'), 'G', 'B') : "
+    "datum.value == 0 ? '0' : format(datum.value, ',.6~r')"
+)
+"""An expression of Vega that labels a plain number: 0.25, 1,200, 3.5M."""
+NAME = "slice(datum.label, indexof(datum.label, '|') + 1)"
+"""An expression of Vega that labels a row without the part of its key before "|", which keeps equal names apart."""
 # In this order; from the seventh line on, only dashes distinguish lines.
 SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LIGHT.muted)
-
-
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
-
-
 LETTER = 6.8  # pixels: mean width of a letter, for text of 12 pixels
 _SYMBOL = 34  # pixels of a legend's symbol and the space beside it
 _SHORT_LEGEND, _FEW = 20, 3  # letters that a narrow screen has room for in one line; names that may have one each
@@ -41,26 +39,19 @@ class Rows(alt.Data):
         return self
 
 
-def data_of(rows: Sequence[dict[str, Any]]) -> Rows:
-    """Give a drawing its rows.
+def chart_of_rows(rows: Iterable[Mapping[str, Any]]) -> alt.Chart:
+    """A chart without marks yet.
 
     Example:
-        >>> data_of([{"x": 1}]).to_dict()
+        >>> chart_of_rows([{"x": 1}]).data.to_dict()
         {'values': [{'x': 1}]}
     """
-    return Rows(values=list(rows))  # type: ignore[no-untyped-call]  # inherited from Altair
+    return alt.Chart(Rows(values=list(rows)))  # type: ignore[no-untyped-call]  # inherited from Altair
 
 
-def estimate_of(row: Mapping[str, Any], value: str = "value", low: str = "low", high: str = "high") -> Estimate:
-    """A value of a row with its interval; what the row leaves out is not known.
-
-    Example:
-        >>> estimate_of({"x": 0.5, "x_low": 0.4, "x_high": 0.6}, "x", "x_low", "x_high").high
-        0.6
-    """
-    cells = (row.get(name) for name in (value, low, high))
-    known = [math.nan if number is None else float(number) for number in cells]
-    return Estimate(known[0], 0.0, known[1], known[2])
+def axis_by_field(channel: Any, **look: Any) -> Callable[[str], Any]:
+    """Position along one axis by the field of the rows: several marks of a chart share title, scale and axis."""
+    return lambda field: channel(f"{field}:Q", **look)
 
 
 def _power_of_ten_label() -> str:
@@ -108,16 +99,14 @@ def whole(values: Iterable[float]) -> bool:
     return max(numbers, default=0) > 1 and all(number == round(number) for number in numbers)
 
 
-NUMBER = (
-    "abs(datum.value) >= 1e6 ? replace(format(datum.value, '.3~s'), 'G', 'B') : "
-    "datum.value == 0 ? '0' : format(datum.value, ',.6~r')"
-)
-"""An expression of Vega that labels a plain number: 0.25, 1,200, 3.5M."""
-
-
-def number_ticks() -> dict[str, Any]:
-    """Options of an axis of plain numbers."""
-    return {"labelExpr": NUMBER, "tickCount": 6}
+def number_ticks(values: Iterable[float] = (), log: bool = False) -> dict[str, Any]:
+    """Options of an axis of plain numbers: round numbers on a logarithmic one, whole ones where all are whole."""
+    values, ticks = list(values), {"labelExpr": NUMBER, "tickCount": 6}
+    positive = [value for value in values if value > 0]
+    if log and positive:
+        rounded = log_ticks(min(positive), max(positive))
+        return {"values": sorted({round(tick) for tick in rounded}) if whole(values) else rounded, **ticks}
+    return whole_ticks() if whole(values) else ticks
 
 
 def whole_ticks() -> dict[str, Any]:
@@ -166,45 +155,23 @@ def error_axis(words: str, edge: float, top: float) -> dict[str, Any]:
         ticks = log_ticks(edge, top)
         scale = alt.Scale(type="log", domain=[edge, top], nice=False)
         axis = alt.Axis(values=ticks, labelExpr=error_labels(ticks[0]))
-        return {"title": axis_title(error_title(words, ticks[0]), True), "scale": scale, "axis": axis}
+        return {"title": f"{error_title(words, ticks[0])} (log scale)", "scale": scale, "axis": axis}
     top = top if top > 0 else 1.0
     scale = alt.Scale(type="linear", domain=[0, top], nice=True)
     axis = alt.Axis(labelExpr=error_labels(top / 10), tickCount=6, labelOverlap="parity")
-    return {"title": axis_title(error_title(words, top / 10), False), "scale": scale, "axis": axis}
+    return {"title": error_title(words, top / 10), "scale": scale, "axis": axis}
 
 
-def x_ticks(values: list[float], log: bool) -> dict[str, Any]:
-    """Options of an axis of plain numbers: round numbers on a logarithmic one, whole ones where all are whole."""
-    positive = [value for value in values if value > 0]
-    if log and positive:
-        ticks = log_ticks(min(positive), max(positive))
-        return {"values": sorted({round(tick) for tick in ticks}) if whole(values) else ticks, **number_ticks()}
-    return whole_ticks() if whole(values) else number_ticks()
+def y_names(limit: int = 190) -> alt.Y:
+    """An axis of names in front of rows."""
+    axis = alt.Axis(labelExpr=NAME, labelLimit=limit, labelPadding=6, ticks=False, domain=False, grid=False)
+    return alt.Y("key:N", sort=None, title=None, axis=axis)
 
 
-def short_percent(value: float) -> str:
-    """A fraction as a short label on a chart.
-
-    Example:
-        >>> [short_percent(value) for value in (0.0, 0.004, 0.064, 0.4)]
-        ['0 %', '0.40 %', '6.4 %', '40 %']
-    """
-    if value == 0:
-        return "0 %"
-    return f"{100 * value:.{0 if value >= 0.1 else 1 if value >= 0.01 else 2}f} %"
-
-
-def named_rows(limit: int = 190) -> alt.Axis:
-    """An axis of names in front of rows; the part of a key before "|" keeps equal names apart and is not shown."""
-    label = "slice(datum.label, indexof(datum.label, '|') + 1)"
-    return alt.Axis(labelExpr=label, labelLimit=limit, labelPadding=6, ticks=False, domain=False, grid=False)
-
-
-def axis_title(title: str, log: bool) -> str:
-    """A title in one line; it says that an axis is logarithmic."""
+def axis_title(chart: Chart, side: str = "x", default: str = "") -> str:
+    """The title that a chart has for an axis, in one line."""
     # A line separator (U+2028) would break the expressions that Vega makes of titles.
-    title = " ".join(title.split())
-    return f"{title} (log scale)" if log else title
+    return " ".join(str(chart.options.get(f"{side}_title", default)).split())
 
 
 def domain_of(values: list[float]) -> list[float]:
@@ -214,33 +181,24 @@ def domain_of(values: list[float]) -> list[float]:
     return [low - room, high + room]
 
 
-def series_look(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
-    """Colours, then dashes, so that every line of a chart differs from the others; with a legend if wanted."""
+def series_look(field: str, rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], alt.Color, alt.StrokeDash]:
+    """Names of series; colours, then dashes, so that every line differs from the others; a legend of several."""
+    names = list(dict.fromkeys(str(row[field]) for row in rows))
     columns: Any = 3 if sum(map(len, names)) < _SHORT_LEGEND else 1 if len(names) <= _FEW else 2
     if columns == 2:  # a phone has room for two short names in a line
         columns = alt.ExprRef(f"width < {round(2 * (LETTER * max(map(len, names)) + _SYMBOL))} ? 1 : 2")
-    key = (
-        alt.Legend(
-            title=None,
-            orient="top",
-            columns=columns,
-            labelLimit=240,
-            labelFontSize=12,
-            labelColor=LIGHT.ink,
-            symbolType="stroke",
-            symbolStrokeWidth=3,
-            symbolOpacity=1,
-        )
-        if legend
-        else None
+    key = None
+    if len(names) > 1:
+        key = alt.Legend(
+            title=None, orient="top", columns=columns, labelLimit=240, labelFontSize=12, labelColor=LIGHT.ink,
+            symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1,
+        )  # fmt: skip
+    colours, dashes = (
+        alt.Scale(domain=names, range=list(itertools.islice(itertools.cycle(looks), max(1, len(names)))))
+        for looks in (SERIES, DASHES)
     )
     return (
-        alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled_looks(SERIES, len(names))), legend=key),
-        alt.StrokeDash(
-            f"{field}:N", scale=alt.Scale(domain=names, range=_cycled_looks(DASHES, len(names))), legend=key
-        ),
+        names,
+        alt.Color(f"{field}:N", scale=colours, legend=key),
+        alt.StrokeDash(f"{field}:N", scale=dashes, legend=key),
     )
-
-
-def _cycled_looks(values: Any, count: int) -> list[Any]:
-    return [values[number % len(values)] for number in range(max(1, count))]

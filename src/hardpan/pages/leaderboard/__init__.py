@@ -192,6 +192,6 @@ def groups_section(groups: GroupScores) -> Section:
         f"Score by {groups.column}, percent",
         rows,
         f"Scores of the first {len(groups.models)} models by {groups.column}.",
-        {"x_title": groups.column, "y_title": "", "percent": True, "text": True, "contrast": True},
+        {"x_title": groups.column, "y_title": "", "contrast": True},
     )
     return Section("Scores by group", left_out, charts=(chart,), key="groups", short="Groups")

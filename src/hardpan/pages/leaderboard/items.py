@@ -459,7 +459,7 @@ def short_section(result: ShortTest) -> Section:
         "Error of the full score against the number of items",
         rows,
         f"With {len(result.items):,} items the interval is ±{100 * result.half_width:.1f} points wide.",
-        {"x_title": "items", "y_title": "error of the full score", "log_x": True, "percent": True},
+        {"x_title": "items", "y_title": "error of the full score", "log_x": True},
     )
     table = model_table(
         {
