@@ -42,9 +42,13 @@ from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confu
 from hardpan.confusion.transfers import Transfer
 from hardpan.estimates import Estimate
 from hardpan.pages import charts
-from hardpan.pages.confusion_charts import confused as confused_chart
-from hardpan.pages.confusion_charts import distribution, error_by_band, joint
-from hardpan.pages.confusion_charts import variants as variant_charts
+from hardpan.pages.confusion_charts import (
+    ablation_charts,
+    error_by_band_chart,
+    joint_scores_chart,
+    mean_confusion_chart,
+    score_distribution_chart,
+)
 from hardpan.pages.sections import Chart
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -201,8 +205,8 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
     bands = {part: _bands(scorer, mask) for part, mask in (("train", scorer.train), ("test", scorer.test))}
     groups = {part: scorer.scores[mask] for part, mask in (("train", scorer.train), ("test", scorer.test))}
     top = math.log2(scorer.n_classes)
-    drawn["confusion_fig2_left"] = distribution(groups, top, f"Confusion scores of {scorer.name}")
-    drawn["confusion_fig2_right"] = error_by_band(
+    drawn["confusion_fig2_left"] = score_distribution_chart(groups, top, f"Confusion scores of {scorer.name}")
+    drawn["confusion_fig2_right"] = error_by_band_chart(
         {f"{part}, ρ = {item.rho.value:.2f}": item for part, item in bands.items()}, "Error by band of the score"
     )
     pairs = [
@@ -213,13 +217,13 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
         if other is not scorer
     ]
     for pair in pairs:
-        drawn[f"confusion_fig3_{_file(pair.second)}"] = joint(pair)
+        drawn[f"confusion_fig3_{_file(pair.second)}"] = joint_scores_chart(pair)
     targets = target_errors_by_band(
         scorer.as_scores(scorer.test),
         {name: model.correct[:, model.test] for name, model in models.items()},
         scored_by=scorer.name,
     )
-    drawn["confusion_fig4"] = error_by_band(
+    drawn["confusion_fig4"] = error_by_band_chart(
         {f"{name}, ρ = {item.rho.value:.2f}": item for name, item in targets.targets.items()},
         f"Error of each model by band of {scorer.name}'s scores",
     )
@@ -228,13 +232,13 @@ def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, 
     best = min(others, key=lambda model: model.error)
     ablation = _ablation(longest, best)
     for seeds in sorted({item.seeds for item in ablation.variants}):
-        five, six = variant_charts(ablation, seeds)
+        five, six = ablation_charts(ablation, seeds)
         drawn |= {f"confusion_fig5_{seeds}": five, f"confusion_fig6_{seeds}": six}
     confused = None
     if len(models) > 1:
         answers = {name: model.correct[:, model.test] for name, model in models.items()}
         confused = confused_models({name: m.scores[m.test] for name, m in models.items()}, answers)
-        drawn["confusion_models"] = confused_chart(confused)
+        drawn["confusion_models"] = mean_confusion_chart(confused)
     found = ConfusionFigures(
         data=scorer.data,
         scorer=scorer.name,

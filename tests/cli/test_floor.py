@@ -177,15 +177,15 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
 
 
 def test_a_floor_that_still_moves_is_said_to() -> None:
-    from hardpan.pages.floors import training_chart, unsettled_warning
+    from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning
 
     still = [{"epoch": n, "bayes_error": 0.5 / n, "validation_error": 0.2} for n in range(1, 9)]
     rest = [{"epoch": n, "bayes_error": 0.1 + 0.4 * 0.3**n} for n in range(9)]
-    assert "8.33 % after epoch 6 and 6.25 % after epoch 8" in unsettled_warning(still)
-    assert unsettled_warning(rest) == unsettled_warning(still[:1]) == ""
+    assert "8.33 % after epoch 6 and 6.25 % after epoch 8" in flow_unsettled_warning(still)
+    assert flow_unsettled_warning(rest) == flow_unsettled_warning(still[:1]) == ""
     noisy = [row | {"bayes_error_stderr": 0.05} for row in still]
-    assert unsettled_warning(noisy) == ""
-    chart = training_chart(still)
+    assert flow_unsettled_warning(noisy) == ""
+    chart = flow_training_chart(still)
     assert {row["series"] for row in chart.rows} == {"Bayes error of the flow", "error of its classifier"}
     assert len(chart.rows) == 16
-    assert training_chart(still[:1]) is None
+    assert flow_training_chart(still[:1]) is None

@@ -10,7 +10,7 @@ from tests.confusion.planted import random_probs
 from hardpan import confusion, stats
 from hardpan.confusion.banding import default_edges, mean_band_error, round_edges, target_errors_by_band
 from hardpan.errors import InputError
-from hardpan.pages.confusion_charts import error_by_band
+from hardpan.pages.confusion_charts import error_by_band_chart
 
 _NUMBERS = st.floats() | st.integers() | st.booleans() | st.none() | st.text(max_size=3) | st.complex_numbers()
 _ANYTHING = (
@@ -171,8 +171,8 @@ def test_targets_are_sorted_by_error_and_share_the_bands():
 def test_a_chart_says_how_many_bands_it_does_not_draw():
     s = np.repeat([0.5, 1.5, 2.5], [20, 3, 10])
     result = confusion.bands(s, np.arange(33) % 2 == 0, edges=[0, 1, 2, 3, 4])
-    chart = error_by_band({"test": result})
+    chart = error_by_band_chart({"test": result})
     assert [row["count"] for row in chart.rows] == [20, 10]
     assert chart.options["note"].startswith("1 band ")
     whole = confusion.bands(np.repeat([0.5, 1.5], 20), np.arange(40) % 2 == 0, edges=[0, 1, 2])
-    assert "note" not in error_by_band({"test": whole}).options
+    assert "note" not in error_by_band_chart({"test": whole}).options

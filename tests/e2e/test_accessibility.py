@@ -6,7 +6,8 @@ from tests.e2e.accessibility import violations
 from tests.pages.samples import EVERY
 
 from hardpan.estimates import Estimate
-from hardpan.pages.figures import gallery_chart, raster_chart
+from hardpan.pages.galleries import gallery_chart
+from hardpan.pages.leaderboard import scores_raster
 from hardpan.pages.sections import ProblemLine, Section, Table, Tile, View
 from hardpan.pages.writer import view_page
 from hardpan.report import Provenance
@@ -32,7 +33,7 @@ VIEW = View(
             folded=(Table("More", ("a",), ((1,),)), EVERY["bars"]),
             methods=("Counted.",),
         ),
-        Section("Pictures", charts=(GALLERY, raster_chart(np.eye(4, 40), "Responses", "A diagonal.", left="easy"))),
+        Section("Pictures", charts=(GALLERY, scores_raster(np.eye(4, 40)))),
     ),
     tiles=(Tile("Best error", "0.6 %", "of the test set"), Tile("Fresh data", command="hardpan testbed compare")),
     provenance=Provenance(("A method.",), ("A paper.",), "hardpan audit digits", hashes={"data": "0" * 64}),

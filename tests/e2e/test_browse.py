@@ -18,7 +18,7 @@ from hardpan.auditing import examples
 from hardpan.confusion.label_review import LabelReview
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import apply_corrections
-from hardpan.pages.figures import gallery_chart, thumbnails
+from hardpan.pages.galleries import gallery_chart, gallery_thumbnails
 from hardpan.pages.sections import Section, View
 from hardpan.pages.writer import view_page
 
@@ -41,7 +41,7 @@ def served(tmp_path_factory):
     table = examples.join_columns(dataset, names, columns)
     folder = tmp_path_factory.mktemp("audit") / "digits"
     files.write_together(folder, examples.table_files(table, dataset))
-    pictures = thumbnails(dataset.x[:2], 0.0, 16.0)
+    pictures = gallery_thumbnails(dataset.x[:2], 0.0, 16.0)
     tiles = [{"group": "", "id": str(dataset.ids[row]), "label": str(row), "row": f"{row}"} for row in range(2)]
     section = Section("Hard", charts=(gallery_chart("Two digits", pictures, tiles, "Two digits."),))
     report = view_page(View("Audit", "Fine.", (section,)))

@@ -17,7 +17,7 @@ from hardpan.pages import charts
 from hardpan.pages.charts import draw, vega_bundle
 from hardpan.pages.charts.axes import log_ticks
 from hardpan.pages.charts.intervals import STRUCK
-from hardpan.pages.figures import dial
+from hardpan.pages.flow_charts import temperature_chart
 from hardpan.pages.sections import Chart
 
 
@@ -253,7 +253,7 @@ def test_labels_along_an_axis_of_errors_have_one_style(low, span, log):
     values = [10 ** (low + span * part / 4) for part in range(5)]
     values = [min(value, 1.0) for value in values]
     estimates = [Estimate(value, 0.0, value, value) for value in values]
-    chart = dial([0.2, 0.5, 1.0, 2.0, 4.0], estimates, "Dial")
+    chart = temperature_chart([0.2, 0.5, 1.0, 2.0, 4.0], estimates, "Dial")
     drawn = draw(Chart(chart.drawing, "Dial", chart.rows, "d", dict(chart.options) | {"log": log}), "c")
     up = labels(drawn.svg)[1]
     percents = [re.fullmatch(r"[\d.]+ %", text) is not None for text in up]

@@ -29,7 +29,7 @@ from hardpan.data.dataset import rows_of
 from hardpan.errors import counted
 from hardpan.pages import confusion_charts as charts
 from hardpan.pages import formatting
-from hardpan.pages.confusion_charts import class_name, gallery, groups_by_class
+from hardpan.pages.confusion_charts import class_name, rows_by_class, score_gallery
 from hardpan.pages.generic import view
 from hardpan.pages.sections import Aligned, Chart, Section, Table, View, table_of
 from hardpan.report import Provenance, versions_of
@@ -114,13 +114,13 @@ def score_section(result: ScoreReport) -> Section:
     if result.dataset is not None:
         hardest = np.argsort(-scores.values, kind="stable")[:PICTURES]
         predicted = None if signals is None else signals.predicted
-        figures.append(gallery("", {"": hardest}, scores, result.dataset, predicted=predicted))
+        figures.append(score_gallery("", {"": hardest}, scores, result.dataset, predicted=predicted))
     if everything.split is not None and len(np.unique(everything.split)) > 1:
         groups = {str(name): everything.values[everything.split == name] for name in np.unique(everything.split)}
-        figures.append(charts.distribution(groups, everything.largest))
+        figures.append(charts.score_distribution_chart(groups, everything.largest))
     estimates = {}
     if result.bands is not None:
-        figures.append(charts.error_by_band(_bands_by_name(result)))
+        figures.append(charts.error_by_band_chart(_bands_by_name(result)))
         tenth = result.bands.hardest_tenth
         estimates = {"Error": result.bands.error, "Fraction of the errors in the most confusing tenth": tenth}
     return Section(
@@ -221,9 +221,7 @@ def _galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> 
     dataset = result.dataset
     if dataset is None:
         return []
-    galleries: dict[str, Mapping[str, NDArray[np.int64]]] = {
-        "Most confusing of each class": groups_by_class(scores)
-    }
+    galleries: dict[str, Mapping[str, NDArray[np.int64]]] = {"Most confusing of each class": rows_by_class(scores)}
     if signals is not None and signals.labels is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
@@ -231,7 +229,9 @@ def _galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> 
         title += f", the {MOST_ISSUES} most confusing" if len(missed) > MOST_ISSUES else ""
         galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
     predicted = None if signals is None else signals.predicted
-    made = (gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items())
+    made = (
+        score_gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items()
+    )
     return [chart for chart in made if chart is not None]
 
 
@@ -332,11 +332,11 @@ def _(result: SubsetReport) -> View:
     figures: list[Chart | None] = []
     if result.scores is not None:
         scores = result.scores.in_bits()
-        figures.append(charts.distribution({"all": scores.values}, scores.largest))
+        figures.append(charts.score_distribution_chart({"all": scores.values}, scores.largest))
         if result.dataset is not None:
             members = scores.select(subset.rows(scores.ids))
             figures.append(
-                gallery("Most confusing of each class", groups_by_class(members), members, result.dataset)
+                score_gallery("Most confusing of each class", rows_by_class(members), members, result.dataset)
             )
     drawn = tuple(chart for chart in figures if chart is not None)
     return _section_view(
@@ -349,7 +349,7 @@ def _(result: SubsetReport) -> View:
 
 @view.register
 def _(result: TransferReport) -> View:
-    figures = [charts.joint(item) for item in result.pairs[:6]]
+    figures = [charts.joint_scores_chart(item) for item in result.pairs[:6]]
     tables = [
         table_of(
             "Scores of two models on the same examples",
@@ -366,7 +366,7 @@ def _(result: TransferReport) -> View:
     ]
     if result.targets is not None:
         title = f"Error of each model by band of {result.targets.scored_by}'s scores"
-        figures.append(charts.error_by_band(result.targets.targets, title))
+        figures.append(charts.error_by_band_chart(result.targets.targets, title))
         columns = {
             "model": lambda item: item[0],
             "error": lambda item: formatting.estimate(item[1].error),
@@ -378,7 +378,7 @@ def _(result: TransferReport) -> View:
     sentences = [_transfer_headline(result)]
     models = result.accuracy
     if models is not None:
-        figures.append(charts.confused(models))
+        figures.append(charts.mean_confusion_chart(models))
         tables.append(_accuracy_table(models))
         sentences += _accuracy_sentences(models)
     warnings = tuple(
@@ -450,7 +450,7 @@ def ablation_section(result: AblationReport) -> Section:
     return Section(
         "Seeds and epochs that are needed",
         (f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(variants)}.",),
-        charts=tuple(chart for seeds in sizes for chart in charts.variants(ablation, seeds)),
+        charts=tuple(chart for seeds in sizes for chart in charts.ablation_charts(ablation, seeds)),
         tables=(table,),
     )
 
@@ -492,9 +492,9 @@ def comparison_section(result: ComparisonReport) -> Section:
     columns |= {"ρ example": lambda row: round(row.by_example.value, 3), "AUROC": Aligned("auroc")}
     columns |= {"AUPR": lambda row: round(row.aupr.value, 3), "AURC": lambda row: round(row.aurc.value, 4)}
     table = table_of("Difficulty scores as predictors of errors", predictors.rows, columns)
-    figures, tables = [charts.predictors(predictors)], [table]
+    figures, tables = [charts.predictors_chart(predictors)], [table]
     if models is not None:
-        figures.append(charts.confused(models))
+        figures.append(charts.mean_confusion_chart(models))
         tables.append(_accuracy_table(models))
         sentences += _accuracy_sentences(models)
     leads: dict[str, Any] = {

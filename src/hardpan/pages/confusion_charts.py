@@ -1,4 +1,4 @@
-"""Charts and galleries of confusion scores; ``hardpan.report`` draws them."""
+"""Charts and galleries of confusion scores, and of the errors of a classifier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
 from hardpan.errors import counted
 from hardpan.pages import formatting
-from hardpan.pages.figures import gallery_chart, thumbnails
+from hardpan.pages.galleries import captioned_gallery, dataset_gallery
 from hardpan.pages.sections import Chart, fields_of
 
 CELLS = 80
@@ -26,16 +26,16 @@ FEWEST_IN_BAND = 5  # the interval of fewer examples fills the chart
 UNIT = "confusion score (bits)"
 
 
-def distribution(
+def score_distribution_chart(
     groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "Distribution of confusion scores"
 ) -> Chart:
     """Distribution of the scores of one or more groups of examples, counts on a logarithmic axis."""
     edges = round_edges(top, CELLS)
     counts = {name: np.histogram(values, edges)[0] for name, values in groups.items()}
-    return histograms(counts, edges, title)
+    return score_histograms_chart(counts, edges, title)
 
 
-def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], title: str) -> Chart:
+def score_histograms_chart(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], title: str) -> Chart:
     """Histograms over the same cells, up to the last that has examples."""
     used = np.flatnonzero(np.sum(list(counts.values()), axis=0))
     last = int(used[-1]) + 1 if len(used) else len(edges) - 1
@@ -44,11 +44,11 @@ def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], t
         for name, column in counts.items()
         for low, high, count in zip(edges[:last], edges[1 : last + 1], column[:last], strict=True)
     )
-    words = "; ".join(f"{name}: {_upper_half_sentence(column, edges)}" for name, column in counts.items())
+    words = "; ".join(f"{name}: {_scores_in_upper_half(column, edges)}" for name, column in counts.items())
     return Chart("distribution", title, rows, f"Histogram of scores. {words}.", {"x_title": UNIT, "log": True})
 
 
-def error_by_band(groups: Mapping[str, Bands], title: str = "Error by band of the score") -> Chart:
+def error_by_band_chart(groups: Mapping[str, Bands], title: str = "Error by band of the score") -> Chart:
     """Error by band, one line per group; bands with fewer than 5 examples are in the table only, as a note says."""
     sizes = [band.examples for result in groups.values() for band in result.bands if band.error is not None]
     fewest = min(FEWEST_IN_BAND, max(sizes, default=0))
@@ -69,7 +69,7 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "Error by band of th
     return Chart("error_by_band", title, rows, f"{words}.", options)
 
 
-def joint(transfer: Transfer) -> Chart:
+def joint_scores_chart(transfer: Transfer) -> Chart:
     """The two models' scores against one another."""
     edges = [round(float(edge), 6) for edge in transfer.edges]
     rows = tuple(
@@ -92,7 +92,7 @@ def joint(transfer: Transfer) -> Chart:
     return Chart("joint", title, rows, words, options | {"top": float(transfer.edges[-1])})
 
 
-def confused(result: ConfusedModels) -> Chart:
+def mean_confusion_chart(result: ConfusedModels) -> Chart:
     """Accuracy against mean confusion, one cross per model."""
     rows = tuple(
         {"name": model.name, "label": model.name}
@@ -105,7 +105,7 @@ def confused(result: ConfusedModels) -> Chart:
     return Chart("points", "Accuracy against mean confusion", rows, words, options)
 
 
-def predictors(result: Predictors) -> Chart:
+def predictors_chart(result: Predictors) -> Chart:
     """AUROC of each difficulty score, with its interval."""
     roles = (
         "ceiling" if row.name == "confusion score" else "muted" if row.uses_labels else "floor"
@@ -121,17 +121,17 @@ def predictors(result: Predictors) -> Chart:
     return Chart("dots", title, rows, words, {"x_title": "AUROC for errors"})
 
 
-def variants(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
+def ablation_charts(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
     """Figures 5 and 6 for one number of seeds: distributions, and errors by band where there is a target."""
     variants = {counted(len(item.epochs), "epoch"): item for item in ablation.variants if item.seeds == seeds}
     noun = counted(seeds, "seed")
     counts = {epochs: item.counts for epochs, item in variants.items()}
-    charts = [histograms(counts, ablation.edges, f"Distribution of scores, {noun}")]
+    charts = [score_histograms_chart(counts, ablation.edges, f"Distribution of scores, {noun}")]
     targeted = {
         epochs + _correlation_label(item.bands): item.bands for epochs, item in variants.items() if item.bands
     }
     if targeted:
-        charts.append(error_by_band(targeted, f"Error of {ablation.target or 'the model'} by band, {noun}"))
+        charts.append(error_by_band_chart(targeted, f"Error of {ablation.target or 'the model'} by band, {noun}"))
     return tuple(charts)
 
 
@@ -139,13 +139,13 @@ def _correlation_label(bands: Bands) -> str:
     return f", ρ = {bands.rho.value:.2f}" if np.isfinite(bands.rho.value) else ""
 
 
-def _upper_half_sentence(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
+def _scores_in_upper_half(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
     total = int(counts.sum())
     upper = int(counts[(edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2].sum())
     return f"{upper:,} of {total:,} examples in the upper half of the range"
 
 
-def groups_by_class(scores: Scores, *, each: int = 8) -> dict[str, NDArray[np.int64]]:
+def rows_by_class(scores: Scores, *, each: int = 8) -> dict[str, NDArray[np.int64]]:
     """Row numbers of the most confusing examples of each class, or of all without labels.
 
     Of many classes, those with the highest mean score are used.
@@ -154,7 +154,7 @@ def groups_by_class(scores: Scores, *, each: int = 8) -> dict[str, NDArray[np.in
         >>> import numpy as np
         >>> from hardpan import confusion
         >>> s = confusion.scores(np.array([[0.5, 0.5], [0.9, 0.1], [0.6, 0.4]]), labels=[0, 0, 1])
-        >>> {name: rows.tolist() for name, rows in groups_by_class(s, each=1).items()}
+        >>> {name: rows.tolist() for name, rows in rows_by_class(s, each=1).items()}
         {'0': [0], '1': [2]}
     """
     order = np.argsort(-scores.values, kind="stable")
@@ -169,7 +169,7 @@ def groups_by_class(scores: Scores, *, each: int = 8) -> dict[str, NDArray[np.in
     return {class_name(scores, int(label)): order[labels == label][:each] for label in present}
 
 
-def gallery(
+def score_gallery(
     title: str,
     groups: Mapping[str, ArrayLike],
     scores: Scores,
@@ -206,61 +206,7 @@ def gallery(
         tiles.append(tile)
     positions = rows_of(dataset.ids, scores.ids[[row for _, row in rows]])
     words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."
-    return _picture_chart(title, dataset, positions, tiles, words)
-
-
-def _picture_chart(
-    title: str,
-    dataset: Dataset,
-    rows: NDArray[np.int64],
-    tiles: Sequence[Mapping[str, Any]],
-    words: str,
-    **options: Any,
-) -> Chart:
-    """A gallery of rows of a dataset; every tile also has the id, the row or the file of its example."""
-    positions = dataset.metadata.get("row", np.arange(len(dataset.ids)))
-    paths = dataset.metadata.get("path")
-    complete = [
-        {
-            "id": str(dataset.ids[row]),
-            "row": int(positions[row]),
-            **({} if paths is None else {"path": str(paths[row])}),
-            **tile,
-        }
-        for row, tile in zip(rows.tolist(), tiles, strict=True)
-    ]
-    pictures = thumbnails(dataset.x[rows], float(dataset.x.min()), float(dataset.x.max()))
-    return gallery_chart(title, pictures, complete, words, **options)
-
-
-def captioned(
-    title: str,
-    dataset: Dataset,
-    rows: NDArray[np.int64],
-    labels: Sequence[str],
-    captions: Sequence[str],
-    suggested: Sequence[str] = (),
-    **options: Any,
-) -> Chart:
-    """A gallery of images with their labels, captions, suggested classes and row numbers or files.
-
-    Args:
-        title: of the gallery.
-        dataset: the images.
-        rows: (n,) row numbers in the dataset.
-        labels: (n,) names of their classes.
-        captions: (n,) what is written under them.
-        suggested: (n,) names of the predicted classes, for labels that differ from them.
-        **options: of the gallery.
-    """
-    tiles = [
-        {"group": "", "shown": caption, "label": label} | ({"suggested": suggested[i]} if suggested else {})
-        for i, (caption, label) in enumerate(zip(captions, labels, strict=True))
-    ]
-    words = "Under each picture: its label"
-    words += ", in orange the predicted class, the probability of the label" if suggested else ""
-    where = "file" if "path" in dataset.metadata else "row"
-    return _picture_chart(title, dataset, rows, tiles, f"{words}, and its {where}.", **options)
+    return dataset_gallery(title, dataset, positions, tiles, words)
 
 
 def label_gallery(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:
@@ -269,7 +215,7 @@ def label_gallery(issues: LabelIssues, dataset: Dataset | None, most: int) -> tu
         return ()
     rows = rows_of(dataset.ids, issues.id[:most])
     return (
-        captioned(
+        captioned_gallery(
             "Labels that differ from the prediction" + (f": the first {most}" if len(issues.row) > most else ""),
             dataset,
             rows,
@@ -283,3 +229,84 @@ def label_gallery(issues: LabelIssues, dataset: Dataset | None, most: int) -> tu
 def class_name(result: Scores | LabelIssues, label: int) -> str:
     """The name of a class, or its number."""
     return result.class_names[label] if label < len(result.class_names) else str(label)
+
+
+def confusion_matrix_chart(counts: ArrayLike, class_names: Sequence[str], title: str, *, most: int = 25) -> Chart:
+    """A confusion matrix in percent of each label: rows are labels, columns predictions.
+
+    Of more than ``most`` classes, those with the most errors are drawn.
+
+    Args:
+        counts: (K, K) examples by label and prediction.
+        class_names: K names.
+        title: of the chart.
+        most: how many classes are drawn.
+
+    Example:
+        >>> chart = confusion_matrix_chart([[3, 1], [0, 4]], ["cat", "dog"], "Confusion matrix")
+        >>> chart.rows[1]
+        {'row': 'cat', 'column': 'dog', 'value': 0.25, 'count': 1}
+    """
+    table = np.asarray(counts, dtype=np.int64)
+    errors = table.sum(axis=1) - np.diag(table)
+    classes = np.sort(np.argsort(-errors, kind="stable")[:most])
+    totals = np.maximum(table.sum(axis=1), 1)
+    rows = tuple(
+        {
+            "row": str(class_names[i]),
+            "column": str(class_names[j]),
+            "value": float(table[i, j] / totals[i]),
+            "count": int(table[i, j]),
+        }
+        for i in classes
+        for j in classes
+    )
+    if len(table) > most:
+        title += f" (the {most} of {len(table)} classes with the most errors)"
+    off = table - np.diag(np.diag(table))
+    i, j = divmod(int(off.argmax()), off.shape[1])
+    words = (
+        f"Most often {class_names[i]} is confused with {class_names[j]}: {off[i, j]:,} of {totals[i]:,}."
+        if off[i, j]
+        else "No example is misclassified."
+    )
+    options = {"x_title": "prediction", "y_title": "label", "diagonal": True, "least_written": 0.005}
+    return Chart("matrix", title, rows, words, options)
+
+
+def reliability_chart(confidence: ArrayLike, correct: ArrayLike, title: str, *, bins: int = 10) -> Chart:
+    """Accuracy against stated confidence in bins of equal counts, with Wilson's intervals (95 %).
+
+    Args:
+        confidence: (N,) the probability of the predicted class.
+        correct: (N,) whether the prediction is right.
+        title: of the chart.
+        bins: how many, at most.
+
+    Example:
+        >>> chart = reliability_chart([0.6, 0.6, 0.9, 0.9], [1, 0, 1, 1], "Reliability", bins=2)
+        >>> [(round(row["x"], 2), row["y"], row["count"]) for row in chart.rows]
+        [(0.6, 0.5, 2), (0.9, 1.0, 2)]
+    """
+    stated = np.asarray(confidence, dtype=np.float64)
+    right = np.asarray(correct, dtype=np.float64)
+    order = np.argsort(stated, kind="stable")
+    rows = []
+    for block in np.array_split(order, min(bins, len(order))) if len(order) else ():
+        n, rate = len(block), float(right[block].mean())
+        z2 = 1.959963984540054**2
+        middle, half = rate + z2 / (2 * n), np.sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n)))
+        low, high = (middle - half) / (1 + z2 / n), (middle + half) / (1 + z2 / n)
+        rows.append(
+            {
+                "x": float(stated[block].mean()),
+                "y": rate,
+                "low": max(0.0, float(low)),
+                "high": min(1.0, float(high)),
+                "count": n,
+            }
+        )
+    gap = sum(row["count"] * abs(row["x"] - row["y"]) for row in rows) / max(1, len(order))
+    distance = formatting.fixed(100 * gap, 1)
+    words = f"Mean distance between confidence and accuracy over {len(rows)} bins: {distance} points."
+    return Chart("reliability", title, tuple(rows), words, {"height": 170})

@@ -1,9 +1,9 @@
-"""What a floor says and shows: headline, chart and tables, and how a flow's Bayes error changed during its fit."""
+"""What a floor says and shows: headline, chart and tables."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hardpan import report
@@ -21,8 +21,8 @@ from hardpan.bayes.floors.entries import (
     Entry,
 )
 from hardpan.bayes.floors.inputs import EQUAL, GROUPS
-from hardpan.estimates import Estimate
 from hardpan.pages import formatting
+from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning
 from hardpan.pages.generic import view
 from hardpan.pages.sections import Chart, Section, Table, Tile, View, fields_of, table_of
 from hardpan.report import Provenance
@@ -73,7 +73,6 @@ CITATIONS = (
     "Optimality”, 2021.",
 )
 MOST_CLASSIFIERS = 6  # in the chart; the table has them all
-WIDE = 30  # a logarithmic axis where the numbers span more than this
 FEW_TEST = 1000  # with fewer test examples a warning says that intervals are wide
 UNDER_ASSUMPTION = "Estimates under an assumption (not part of the bracket)"
 
@@ -81,16 +80,16 @@ UNDER_ASSUMPTION = "Estimates under an assumption (not part of the bracket)"
 @view.register
 def _(floor: Floor) -> View:
     everything = (*floor.entries, *floor.seen)
-    whole = section(floor)
+    whole = floor_section(floor)
     narrow = [
-        _entry_table("Classifiers", "classifier", _classifiers(floor), "error"),
-        _entry_table("Evidence", "evidence", _evidence(floor), "value", "status"),
-        _entry_table(UNDER_ASSUMPTION, "estimate", _assumed(floor), "value", "status"),
+        _entry_table("Classifiers", "classifier", _table_entries(floor, "classifiers"), "error"),
+        _entry_table("Evidence", "evidence", _table_entries(floor, "evidence"), "value", "status"),
+        _entry_table(UNDER_ASSUMPTION, "estimate", _table_entries(floor, "assumed"), "value", "status"),
         _entry_table("Not part of the bracket", "classifier", floor.seen, "error", "status"),
     ]
     return View(
         title=f"The floor of {floor.dataset}",
-        headline=headline(floor),
+        headline=floor_headline(floor),
         sections=(whole,),
         provenance=Provenance(
             method=METHOD,
@@ -111,23 +110,21 @@ def _(floor: Floor) -> View:
     )
 
 
-def _evidence(floor: Floor) -> list[Entry]:
-    return [entry for entry in floor.entries if entry.role != "classifier" and not entry.under_assumption]
+def _table_entries(floor: Floor, kind: str) -> list[Entry]:
+    """The entries under an assumption ("assumed"), other "evidence", or the "classifiers", lowest error first."""
+    if kind == "classifiers":
+        return sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
+    return [e for e in floor.entries if e.role != "classifier" and e.under_assumption == (kind == "assumed")]
 
 
-def _assumed(floor: Floor) -> list[Entry]:
-    return [entry for entry in floor.entries if entry.under_assumption]
-
-
-def _classifiers(floor: Floor) -> list[Entry]:
-    """The classifiers, lowest error first."""
-    return sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
-
-
-def headline(floor: Floor) -> str:
+def floor_headline(floor: Floor) -> str:
     """The bracket, and the best classifier's error."""
     words = bracket_words(floor)
-    headline = f"On {floor.dataset}, {words}" if floor.n_test or _classifiers(floor) else capital(words)
+    headline = (
+        f"On {floor.dataset}, {words}"
+        if floor.n_test or _table_entries(floor, "classifiers")
+        else formatting.capital(words)
+    )
     if floor.best_error is not None:
         headline += f"; the best classifier here has {formatting.estimate(floor.best_error)} error"
     return headline + "." + refused_words(floor)
@@ -136,21 +133,24 @@ def headline(floor: Floor) -> str:
 def refused_words(floor: Floor) -> str:
     """Sentences, after a space, on a stated noise rate, votes or soft labels that the data or others refute."""
     words = ""
-    for entry in _evidence(floor):
+    for entry in _table_entries(floor, "evidence"):
         if entry.status == "refuted" and entry.role != "upper":
             words += f" “{entry.name}” ({formatting.estimate(entry.estimate)}) is refuted by the error of "
             words += f"“{entry.refuted_by[0]}”."
         elif entry.status == "contradicted":
             others = formatting.listed([f"“{name}”" for name in entry.refuted_by])
             words += f" “{entry.name}” ({formatting.estimate(entry.estimate)}) contradicts {others}."
-    rejected = [entry for entry in _evidence(floor) if entry.status == "assumption rejected"]
+    rejected = [entry for entry in _table_entries(floor, "evidence") if entry.status == "assumption rejected"]
     return words + (f" “{rejected[0].name}” is not used: {_rejected(rejected[0])}." if rejected else "")
 
 
 def _rejected(entry: Entry) -> str:
     """Why the assumption of an entry is rejected."""
     assert entry.check is not None
-    predicted, observed = percent(entry.check.predicted), percent(entry.check.observed)
+    predicted, observed = (
+        formatting.exact_percent(entry.check.predicted),
+        formatting.exact_percent(entry.check.observed),
+    )
     if entry.assumption == VOTES:
         would = f"{predicted} or more of the labels would differ from the majority"
         return f"if they were drawn as annotators vote, {would}; {observed} do"
@@ -164,21 +164,21 @@ def bracket_words(floor: Floor) -> str:
     bracket, level = floor.bracket, f"{100 * floor.bracket.confidence:g} % confidence"
     if bracket.high_from == GUESSING and not bracket.low_from:
         limit = formatting.limit(bracket.high)
-        return f"the lowest possible error{_for_whom(floor)} is at most {limit}, that of guessing"
+        return f"the lowest possible error{_population_words(floor)} is at most {limit}, that of guessing"
     condition = {
         STATED_NOISE: "given the stated noise rate, ",
         VOTES: "if labels are drawn as annotators vote, ",
         SOFT_LABELS: "if the soft labels are right, ",
         REPEATS: f"if {ASSUMPTIONS[REPEATS]}, ",
     }.get(bracket.low_assumption if _has_lower_end(floor) else "", "")
-    said = f"the lowest possible error{_for_whom(floor)} is"
+    said = f"the lowest possible error{_population_words(floor)} is"
     if not bracket.n_classifiers or not _has_lower_end(floor):  # of votes alone, both ends rest on the condition
         return f"{condition}{said} {_bracket_range(floor)} ({level})"
     low = formatting.percent(bracket.low)
     return f"{said} at most {formatting.limit(bracket.high)} and, {condition}at least {low} ({level})"
 
 
-def _for_whom(floor: Floor) -> str:
+def _population_words(floor: Floor) -> str:
     """The population, where it is not that of the test rows."""
     if floor.unit == GROUPS and not floor.n_known_groups:
         return " for new groups"
@@ -215,28 +215,37 @@ def _sources_of_ends(floor: Floor) -> tuple[str, str]:
     return upper, f"If {assumption}, it is at least {low} (“{bracket.low_from}”)."
 
 
-def section(floor: Floor, *, bracket_in_title: bool = False) -> Section:
+def floor_section(floor: Floor, *, bracket_in_title: bool = False) -> Section:
     """The floor as a section: bracket, chart, evidence, classifiers, estimates under an assumption."""
     sentences = list(_sources_of_ends(floor))
     sentences += population(floor)
-    warnings = [seen_words([entry.name for entry in floor.seen])] if floor.seen else []
+    warnings = [may_have_seen_warning([entry.name for entry in floor.seen])] if floor.seen else []
     if 0 < floor.n_test < FEW_TEST:
         warnings.append(f"The test set has only {floor.n_test:,} usable examples, so all intervals are wide.")
-    if unsettled := unsettled_warning(floor.along):
+    if unsettled := flow_unsettled_warning(floor.along):
         warnings.append(unsettled)
-    tested = [*_classifiers(floor), *floor.seen]
-    along = training_chart(floor.along)
+    tested = [*_table_entries(floor, "classifiers"), *floor.seen]
+    along = flow_training_chart(floor.along)
     folded: list[Table | Chart] = [
         _entry_table(f"Classifiers on {floor.n_test:,} test examples", "classifier", tested, "error", "settings"),
         _entry_table(
-            UNDER_ASSUMPTION, "estimate", _assumed(floor), "what it is", "value", "status", "by", "holds if"
+            UNDER_ASSUMPTION,
+            "estimate",
+            _table_entries(floor, "assumed"),
+            "what it is",
+            "value",
+            "status",
+            "by",
+            "holds if",
         ),
     ]
-    evidence = _entry_table("Evidence", "evidence", _evidence(floor), "what it is", "value", "status", "holds if")
+    evidence = _entry_table(
+        "Evidence", "evidence", _table_entries(floor, "evidence"), "what it is", "value", "status", "holds if"
+    )
     return Section(
-        capital(bracket_words(floor)) if bracket_in_title else "How low can the error go?",
+        formatting.capital(bracket_words(floor)) if bracket_in_title else "How low can the error go?",
         tuple(sentences),
-        charts=(ceilings(floor),),
+        charts=(ceilings_chart(floor),),
         tables=(evidence,) if evidence.rows else (),
         warnings=tuple(warnings),
         key="floor",
@@ -291,7 +300,7 @@ def reason(entry: Entry) -> str:
         return f"Assumption rejected: {_rejected(entry)}."
     if entry.status in ("refuted", "contradicted"):
         others = formatting.listed([f"“{name}”" for name in entry.refuted_by])
-        return f"{capital(entry.status)} by {others}."
+        return f"{formatting.capital(entry.status)} by {others}."
     return f"Not refuted; holds if {assumption(entry)}."
 
 
@@ -300,10 +309,13 @@ def assumption(entry: Entry) -> str:
     return ASSUMPTIONS.get(entry.assumption, entry.assumption).format(model=entry.model)
 
 
-def ceilings(floor: Floor) -> Chart:
+def ceilings_chart(floor: Floor) -> Chart:
     """The errors of the classifiers and the evidence, the bracket shaded: what needs no assumption."""
     rows, described = [], []
-    for entry in (*_evidence(floor), *_classifiers(floor)[:MOST_CLASSIFIERS]):
+    for entry in (
+        *_table_entries(floor, "evidence"),
+        *_table_entries(floor, "classifiers")[:MOST_CLASSIFIERS],
+    ):
         role = "ceiling" if entry.role in ("upper", "classifier") else "floor"
         role = "refuted" if entry.status in ("refuted", "assumption rejected") else role
         rows.append(
@@ -316,7 +328,7 @@ def ceilings(floor: Floor) -> Chart:
             f"Each interval is of one classifier; the shaded range allows for the choice among "
             f"{floor.bracket.n_classifiers}."
         )
-    words = f"{'; '.join(described)}. {capital(bracket_words(floor))}."
+    words = f"{'; '.join(described)}. {formatting.capital(bracket_words(floor))}."
     return Chart(
         "intervals", "Errors of classifiers; shaded: the lowest possible error", tuple(rows), words, options
     )
@@ -330,25 +342,25 @@ def _entry_table(title: str, first: str, entries: Sequence[Entry], *columns: str
         "value": lambda entry: formatting.estimate(entry.estimate),
         "error": lambda entry: formatting.estimate(entry.estimate),
         "status": "status",
-        "by": _refuted_by,
+        "by": _refuted_by_cell,
         "holds if": assumption,
         "settings": lambda entry: MAY_HAVE_SEEN if entry.status == MAY_HAVE_SEEN else entry.estimate.method,
     }
     return table_of(title, entries, {first: "name", **{column: cells[column] for column in columns}})
 
 
-def _refuted_by(entry: Entry) -> str | None:
+def _refuted_by_cell(entry: Entry) -> str | None:
     """What an entry is refuted by: other entries, or its own errors."""
     if entry.status == "assumption rejected" and entry.check is not None:
         return f"{_rejected(entry)} (p {formatting.p_value(entry.check.p_value)})"
     return ", ".join(entry.refuted_by) or None
 
 
-def seen_words(names: Sequence[str]) -> str:
+def may_have_seen_warning(names: Sequence[str]) -> str:
     """Which models may have seen the test examples, and how to state that they have not.
 
     Example:
-        >>> seen_words(["forest"])[:54]
+        >>> may_have_seen_warning(["forest"])[:54]
         'forest may have seen the test examples and is not part'
     """
     verb, unseen = ("is", "it was") if len(names) == 1 else ("are", "they were")
@@ -356,81 +368,3 @@ def seen_words(names: Sequence[str]) -> str:
         f"{formatting.listed(list(names))} may have seen the test examples and {verb} not part of the bracket: "
         f"if {unseen} not trained or tuned on them, pass --held-out (in Python held_out=True)."
     )
-
-
-def training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
-    """A flow's Bayes error and its classifier's error after each epoch of its fit, or None below two epochs.
-
-    Args:
-        floors: rows of epoch, bayes_error and, where known, bayes_error_stderr and validation_error.
-
-    Example:
-        >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)]
-        >>> training_chart(rows).description
-        'The Bayes error of the flow changed from 50 % after epoch 1 to 10 % after epoch 4.'
-    """
-    if len(floors) < 2:
-        return None
-    series = (("Bayes error of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
-    rows = tuple(
-        {"series": name, "x": int(row["epoch"]), "y": float(row[key])}
-        for name, key in series
-        for row in floors
-        if row.get(key) is not None
-    )
-    values = [float(row["bayes_error"]) for row in floors]
-    options = {"x_title": "epoch", "y_title": "error", "log": min(values) > 0 and max(values) > WIDE * min(values)}
-    words = f"The Bayes error of the flow changed from {_after_epoch(floors[0])} to {_after_epoch(floors[-1])}."
-    return Chart("lines", "The flow's Bayes error during its training", rows, words, options)
-
-
-def unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> str:
-    """Say whether a flow's Bayes error still moved, by a tenth or more, over the last quarter of the epochs.
-
-    Example:
-        >>> unsettled_warning([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.1, 0.099), 1)])
-        ''
-        >>> unsettled_warning([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)])[:60]
-        "The flow's Bayes error was still changing when its training "
-    """
-    if len(floors) < 4:
-        return ""
-    earlier, last = floors[round(0.75 * len(floors)) - 1], floors[-1]
-    values = [float(row["bayes_error"]) for row in (earlier, last)]
-    noise = 3 * float(last.get("bayes_error_stderr") or 0.0)
-    if abs(values[1] - values[0]) <= max(0.1 * max(values), noise):
-        return ""
-    return (
-        "The flow's Bayes error was still changing when its training ended: "
-        f"{_after_epoch(earlier)} and {_after_epoch(last)}. Such a number depends on the length of training, too."
-    )
-
-
-def _after_epoch(row: Mapping[str, Any]) -> str:
-    return f"{percent(float(row['bayes_error']))} after epoch {row['epoch']}"
-
-
-def value_words(item: Estimate) -> str:
-    """The value of an estimate without its interval, with the digits that the interval supports."""
-    return formatting.percent(item.value, (item.high - item.low) / 2)
-
-
-def percent(value: float) -> str:
-    """A proportion in percent with three digits, or as a power of ten below 0.001 %.
-
-    Example:
-        >>> percent(0.0246), percent(0.0), percent(3e-27)
-        ('2.46 %', '0 %', '3.00 × 10⁻²⁷')
-    """
-    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else formatting.percent(value)
-
-
-def capital(text: str) -> str:
-    """A clause as the beginning of a sentence."""
-    return text[0].upper() + text[1:]
-
-
-def lower_case(text: str) -> str:
-    """A sentence's first letter in lower case, unless the first word is a name or an abbreviation."""
-    word = text.partition(" ")[0]
-    return text if len(word) > 1 and word[1:] != word[1:].lower() else text[0].lower() + text[1:]

@@ -1,49 +1,94 @@
-"""Samples of a flow at several temperatures as a chart, without torch."""
+"""Charts of a flow's Bayes error: against temperature, and during its fit; without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hardpan.estimates import Estimate
 from hardpan.pages import formatting
-from hardpan.pages.figures import gallery_chart, thumbnails
-from hardpan.pages.sections import Chart
+from hardpan.pages.sections import Chart, fields_of
+
+WIDE = 30  # a logarithmic axis where the numbers span more than this
 
 
-def sample_gallery(
-    samples: Sequence[tuple[float, Estimate, NDArray[Any]]],
-    low: float,
-    high: float,
-    title: str,
-    description: str,
-    classes: Sequence[Sequence[str]] | None = None,
+def temperature_chart(
+    temperatures: Sequence[float], estimates: Sequence[Estimate], title: str, at_one: str = ""
 ) -> Chart:
-    """A gallery with a slider: the samples of one temperature at a time, that nearest to 1 first.
-
-    Args:
-        samples: temperature, its exact Bayes error, and samples (n, H, W[, C]) there.
-        low: the value of black.
-        high: the value of white.
-        title: of the gallery.
-        description: of it in words.
-        classes: for each temperature, the class of each sample.
+    """A curve of errors over temperatures, logarithmic where they span much; ``at_one`` names the temperature 1.
 
     Example:
-        >>> error = Estimate(0.02, 0, 0.02, 0.02)
-        >>> cold = (0.5, error, np.zeros((2, 4, 4)))
-        >>> chart = sample_gallery([cold], 0.0, 1.0, "Samples", "Two samples.", [["cat", "dog"]])
-        >>> chart.rows[1]["group"], chart.rows[1]["class"]
-        ('Temperature 0.5: Bayes error 2.00 %', 'dog')
+        >>> errors = [Estimate(0.02, 0, 0.02, 0.02), Estimate(0.16, 0, 0.16, 0.16)]
+        >>> temperature_chart([0.5, 1.0], errors, "Two classes").description
+        'The Bayes error goes from 2.00 % at temperature 0.5 to 16.0 % at 1.'
     """
-    pictures = thumbnails(np.clip(np.concatenate([images for *_, images in samples]), low, high), low, high)
-    tiles = []
-    for number, (temperature, error, images) in enumerate(samples):
-        percent = formatting.percent(error.value, error.value / 50)
-        group = {"group": f"Temperature {temperature:g}: Bayes error {percent}", "temperature": f"{temperature:g}"}
-        tiles += [group | ({"class": classes[number][row]} if classes else {}) for row in range(len(images))]
-    start = min(range(len(samples)), key=lambda index: abs(samples[index][0] - 1))
-    return gallery_chart(title, pictures, tiles, description, pick="Temperature", start=start)
+    pairs = sorted(zip(temperatures, estimates, strict=True), key=lambda pair: pair[0])
+    rows = tuple({"x": float(t), **fields_of(e, "y")} for t, e in pairs)
+    (first, lowest), (last, highest) = pairs[0], pairs[-1]
+    return Chart(
+        "lines",
+        title,
+        rows,
+        f"The Bayes error goes from {formatting.percent(lowest.value)} at temperature "
+        f"{formatting.number(first, 6)} to {formatting.percent(highest.value)} at {formatting.number(last, 6)}.",
+        {
+            "x_title": "temperature τ",
+            "y_title": "Bayes error",
+            "log": lowest.value < highest.value / WIDE,
+            "log_x": True,
+            "marks": ({"x": 1.0, "label": at_one},) if at_one and first <= 1.0 <= last else (),
+        },
+    )
+
+
+def flow_training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
+    """A flow's Bayes error and its classifier's error after each epoch of its fit, or None below two epochs.
+
+    Args:
+        floors: rows of epoch, bayes_error and, where known, bayes_error_stderr and validation_error.
+
+    Example:
+        >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)]
+        >>> flow_training_chart(rows).description
+        'The Bayes error of the flow changed from 50 % after epoch 1 to 10 % after epoch 4.'
+    """
+    if len(floors) < 2:
+        return None
+    series = (("Bayes error of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
+    rows = tuple(
+        {"series": name, "x": int(row["epoch"]), "y": float(row[key])}
+        for name, key in series
+        for row in floors
+        if row.get(key) is not None
+    )
+    values = [float(row["bayes_error"]) for row in floors]
+    options = {"x_title": "epoch", "y_title": "error", "log": min(values) > 0 and max(values) > WIDE * min(values)}
+    words = f"The Bayes error of the flow changed from {_after_epoch(floors[0])} to {_after_epoch(floors[-1])}."
+    return Chart("lines", "The flow's Bayes error during its training", rows, words, options)
+
+
+def flow_unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> str:
+    """Say whether a flow's Bayes error still moved, by a tenth or more, over the last quarter of the epochs.
+
+    Example:
+        >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.1, 0.099), 1)]
+        >>> flow_unsettled_warning(rows)
+        ''
+        >>> flow_unsettled_warning([*rows[:2], {"epoch": 3, "bayes_error": 0.12}, rows[2] | {"epoch": 4}])[:60]
+        "The flow's Bayes error was still changing when its training "
+    """
+    if len(floors) < 4:
+        return ""
+    earlier, last = floors[round(0.75 * len(floors)) - 1], floors[-1]
+    values = [float(row["bayes_error"]) for row in (earlier, last)]
+    noise = 3 * float(last.get("bayes_error_stderr") or 0.0)
+    if abs(values[1] - values[0]) <= max(0.1 * max(values), noise):
+        return ""
+    return (
+        "The flow's Bayes error was still changing when its training ended: "
+        f"{_after_epoch(earlier)} and {_after_epoch(last)}. Such a number depends on the length of training, too."
+    )
+
+
+def _after_epoch(row: Mapping[str, Any]) -> str:
+    return f"{formatting.exact_percent(float(row['bayes_error']))} after epoch {row['epoch']}"

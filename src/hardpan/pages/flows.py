@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from hardpan import report
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
@@ -12,9 +14,8 @@ from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples
 from hardpan.flows.synthetic_benchmark import Benchmark
 from hardpan.pages import formatting
-from hardpan.pages.figures import dial
-from hardpan.pages.floors import training_chart, unsettled_warning
-from hardpan.pages.flow_charts import sample_gallery
+from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning, temperature_chart
+from hardpan.pages.galleries import gallery_chart, gallery_thumbnails
 from hardpan.pages.generic import view
 from hardpan.pages.sections import Chart, Section, Table, Tile, View
 from hardpan.report import Provenance
@@ -48,8 +49,8 @@ def _flow_view(result: FlowRecord) -> View:
         tiles.append(
             Tile("Best epoch", f"{fitted['best_epoch']} of {fitted['epochs']}, {fitted['seconds']:,.0f} s")
         )
-    chart = training_chart(floors)
-    warning = unsettled_warning(floors)
+    chart = flow_training_chart(floors)
+    warning = flow_unsettled_warning(floors)
     section = Section(
         "Fit",
         charts=() if chart is None else (chart,),
@@ -144,18 +145,27 @@ def _judgement_view(result: Judgement) -> View:
 @view.register
 def _samples_view(result: FlowSamples) -> View:
     pairs = list(zip(result.temperatures, result.errors, strict=True))
-    ends = [f"{formatting.percent(error.value, error.value / 50)} at temperature {t:g}" for t, error in pairs]
+    percents = [formatting.percent(error.value, error.value / 50) for error in result.errors]
+    ends = [f"{percent} at temperature {t:g}" for t, percent in zip(result.temperatures, percents, strict=True)]
     each = result.labels.shape[1]
-    # A report that was read back has no images.
-    grids = [(*pair, images) for pair, images in zip(pairs, result.images, strict=False)]
-    classes = [[result.class_names[k] for k in labels] for labels in result.labels]
-    title, words = "Samples by temperature", f"A grid of {each} samples for each temperature."
-    white = float(max(1, result.grey_levels - 1))
-    galleries = (sample_gallery(grids, 0.0, white, title, words, classes),) if grids else ()
-    curve = dial(
+    galleries: tuple[Chart, ...] = ()
+    if len(result.images):  # a report that was read back has none
+        tiles = [
+            {"group": f"Temperature {t:g}: Bayes error {percent}", "temperature": f"{t:g}"}
+            | {"class": result.class_names[k]}
+            for t, percent, labels in zip(result.temperatures, percents, result.labels, strict=True)
+            for k in labels
+        ]
+        white = float(max(1, result.grey_levels - 1))
+        pictures = gallery_thumbnails(np.clip(np.concatenate(result.images), 0.0, white), 0.0, white)
+        words = f"A grid of {each} samples for each temperature."
+        nearest = int(np.argmin(np.abs(np.array(result.temperatures) - 1)))
+        options = {"pick": "Temperature", "start": nearest}
+        galleries = (gallery_chart("Samples by temperature", pictures, tiles, words, **options),)
+    curve = temperature_chart(
         result.curve.temperatures, result.curve.estimates, "Bayes error against temperature", at_one="as fitted"
     )
-    along = training_chart(result.floors)
+    along = flow_training_chart(result.floors)
     section = Section(
         "Samples",
         (

@@ -47,6 +47,16 @@ def percent(value: float, spread: float = 0.0) -> str:
     return f"{fixed(100 * value, _decimals(100 * value, 100 * spread))} %"
 
 
+def exact_percent(value: float) -> str:
+    """Write a proportion without an interval in percent with three digits at most.
+
+    Example:
+        >>> exact_percent(0.0246), exact_percent(0.0), exact_percent(3e-27)
+        ('2.46 %', '0 %', '3.00 × 10⁻²⁷')
+    """
+    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else percent(value)
+
+
 def short_percent(value: float) -> str:
     """Write a fraction as a short label on a chart.
 
@@ -112,6 +122,11 @@ def estimate(item: Estimate) -> str:
         return f"{percent(item.value, spread)} ± {percent(spread, 0.3 * spread)}"
     decimals = _decimals(100 * item.value, 100 * spread)
     return f"{fixed(100 * item.value, decimals)} % ({_interval_ends(100 * item.low, 100 * item.high, decimals)} %)"
+
+
+def value_of(item: Estimate) -> str:
+    """Write an estimate of an error without its interval, with the digits that the interval supports."""
+    return percent(item.value, (item.high - item.low) / 2)
 
 
 def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
@@ -211,6 +226,17 @@ def listed(names: Sequence[str]) -> str:
         ('a, b and c', 'a')
     """
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def capital(text: str) -> str:
+    """A clause as the beginning of a sentence."""
+    return text[0].upper() + text[1:]
+
+
+def lower_case(text: str) -> str:
+    """A sentence's first letter in lower case, unless the first word is a name or an abbreviation."""
+    word = text.partition(" ")[0]
+    return text if len(word) > 1 and word[1:] != word[1:].lower() else text[0].lower() + text[1:]
 
 
 def round_up(count: float) -> str:

@@ -8,7 +8,7 @@ from hardpan import report
 from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.pages import formatting
-from hardpan.pages.figures import dial
+from hardpan.pages.flow_charts import temperature_chart
 from hardpan.pages.generic import view
 from hardpan.pages.sections import Section, Table, View
 from hardpan.report import Provenance
@@ -22,7 +22,7 @@ def _curve(curve: TemperatureCurve) -> View:
     pairs = list(zip(curve.temperatures, curve.estimates, strict=True))
     rows = tuple((t, formatting.estimate(e), e.log10, e.method, e.n) for t, e in pairs)
     line = curve.line or curve
-    chart = dial(line.temperatures, line.estimates, "Bayes error against temperature", "as passed")
+    chart = temperature_chart(line.temperatures, line.estimates, "Bayes error against temperature", "as passed")
     size = f"{curve.n_classes:,} Gaussian classes in {curve.dimension:,} dimensions; "
     section = Section(
         "Bayes error against temperature",

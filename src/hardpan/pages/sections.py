@@ -66,7 +66,7 @@ class ProblemLine:
         count: how many examples are affected, where it can be counted.
         link: where the list is: "#key" of a section of the page, or the name of a file beside the page.
         link_text: the words of the link.
-        examples: a gallery of a few examples (:func:`hardpan.pages.figures.gallery_chart`), or None.
+        examples: a gallery of a few examples (:func:`hardpan.pages.galleries.gallery_chart`), or None.
     """
 
     kind: str

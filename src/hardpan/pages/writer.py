@@ -22,7 +22,7 @@ import hardpan
 from hardpan.estimates import Estimate
 from hardpan.pages import charts, formatting
 from hardpan.pages.charts import COLOURS, Drawing, draw, notebook_svg, vega_bundle
-from hardpan.pages.figures import GALLERY, gallery_tiles
+from hardpan.pages.galleries import GALLERY, gallery_tiles
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.pages.sections import Chart, ProblemLine, Section, View
 from hardpan.report import Provenance, versions_of

@@ -36,7 +36,7 @@ def audit_view(audit: Audit) -> View:
     """The page of an audit."""
     size = audit.size
     learning = [_learning_section(audit.learning)] if audit.learning is not None else []
-    floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
+    floor = [floors.floor_section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
     parts = () if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
     first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
     last = [section for section in parts if section not in first]
@@ -62,7 +62,7 @@ def headline(audit: Audit) -> str:
     """What is broken, or the best model's error and the bracket of the lowest possible error."""
     broken = [item for item in audit.problems if item.breaks]
     if broken:
-        return f"{audit.dataset} is broken as a benchmark: {floors.lower_case(broken[0].title)}."
+        return f"{audit.dataset} is broken as a benchmark: {formatting.lower_case(broken[0].title)}."
     best = audit.measures.get("best_error")
     if audit.floor is None or best is None:
         return f"On {audit.dataset} nothing could be measured."
@@ -70,7 +70,7 @@ def headline(audit: Audit) -> str:
     words = floors.bracket_words(audit.floor)
     if any(item.details.get("code") == "unused_column" for item in audit.problems):
         words = f"from the columns that were used, {words}"
-    said = f"The best model here has {formatting.estimate(best)} error. {floors.capital(words)}"
+    said = f"The best model here has {formatting.estimate(best)} error. {formatting.capital(words)}"
     if not bracket.low_from:
         said += "; nothing in these data bounds it from below"
     grouped = [f" {item.title}." for item in audit.problems if item.kind == "groups" and item.details["large"]]
@@ -80,7 +80,7 @@ def headline(audit: Audit) -> str:
 def _audit_lede(audit: Audit) -> tuple[str, ...]:
     if audit.floor is None or not audit.floor.seen:
         return ()
-    return (floors.seen_words([entry.name for entry in audit.floor.seen]),)
+    return (floors.may_have_seen_warning([entry.name for entry in audit.floor.seen]),)
 
 
 def tiles(audit: Audit) -> tuple[Tile, ...]:
@@ -92,19 +92,21 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
         results.append(floors.bracket_tile(floor))
         best, headroom = measures.get("best_error"), measures.get("headroom")
         if best is not None and floor.best is not None:
-            detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {formatting.estimate(best)}."
-            results.append(Tile("Best model", floors.value_words(best), detail))
+            detail = (
+                f"{formatting.capital(floor.best.name)} on {best.n:,} test examples: {formatting.estimate(best)}."
+            )
+            results.append(Tile("Best model", formatting.value_of(best), detail))
         if headroom is not None and floor.bracket.low_from:
             detail = "From the best error down to the lower end of the lowest possible error."
             results.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
         if audit.learning is not None and audit.learning.promises:
             double = audit.learning.at_double
-            detail = f"{floors.capital(audit.learning.model)}, extrapolated: {formatting.estimate(double)}."
-            results.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
+            detail = f"{formatting.capital(audit.learning.model)}, extrapolated: {formatting.estimate(double)}."
+            results.append(Tile("With twice the data", f"about {formatting.value_of(double)}", detail))
     tail = measures.get("tail_share")
     if tail is not None and not too_few("tail_share", tail) and tail.low > 0.1:  # else scores do not predict errors
         detail = f"Of the errors of the model whose confusion was scored: {formatting.estimate(tail)}."
-        results.append(Tile("Errors in the most confusing tenth", floors.value_words(tail), detail))
+        results.append(Tile("Errors in the most confusing tenth", formatting.value_of(tail), detail))
     drop = measures.get("drop")
     if drop is not None:
         results.append(Tile("Drop on fresh data", formatting.signed(drop, interval=False), formatting.signed(drop)))
@@ -121,7 +123,7 @@ def _audit_hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
     if audit.learning is not None:
         charts.append(_learning_chart(audit.learning, height=150))
     elif audit.floor is not None:
-        charts.append(floors.ceilings(audit.floor))
+        charts.append(floors.ceilings_chart(audit.floor))
     if len(charts) < 2:
         charts += [
             dataclasses.replace(chart, title="The most confusing examples", rows=chart.rows[:IN_HERO])
@@ -145,7 +147,7 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
     )
     words = "; ".join(f"{name} {formatting.estimate(item)}" for name, item in parts)
     words = f"Errors of {budget.model}, the best model here: {words}"
-    total = floors.value_words(budget.total)
+    total = formatting.value_of(budget.total)
     return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
 
 
@@ -167,10 +169,10 @@ def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
 
 def _learning_section(curve: DataCurve) -> Section:
     double = formatting.estimate(curve.at_double)
-    now, lowest, n = floors.value_words(curve.errors[-1]), curve.lowest, curve.at_double.n
+    now, lowest, n = formatting.value_of(curve.errors[-1]), curve.lowest, curve.at_double.n
     fitted = (
-        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
-        f"them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
+        f"{formatting.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with "
+        f"all of them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
         f"{formatting.plain(curve.exponent)}."
     )
     if curve.promises:
@@ -180,7 +182,7 @@ def _learning_section(curve: DataCurve) -> Section:
             "one that levels off, and the sampling of the test set; the true curve may be neither."
         )
     elif lowest * n < 0.5:  # no error, up to rounding
-        faultless = floors.capital(curve.model) if curve.errors[-1].value * n < 0.5 else "The best model"
+        faultless = formatting.capital(curve.model) if curve.errors[-1].value * n < 0.5 else "The best model"
         title = f"{faultless} makes no error on this test set: no room to measure more data"
         said = f"To measure what more data bring takes more test examples than these {n:,}."
     else:

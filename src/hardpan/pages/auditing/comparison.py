@@ -122,7 +122,7 @@ def _measures_section(comparison: AuditComparison) -> Section:
     for measure in comparison.values:
         cells = [_measure_cell(comparison, measure, name) for name in comparison.names]
         change = _change_words(measure, comparison.differences.get(measure))
-        row = (floors.capital(MEASURES[measure]), *cells, *([change] if comparison.differences else []))
+        row = (formatting.capital(MEASURES[measure]), *cells, *([change] if comparison.differences else []))
         doubted = any(entry.status != "not refuted" for entry in comparison.verdicts.get(measure, {}).values())
         (rejected if doubted else rows).append(row)
     columns = ("measure", *comparison.names, *(["second minus first"] if comparison.differences else []))
@@ -159,8 +159,8 @@ def _change_sentences(comparison: AuditComparison) -> list[str]:
         way = "higher" if change.value > 0 else "lower"
         size = _change_words(measure, change)
         said.append(
-            f"{floors.capital(MEASURES[measure])}: {way} on {comparison.names[1]} than on {comparison.names[0]}, "
-            f"{size}."
+            f"{formatting.capital(MEASURES[measure])}: {way} on {comparison.names[1]} than on "
+            f"{comparison.names[0]}, {size}."
         )
     if comparison.differences and not said:
         said.append("No measure separates the two.")
@@ -183,9 +183,9 @@ def _measure_chart(measure: str, comparison: AuditComparison) -> Chart:
     options = {"x_title": MEASURES[measure], "log": wide}
     return Chart(
         "intervals",
-        floors.capital(MEASURES[measure]),
+        formatting.capital(MEASURES[measure]),
         tuple(rows),
-        f"{floors.capital(MEASURES[measure])}: {words}.",
+        f"{formatting.capital(MEASURES[measure])}: {words}.",
         options,
     )
 
@@ -193,7 +193,7 @@ def _measure_chart(measure: str, comparison: AuditComparison) -> Chart:
 def _measure_doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
     """Numbers that their own audits reject: measure, dataset, reason."""
     return [
-        (floors.capital(MEASURES[measure]), name, floors.reason(entry))
+        (formatting.capital(MEASURES[measure]), name, floors.reason(entry))
         for measure, entries in comparison.verdicts.items()
         for name, entry in entries.items()
         if entry.status != "not refuted"
@@ -203,7 +203,7 @@ def _measure_doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
 def _rankings_section(comparison: AuditComparison) -> Section:
     rows = tuple(
         (
-            floors.capital(MEASURES[item.measure]),
+            formatting.capital(MEASURES[item.measure]),
             " > ".join(item.names),
             "; ".join(f"{a} and {b}" for a, b in item.not_separated) or None,
         )

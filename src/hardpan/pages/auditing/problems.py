@@ -8,7 +8,7 @@ from typing import Any
 
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.errors import counted
-from hardpan.pages import floors, formatting
+from hardpan.pages import formatting
 from hardpan.pages.sections import Chart, ProblemLine, Section
 
 THUMBNAILS = 8  # under a problem on the first screen
@@ -49,7 +49,7 @@ def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
         return title, advice
     if problem.kind in _PROBLEM_WORDS:
         return _PROBLEM_WORDS[problem.kind](problem, where, problem.noun)
-    return floors.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
+    return formatting.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
 
 
 def _copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
@@ -85,7 +85,7 @@ def _near_copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[
         title = f"{rows} {verb} like an altered training {noun}"
         done = [f"{name}: {n:,}" for name, n in details.get("alterations", {}).items()]
         advice = f"{_problem_proportion(problem)} of {details['searched']:,} searched. "
-        advice += f"{floors.capital(formatting.listed(done))}. " if done else ""
+        advice += f"{formatting.capital(formatting.listed(done))}. " if done else ""
     if details.get("p_value") is None:
         return title, advice + (
             "The split was drawn at random from the same rows, so whether that is chance cannot be tested. One "
@@ -205,7 +205,7 @@ def _leak_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, 
         [f"{_column_of_class(item)} ({formatting.percent(item['error'].value)})" for item in rest]
     )
     more = f"{also}{' and ' + counted(details['more'], 'more') if details['more'] else ''}" if rest else ""
-    error, subject = first["error"], floors.capital(_column_of_class(first))
+    error, subject = first["error"], formatting.capital(_column_of_class(first))
     return (
         f"{subject} with {formatting.percent(error.value, 0.01)} error; the best model: "
         f"{formatting.percent(first['best'], 0.01)}, guessing: {formatting.percent(first['guessing'], 0.01)}",
@@ -277,7 +277,7 @@ def _units_of_split(unit: Mapping[str, Any]) -> str:
 
 def _column_shift(item: Mapping[str, Any]) -> str:
     name = str(item["column"])
-    words = floors.capital(name) if " of the pixels" in name or name.startswith("pixels ") else f"Column {name}"
+    words = formatting.capital(name) if " of the pixels" in name or name.startswith("pixels ") else f"Column {name}"
     if "train" in item:
         words += (
             f": median {formatting.number(item['train'], 4)} in train, {formatting.number(item['test'], 4)} in test"
@@ -311,8 +311,8 @@ def _group_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     unit = details["by"]
     return (
         f"{come}: on rows of new {unit} the error is {new}, on a random split {random}",
-        f"{floors.capital(details['model'])} on {details['rows']:,} rows, {what}. If these are persons, places or "
-        f"series of which new data will have others, split by them: {named}.",
+        f"{formatting.capital(details['model'])} on {details['rows']:,} rows, {what}. If these are persons, places "
+        f"or series of which new data will have others, split by them: {named}.",
     )
 
 

@@ -21,8 +21,9 @@ from hardpan.errors import counted
 from hardpan.pages import floors, formatting
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.pages.confusion import score_section
-from hardpan.pages.confusion_charts import captioned, error_by_band
-from hardpan.pages.figures import confusion_matrix, dial, reliability_chart
+from hardpan.pages.confusion_charts import confusion_matrix_chart, error_by_band_chart, reliability_chart
+from hardpan.pages.flow_charts import temperature_chart
+from hardpan.pages.galleries import captioned_gallery
 from hardpan.pages.sections import Chart, Section, Table
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     if own is not None and best is not None and own.low > USABLE * best.estimate.high:
         errs, least = formatting.estimate(own), formatting.estimate(best.estimate)
         warnings.append(
-            f"{floors.capital(hard.model.name)} errs on {errs}, the best model on {least}: confusion of a weak "
+            f"{formatting.capital(hard.model.name)} errs on {errs}, the best model on {least}: confusion of a weak "
             "model says little about the examples."
         )
     others: tuple[Table | Chart, ...] = ()
@@ -96,7 +97,7 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
         columns = ("model", "error", "errors in the confusing tenth", "ρ by band")
         others = (
             Table("Does confusion of one model predict the errors of the others?", columns, rows),
-            error_by_band(hard.bands, "Error of every model by band of the first one's scores"),
+            error_by_band_chart(hard.bands, "Error of every model by band of the first one's scores"),
         )
     return dataclasses.replace(
         section,
@@ -201,7 +202,7 @@ def _example_gallery(
 ) -> Chart:
     dataset, some = evidence.dataset, rows[:GALLERY]
     labels = [dataset.class_names[evidence.labels[row]] for row in some]
-    return captioned(title, dataset, some, labels, captions, suggested, of=of)
+    return captioned_gallery(title, dataset, some, labels, captions, suggested, of=of)
 
 
 def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> Section:
@@ -305,11 +306,10 @@ def models_section(evidence: Evidence) -> Section:
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = np.where(counts.sum(axis=1) >= 5, wrong / counts.sum(axis=1), 0.0)
     worst = int(np.argmax(rates))
-    title = f"{floors.capital(best)}: no errors on the test set"
+    title = f"{formatting.capital(best)}: no errors on the test set"
     if wrong.sum():
-        title = (
-            f"{floors.capital(best)}: {int(wrong.sum())} of {len(truth)} test examples wrong, no class stands out"
-        )
+        count = f"{int(wrong.sum())} of {len(truth)} test examples wrong"
+        title = f"{formatting.capital(best)}: {count}, no class stands out"
     if _class_stands_out(evidence.inputs, answers != truth, worst, evidence.config.confidence):
         title = f"Class {names[worst]} is misclassified most often: {formatting.fixed(100 * rates[worst], 0)} %"
     others = counts - np.diag(np.diag(counts))
@@ -322,7 +322,7 @@ def models_section(evidence: Evidence) -> Section:
         for c in np.argsort(-rates, kind="stable")[:MOST_ROWS]
         if counts[c].sum()
     )
-    charts = [confusion_matrix(counts, names, "Confusion matrix, percent of each label")] if k > 1 else []
+    charts = [confusion_matrix_chart(counts, names, "Confusion matrix, percent of each label")] if k > 1 else []
     reliability = reliability_chart(probs[best].max(axis=1), answers == truth, "Accuracy against stated confidence")
     errors = tuple(
         (name, evidence.inputs.share(p.argmax(axis=1) != truth, test, evidence.config.confidence), note)
@@ -458,7 +458,9 @@ def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
     flow = evidence.flow
     if flow is None:
         return ()
-    chart = dial(flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted")
+    chart = temperature_chart(
+        flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted"
+    )
     words = (
         "The flow's exact Bayes error as its latents are scaled. It describes the flow; whether it describes the "
         "data is tested in the table of estimates under an assumption."

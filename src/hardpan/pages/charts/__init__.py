@@ -48,7 +48,7 @@ Two kinds are no Vega charts; the page shows them itself:
 
 - ``gallery``: rows of group, place (in the sheet), score (or None), shown, and columns such as label,
   suggested, row; options sprite (the sheet), columns, count, aspect, pick and start.
-  :func:`hardpan.pages.figures.gallery_chart`.
+  :func:`hardpan.pages.galleries.gallery_chart`.
 - ``raster``: an image. Options: png (a data: address), left and right (words under its two ends).
 """
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardpan.errors import counted
 from hardpan.leaderboard.item_analysis import ItemFit
@@ -15,7 +16,7 @@ from hardpan.leaderboard.keys import SuspectKeys
 from hardpan.leaderboard.ranking import Ranking
 from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
 from hardpan.pages import formatting
-from hardpan.pages.figures import raster_chart
+from hardpan.pages.galleries import png_address
 from hardpan.pages.generic import view
 from hardpan.pages.leaderboard.items import (
     IRT,
@@ -70,7 +71,7 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
             methods=PAIRED,
         )
     ]
-    picture = picture_chart(result)
+    picture = scores_raster(result.picture)
     downloads: dict[str, Any] = {"ranking.csv": csv_text(ranking_columns(ranking))}
     links = {"ranking.csv": "ranking.csv"}
     hero = [ranking_chart(ranking)]
@@ -172,11 +173,20 @@ def _item_problems(fit: ItemFit | None, keys: SuspectKeys | None) -> Iterator[Pr
         yield ProblemLine("fit", "medium", "The item analysis did not converge", "Do not use its numbers.")
 
 
-def picture_chart(result: LeaderboardSummary) -> Chart:
-    """All scores as an image."""
+def scores_raster(scores: NDArray[np.float64]) -> Chart:
+    """All scores (models × items, in 0..1; NaN where missing) as an image."""
+    from PIL import Image
+
+    high, low, missing = (np.array(colour) for colour in ((0, 114, 178), (238, 243, 248), (190, 195, 201)))
+    known = np.nan_to_num(scores)[..., None]
+    pixels = np.where(np.isnan(scores)[..., None], missing, low + (high - low) * known)
+    image = Image.fromarray(np.rint(pixels).astype(np.uint8)).quantize(64)
+    stretch = max(1, round(len(scores[0]) / (4 * len(scores)))) if scores.size else 1
+    image = image.resize((image.width, image.height * stretch), Image.Resampling.NEAREST)
     words = "Scores of all models (best on top) on all items (easiest left); darker is higher, grey is missing."
     title = "Models (best on top) × items (easiest left)"
-    return raster_chart(result.picture, title, words, left="easiest items", right="hardest items")
+    ends = {"left": "easiest items", "right": "hardest items"}
+    return Chart("raster", title, (), words, {"png": png_address(image), **ends})
 
 
 def groups_section(groups: GroupScores) -> Section:
