@@ -56,15 +56,14 @@ def scored(given: dict[str, Any]) -> dict[str, float]:
 
 def scored_by_numpy(given: dict[str, Any]) -> dict[str, float]:
     from hardpan import confusion, parallel
-    from hardpan.confusion import reading
+    from hardpan.confusion import row_tasks
 
-    kernel = reading._entropy_kernel
-    reading._entropy_kernel = lambda: None
+    compiled, row_tasks.COMPILED = row_tasks.COMPILED, ()
     try:
         with parallel(workers=1):
             return {"mean": float(confusion.scores(given["probs"][:, None]).values.mean())}
     finally:
-        reading._entropy_kernel = kernel
+        row_tasks.COMPILED = compiled
 
 
 def entr_of_mean(given: dict[str, Any]) -> dict[str, float]:

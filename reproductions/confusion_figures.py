@@ -37,9 +37,14 @@ from numpy.typing import NDArray
 
 from hardpan import confusion, files
 from hardpan.confusion.ablation import Ablation, compare_variants, evenly_spaced
-from hardpan.confusion.banding import TargetErrors, target_errors_by_band
-from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
-from hardpan.confusion.transfers import Transfer
+from hardpan.confusion.error_prediction import Predictors, predictors
+from hardpan.confusion.transfers import (
+    ConfusedModels,
+    TargetErrors,
+    Transfer,
+    confused_models,
+    target_errors_by_band,
+)
 from hardpan.estimates import Estimate
 from hardpan.pages import charts
 from hardpan.pages.confusion_charts import (

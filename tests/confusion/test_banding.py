@@ -8,7 +8,8 @@ from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion, stats
-from hardpan.confusion.banding import default_edges, mean_band_error, round_edges, target_errors_by_band
+from hardpan.confusion.banding import default_band_edges, mean_band_error, round_band_edges
+from hardpan.confusion.transfers import target_errors_by_band
 from hardpan.errors import InputError
 from hardpan.pages.confusion_charts import error_by_band_chart
 
@@ -110,7 +111,7 @@ def test_the_mean_error_of_models_has_the_interval_of_one_rounded_outwards(model
 
 @given(st.floats(1e-3, 50), st.integers(5, 100))
 def test_round_edges_reach_the_top_in_equal_steps_and_no_more_than_allowed(top, most):
-    edges = round_edges(top, most)
+    edges = round_band_edges(top, most)
     steps = np.diff(edges)
     assert edges[0] == 0
     assert edges[-1] >= top - 1e-9
@@ -146,7 +147,7 @@ def test_edges_are_taken_or_refused_by_name_with_their_value(edges):
     if refusal:
         assert refusal.startswith("edges must")
     else:
-        limits = default_edges([0.1, 0.5]) if edges is None else np.asarray(edges, dtype=np.float64)
+        limits = default_band_edges([0.1, 0.5]) if edges is None else np.asarray(edges, dtype=np.float64)
         assert [found.bands[0].low, *(band.high for band in found.bands)] == limits.tolist()
         assert sum(band.examples for band in found.bands) == 2
 

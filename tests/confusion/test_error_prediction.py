@@ -11,7 +11,8 @@ from tests.confusion.planted import planted_wrong, random_probs, trained_on_digi
 
 from hardpan import confusion
 from hardpan.confusion.difficulty_signals import NEED_LABELS
-from hardpan.confusion.error_prediction import confused_models, predictors
+from hardpan.confusion.error_prediction import predictors
+from hardpan.confusion.transfers import confused_models
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 

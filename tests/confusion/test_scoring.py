@@ -8,7 +8,7 @@ from tests.confusion.planted import random_probs
 
 import hardpan
 from hardpan import confusion, files
-from hardpan.confusion import reading
+from hardpan.confusion import row_tasks
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.stats.resampling import block_bootstrap_variance, jackknife_variance
@@ -17,7 +17,7 @@ from hardpan.stats.resampling import block_bootstrap_variance, jackknife_varianc
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
     if request.param == "numpy":
-        monkeypatch.setattr(reading, "_entropy_kernel", lambda: None)
+        monkeypatch.setattr(row_tasks, "COMPILED", ())
 
 
 def by_scipy(probs):
@@ -63,7 +63,7 @@ def test_every_half_precision_number_is_decoded():
 def test_the_same_bits_for_any_block(monkeypatch, block, epochs, dtype):
     probs = random_probs(2, epochs, 23, 7, dtype=dtype, seed=epochs)
     whole = confusion.scores(probs, stderr=True)
-    monkeypatch.setattr(reading, "ROWS", block)
+    monkeypatch.setattr(row_tasks, "ROWS", block)
     parts = confusion.scores(probs, stderr=True)
     for name in ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out"):
         first, second = getattr(whole, name), getattr(parts, name)
@@ -134,7 +134,7 @@ def test_arrays_in_any_layout():
 def test_rows_that_are_not_probabilities_are_refused_by_number(monkeypatch, value, said, dtype):
     probs = random_probs(2, 2, 9, 4).astype(dtype)
     probs[1, 1, 5, 2] = value
-    monkeypatch.setattr(reading, "ROWS", 4)
+    monkeypatch.setattr(row_tasks, "ROWS", 4)
     with pytest.raises(InputError, match=f"probs.*row 5.*epoch 1.*{said}"):
         confusion.scores(probs)
 

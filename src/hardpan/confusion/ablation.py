@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.banding import Bands, bands, default_edges, round_edges
-from hardpan.confusion.difficulty_signals import signal_columns
-from hardpan.confusion.reading import Floats, open_selected
+from hardpan.confusion.banding import Bands, bands, default_band_edges, round_band_edges
+from hardpan.confusion.difficulty_signals import difficulty_signal_columns
+from hardpan.confusion.row_tasks import Floats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import open_selected
 from hardpan.stats import kendall_tau, pearson
 
 CELLS = 80
@@ -92,7 +93,7 @@ def ablate(
     """
     source = open_selected(probs)
     plan = ablation_plan(source, fractions, seeds)
-    columns = signal_columns(source, plan=plan, progress=progress)
+    columns = difficulty_signal_columns(source, plan=plan, progress=progress)
     values = columns["fewer"] if rows is None else columns["fewer"][..., np.asarray(rows)]
     return plan.compare(values, n_classes=source.n_classes, correct=correct, target=target)
 
@@ -143,8 +144,8 @@ def compare_variants(
         raise InputError("must have at least one variant", argument="values")
     whole = list(values.values())[-1]
     top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
-    edges = round_edges(top, CELLS)
-    limits = default_edges(np.array([0.0, top]))
+    edges = round_band_edges(top, CELLS)
+    limits = default_band_edges(np.array([0.0, top]))
     variants = []
     for (size, epochs), item in values.items():
         variants.append(

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
 from hardpan.arguments import right_or_wrong
-from hardpan.confusion.reading import Floats, score_values
+from hardpan.confusion.row_tasks import Floats
+from hardpan.confusion.scoring import Scores, score_values
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.predictions import Predictions
 from hardpan.stats.correlation import fisher_interval, pearson, pearson_of_means
 from hardpan.stats.resampling import DRAWS
-
-if TYPE_CHECKING:
-    from hardpan.confusion.scoring import Scores
 
 MOST_BANDS = 20
 WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
@@ -94,7 +92,7 @@ def bands(
     """
     values = score_values(scores)
     right = correct_by_model(correct, len(values))
-    limits = default_edges(scores) if edges is None else _checked_band_edges(edges, values)
+    limits = default_band_edges(scores) if edges is None else _checked_band_edges(edges, values)
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
     band_of = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
@@ -112,7 +110,7 @@ def bands(
     hardest_tenth = errors_in_hardest_band(values, wrong, models, confidence)
     return Bands(
         bands=tuple(rows),
-        rho=_band_correlation(cells, sums, confidence, seed),
+        rho=_correlation_over_bands(cells, sums, confidence, seed),
         by_example=pearson(values, wrong / models, confidence=confidence, seed=seed),
         error=mean_band_error(int(wrong.sum()), models, n, confidence),
         hardest_tenth=hardest_tenth,
@@ -121,23 +119,23 @@ def bands(
     )
 
 
-def default_edges(scores: Scores | ArrayLike) -> Floats:
+def default_band_edges(scores: Scores | ArrayLike) -> Floats:
     """Round limits from 0 to the largest possible score (or the largest there is), at most twenty bands.
 
     Example:
-        >>> default_edges([0.0, 1.0, 3.32]).tolist()[:3], len(default_edges([0.0, 9.9]))
+        >>> default_band_edges([0.0, 1.0, 3.32]).tolist()[:3], len(default_band_edges([0.0, 9.9]))
         ([0.0, 0.2, 0.4], 21)
     """
     values = score_values(scores)
     top = max(float(getattr(scores, "largest", 0.0)), float(values.max()), WIDTHS[0])
-    return round_edges(top, MOST_BANDS)
+    return round_band_edges(top, MOST_BANDS)
 
 
-def round_edges(top: float, most: int) -> Floats:
+def round_band_edges(top: float, most: int) -> Floats:
     """Limits of a round width from 0 to at least ``top``, at most ``most`` cells (one more where the last is cut).
 
     Example:
-        >>> round_edges(3.32, 80)[[0, 1, -1]].tolist()
+        >>> round_band_edges(3.32, 80)[[0, 1, -1]].tolist()
         [0.0, 0.05, 3.35]
     """
     top = max(top, WIDTHS[0])
@@ -212,7 +210,7 @@ def _checked_band_edges(edges: Sequence[float], values: Floats) -> Floats:
     return limits
 
 
-def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float, seed: int) -> Estimate:
+def _correlation_over_bands(cells: NDArray[np.int64], sums: Floats, confidence: float, seed: int) -> Estimate:
     """Correlation over bands; its interval draws examples, which move the errors and may empty a band."""
     n, models = int(cells.sum()), cells.shape[1] - 1
     inside = cells.sum(axis=1)
@@ -233,47 +231,3 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     resampled = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
     draws = correlation(resampled.reshape(DRAWS, *cells.shape))
     return fisher_interval(value, draws, n, confidence, method, seed)
-
-
-@record
-class TargetErrors:
-    """Errors of many models by band of one model's scores, lowest overall error first."""
-
-    scored_by: str
-    targets: Mapping[str, Bands]
-
-
-def target_errors_by_band(
-    scores: Any,
-    correct: Mapping[str, ArrayLike],
-    *,
-    scored_by: str = "",
-    edges: Any = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> TargetErrors:
-    """Errors of many target models by band of one model's confusion scores.
-
-    Args:
-        scores: (N,) scores of the small model.
-        correct: (N,) or (S, N) right or wrong of each target, by name.
-        scored_by: name of the small model.
-        edges: of the bands, as for :func:`hardpan.confusion.bands`.
-        confidence: level of the intervals.
-        seed: of the bootstrap.
-
-    Source: Albiero et al. (2023), Figure 4.
-
-    Example:
-        >>> import numpy as np
-        >>> s = np.linspace(0, 1, 100)
-        >>> found = target_errors_by_band(s, {"a": s < 0.7, "b": s < 0.9})
-        >>> list(found.targets)
-        ['b', 'a']
-    """
-    if not correct:
-        raise InputError("must name at least one target model", argument="correct")
-    targets = {
-        name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()
-    }
-    return TargetErrors(scored_by, dict(sorted(targets.items(), key=lambda item: item[1].error.value)))

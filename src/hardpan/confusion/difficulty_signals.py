@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import one_of
-from hardpan.confusion.reading import EpochRows, Epochs, Floats, RowTask, map_row_tasks, open_selected
+from hardpan.confusion.row_tasks import EpochRows, Floats, RowTask, map_row_tasks
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import Epochs, open_selected
 from hardpan.stats.resampling import block_bootstrap_variance, jackknife_variance
 
 if TYPE_CHECKING:
@@ -120,11 +121,11 @@ def signals(
         ([0.1, 0.4], [True, False])
     """
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    return signals_of(source, signal_columns(source, signals=True, progress=progress))
+    return signals_of(source, difficulty_signal_columns(source, signals=True, progress=progress))
 
 
 def signals_of(source: Predictions, columns: Mapping[str, NDArray[Any]]) -> Signals:
-    """The signals among the columns of :func:`signal_columns`."""
+    """The signals among the columns of :func:`difficulty_signal_columns`."""
     fields = ("answers", "predicted", "label_probability", "other", "other_probability")
     return Signals(
         ids=np.asarray(source.ids, dtype=np.str_),
@@ -136,7 +137,7 @@ def signals_of(source: Predictions, columns: Mapping[str, NDArray[Any]]) -> Sign
     )
 
 
-def signal_columns(
+def difficulty_signal_columns(
     source: Predictions,
     *,
     stderr: bool = False,
@@ -157,7 +158,7 @@ def signal_columns(
         Columns with the examples along their last axis; "values" are the confusion scores in bits.
     """
     measure = functools.partial(
-        _signal_columns_of_rows,
+        _difficulty_signals_of_rows,
         stderr=stderr,
         signals=signals,
         labels=source.labels,
@@ -168,7 +169,7 @@ def signal_columns(
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
 
 
-def _signal_columns_of_rows(
+def _difficulty_signals_of_rows(
     task: RowTask,
     *,
     stderr: bool,

@@ -15,16 +15,23 @@ from numpy.typing import NDArray
 from hardpan import stats
 from hardpan.arguments import check_confidence, one_of, whole_number
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
-from hardpan.confusion.banding import Bands, TargetErrors, bands, target_errors_by_band
-from hardpan.confusion.difficulty_signals import UNLABELLED, Signals, signal_columns, signals_of
+from hardpan.confusion.banding import Bands, bands
+from hardpan.confusion.difficulty_signals import UNLABELLED, Signals, difficulty_signal_columns, signals_of
 from hardpan.confusion.difficulty_signals import signals as measure_signals
-from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
+from hardpan.confusion.error_prediction import Predictors, predictors
 from hardpan.confusion.label_noise import LabelIssues, label_issues
-from hardpan.confusion.reading import select_epochs
 from hardpan.confusion.scoring import Scores, Stability, load_scores, scores_of, stability
 from hardpan.confusion.subsets import Subset, is_subset_file, load_subset
 from hardpan.confusion.subsets import subset as select_subset
-from hardpan.confusion.transfers import Transfer, common_rows, transfer
+from hardpan.confusion.transfers import (
+    ConfusedModels,
+    TargetErrors,
+    Transfer,
+    common_rows,
+    confused_models,
+    target_errors_by_band,
+    transfer,
+)
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
@@ -32,6 +39,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import open_selected
 from hardpan.report import Report
 
 HARDEST = 20
@@ -222,15 +230,17 @@ def score_report(
                 argument="only",
             )
         return summarize(scores, None, dataset, config=config)
-    source = open_for_report(predictions, dataset, config)
+    source = open_reported_predictions(predictions, dataset, config)
     if source.labels is None and {"bands", "issues", "comparison"} & set(config.only):
         raise InputError(UNLABELLED, argument="labels")
     target = (
-        open_for_report(config.target, dataset, config).align(source.ids, check=False) if config.target else None
+        open_reported_predictions(config.target, dataset, config).align(source.ids, check=False)
+        if config.target
+        else None
     )
     ablated = "ablation" in config.only
     plan = ablation_plan(source, config.fractions, config.seed_counts or None) if ablated else None
-    columns = signal_columns(source, stderr=True, signals=True, plan=plan, progress=progress)
+    columns = difficulty_signal_columns(source, stderr=True, signals=True, plan=plan, progress=progress)
     scores, signals = scores_of(source, columns, config.base), signals_of(source, columns)
     if config.class_check:
         source.check_classes(signals.answers)
@@ -238,7 +248,11 @@ def score_report(
     rows = scores.rows_of_split(config.split)
     ablation = comparison = None
     if plan is not None:
-        right = _right_answers_of_target(signals if target is None else target, rows, config.of, len(source))
+        if target is not None and (target.labels is None or len(target) != len(source)):
+            lacking = "labels" if target.labels is None else f"{len(source) - len(target):,} of the examples"
+            raise InputError(f"{target.where}: lacks {lacking}, so that its errors are unknown", argument="target")
+        answers = signals if target is None else measure_signals(target)
+        right = None if answers.labels is None else answers.correct(config.of)[..., rows]
         name = Path(config.target or source.where).name
         variants = plan.compare(columns["fewer"][..., rows], n_classes=source.n_classes, correct=right, target=name)
         ablation = AblationReport(source.where, variants, config)
@@ -251,34 +265,18 @@ def score_report(
     )
 
 
-def open_for_report(predictions: Any, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
+def open_reported_predictions(predictions: Any, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
     """Predictions with the selected seeds, epochs and examples, joined to the dataset; classes are not checked."""
     opened = Predictions.open(predictions, outputs=config.outputs, normalize=config.normalize)
     if dataset is not None:
         opened = opened.align(dataset, by_order=config.by_order, check=False)
-    if config.seeds:
-        opened = opened.select(seeds=config.seeds)
-    opened.last_epoch()
-    if config.epochs != "all":
-        opened = select_epochs(opened, config.epochs)
+    opened = open_selected(opened, epochs=config.epochs, seeds=config.seeds or None)
     return opened.select(load_subset(config.subset)) if config.subset else opened
 
 
 def _scores_to_report(path: Any, config: ConfusionConfig) -> Scores | None:
     saved = load_scores(path) if isinstance(path, (str, os.PathLike)) else None
     return saved.select(load_subset(config.subset)) if saved is not None and config.subset else saved
-
-
-def _right_answers_of_target(
-    answers: Signals | Predictions, rows: NDArray[np.int64], of: str, examples: int
-) -> NDArray[np.bool_] | None:
-    """Right or wrong of the model whose error by band an ablation has; None if its labels are unknown."""
-    if isinstance(answers, Predictions):
-        if answers.labels is None or len(answers) != examples:
-            lacking = "labels" if answers.labels is None else f"{examples - len(answers):,} of the examples"
-            raise InputError(f"{answers.where}: lacks {lacking}, so that its errors are unknown", argument="target")
-        answers = measure_signals(answers)
-    return None if answers.labels is None else answers.correct(of)[..., rows]
 
 
 def summarize(
@@ -411,10 +409,10 @@ def subset_report(
     config = config or ConfusionConfig()
     scores = _scores_to_report(predictions, config)
     if scores is None:
-        source = open_for_report(predictions, dataset, config)
+        source = open_reported_predictions(predictions, dataset, config)
         if config.class_check:
             source.check_classes()
-        scores = scores_of(source, signal_columns(source, progress=progress), config.base)
+        scores = scores_of(source, difficulty_signal_columns(source, progress=progress), config.base)
     scores = scores.select(split=config.split)
     return SubsetReport(select_subset(scores, **rule), config, scores, dataset)
 
@@ -453,14 +451,15 @@ def transfer_report(
     if len(predictions) < 2:
         raise InputError(f": transfer needs at least two models; got {len(predictions)}", argument="predictions")
     names = _names_of_reported_models(predictions, config.names)
-    scores, correct = {}, {}
+    scores: dict[str, Scores] = {}
+    correct: dict[str, NDArray[np.bool_]] = {}
     for name, item in zip(names, predictions, strict=True):
         saved = _scores_to_report(item, config)
         if saved is not None:
             scores[name] = saved.select(split=config.split)
             continue
-        source = open_for_report(item, dataset, config)
-        columns = signal_columns(source, signals=True, progress=progress)
+        source = open_reported_predictions(item, dataset, config)
+        columns = difficulty_signal_columns(source, signals=True, progress=progress)
         signals, whole = signals_of(source, columns), scores_of(source, columns, config.base)
         rows = whole.rows_of_split(config.split)
         scores[name] = whole.select(rows)
@@ -468,13 +467,6 @@ def transfer_report(
             if config.class_check:
                 source.check_classes(signals.answers)
             correct[name] = signals.correct(config.of)[..., rows]
-    return _compared_models(scores, correct, config)
-
-
-def _compared_models(
-    scores: Mapping[str, Scores], correct: Mapping[str, NDArray[np.bool_]], config: ConfusionConfig
-) -> TransferReport:
-    names = tuple(scores)
     pairs = tuple(
         transfer(scores[a], scores[b], names=(a, b), confidence=config.confidence, seed=config.seed)
         for a, b in itertools.combinations(names, 2)

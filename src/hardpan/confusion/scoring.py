@@ -15,13 +15,14 @@ from scipy import special
 
 from hardpan import arguments, files
 from hardpan.arguments import check_confidence, real_number
-from hardpan.confusion.difficulty_signals import Signals, signal_columns, signals_of
-from hardpan.confusion.reading import Epochs, Floats, open_selected
+from hardpan.confusion.difficulty_signals import Signals, difficulty_signal_columns, signals_of
+from hardpan.confusion.row_tasks import Floats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import array_hash, record
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import Epochs, open_selected
 from hardpan.stats.correlation import kendall_tau
 from hardpan.tables import csv_text
 
@@ -209,7 +210,7 @@ def scores(
     """
     _bit_of_scores_in_base(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    return scores_of(source, signal_columns(source, stderr=bool(stderr), progress=progress), base)
+    return scores_of(source, difficulty_signal_columns(source, stderr=bool(stderr), progress=progress), base)
 
 
 def measure(
@@ -241,12 +242,12 @@ def measure(
     """
     _bit_of_scores_in_base(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, labels=labels)
-    columns = signal_columns(source, stderr=stderr, signals=True, progress=progress)
+    columns = difficulty_signal_columns(source, stderr=stderr, signals=True, progress=progress)
     return scores_of(source, columns, base), signals_of(source, columns)
 
 
 def scores_of(source: Predictions, columns: Mapping[str, Floats], base: float = 2.0) -> Scores:
-    """The scores among the columns of :func:`hardpan.confusion.difficulty_signals.signal_columns`."""
+    """The scores among the columns of :func:`hardpan.confusion.difficulty_signals.difficulty_signal_columns`."""
     scale = _bit_of_scores_in_base(base)
     numbers = {
         name: columns[name] if scale == 1.0 else columns[name] * scale for name in _NUMBERS if name in columns
@@ -327,6 +328,19 @@ def stability(scores: Scores) -> Stability:
 def _rows_of_hardest_scores(values: Floats) -> set[int]:
     count = max(1, round(HARDEST * len(values)))
     return set(np.argsort(-values, kind="stable")[:count].tolist())
+
+
+def score_values(scores: Any) -> Floats:
+    """Scores as (N,) finite numbers, or a refusal."""
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"must be (N,) numbers or Scores; got {type(scores).__name__}", argument="scores"
+        ) from error
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError(f"must be (N,) finite numbers; got shape {values.shape}", argument="scores")
+    return values
 
 
 def load_scores(path: str | os.PathLike[str]) -> Scores | None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
 from hardpan.confusion.difficulty_signals import Signals
-from hardpan.confusion.error_prediction import ConfusedModels
 from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.reports import (
     AblationReport,
@@ -25,6 +24,7 @@ from hardpan.confusion.reports import (
 )
 from hardpan.confusion.scoring import Scores, Stability
 from hardpan.confusion.subsets import Subset
+from hardpan.confusion.transfers import ConfusedModels
 from hardpan.data.dataset import rows_of
 from hardpan.errors import counted
 from hardpan.pages import confusion_charts as charts

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.ablation import Ablation
-from hardpan.confusion.banding import Bands, round_edges
-from hardpan.confusion.error_prediction import ConfusedModels, Predictors
+from hardpan.confusion.banding import Bands, round_band_edges
+from hardpan.confusion.error_prediction import Predictors
 from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.scoring import Scores
-from hardpan.confusion.transfers import Transfer
+from hardpan.confusion.transfers import ConfusedModels, Transfer
 from hardpan.data.dataset import Dataset, rows_of
 from hardpan.errors import counted
 from hardpan.pages import formatting
@@ -30,7 +30,7 @@ def score_distribution_chart(
     groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "Distribution of confusion scores"
 ) -> Chart:
     """Distribution of the scores of one or more groups of examples, counts on a logarithmic axis."""
-    edges = round_edges(top, CELLS)
+    edges = round_band_edges(top, CELLS)
     counts = {name: np.histogram(values, edges)[0] for name, values in groups.items()}
     return score_histograms_chart(counts, edges, title)
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.arguments import clean_text
 from hardpan.errors import InputError, few
 from hardpan.files import npz_header, read_npy, read_npz
-from hardpan.predictions.checks import by_name, checked_columns, checked_numbers, detect
+from hardpan.predictions.checks import by_name, checked_columns, checked_seeds_or_epochs, detect
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.reader import ArrayReader
 
@@ -57,12 +57,18 @@ def array_predictions(
         array = array.astype(np.float32)
     kind = "unnormalized" if normalize else "probabilities"
     if array.dtype.kind in "iubUO" or outputs == "labels":
-        array, classes, names = _class_numbers(where, array, columns)
-        kind, columns, epochs = "labels", columns | {"class_names": names}, None
+        array, classes, class_names = _hard_prediction_array(where, array, columns)
+        kind, columns, epochs = "labels", columns | {"class_names": class_names}, None
     else:
-        array = four_axes(where, array, named=models is not None)
+        array = _probability_array(where, array, named=models is not None)
         classes = array.shape[3]
     n_seeds, n_epochs, n = array.shape[:3]
+    named = [] if models is None else [models] if isinstance(models, str) else models
+    names = tuple(clean_text(str(name)) for name in named)
+    if models is not None and (len(names) != n_seeds or len(set(names)) != n_seeds):
+        raise InputError(
+            f"{where}: models must be {n_seeds} different names, as the first axis has; got {few(names)}"
+        )
     checked = checked_columns(where, n, classes, **columns)
     if kind == "probabilities":
         kind = detect(where, np.asarray(array[0, 0, :_SAMPLE]), outputs)
@@ -72,9 +78,9 @@ def array_predictions(
         kind,
         checked,
         n_classes=classes,
-        seeds=checked_numbers(f"{where}: seeds", seeds, n_seeds),
-        epochs=checked_numbers(f"{where}: epochs", epochs, n_epochs),
-        models=_model_names(where, models, n_seeds),
+        seeds=checked_seeds_or_epochs(f"{where}: seeds", seeds, n_seeds),
+        epochs=checked_seeds_or_epochs(f"{where}: epochs", epochs, n_epochs),
+        models=names,
         pairs=pairs,
         config=config,
     )
@@ -108,7 +114,7 @@ def _plain_array(where: str, probs: Any) -> NDArray[Any]:
     return array
 
 
-def _class_numbers(
+def _hard_prediction_array(
     where: str, array: NDArray[Any], columns: dict[str, Any]
 ) -> tuple[NDArray[np.int64], int, tuple[str, ...]]:
     """Class numbers (models, 1, examples) of hard predictions, how many classes there are, and their names."""
@@ -136,22 +142,8 @@ def _class_numbers(
     return np.atleast_2d(numbers).astype(np.int64)[:, None], classes, names
 
 
-def _model_names(where: str, models: Sequence[str] | None, n: int) -> tuple[str, ...]:
-    if models is None:
-        return ()
-    names = tuple(clean_text(str(name)) for name in ((models,) if isinstance(models, str) else models))
-    if len(names) != n or len(set(names)) != n:
-        raise InputError(f"{where}: models must be {n} different names, as the first axis has; got {few(names)}")
-    return names
-
-
-def four_axes(where: str, array: NDArray[Any], named: bool = False) -> NDArray[Any]:
-    """Predictions with their four axes (seeds, epochs, examples, classes), or a refusal of the shape.
-
-    Example:
-        >>> four_axes("p", np.ones((5, 100, 10))).shape, four_axes("p", np.ones((5, 100, 10)), named=True).shape
-        ((1, 5, 100, 10), (5, 1, 100, 10))
-    """
+def _probability_array(where: str, array: NDArray[Any], named: bool) -> NDArray[Any]:
+    """Predictions with their four axes (seeds, epochs, examples, classes), or a refusal of the shape."""
     if array.ndim not in (2, 3, 4) or array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise InputError(
             f"{where} must be float16, float32 or float64 of shape (seeds, epochs, examples, classes), (epochs, "

@@ -140,7 +140,7 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
     usable = rows[_give_probabilities(rows)]
     if not len(usable):
         raise InputError(f"{what}: every row contains NaN or +inf, or only -inf; give finite numbers")
-    total = _shared_sum(usable)
+    total = _shared_probability_sum(usable)
     if total is not None:
         raise InputError(
             f"{what}: rows are not negative and all sum to about {total:.6g}; import them with normalize=True "
@@ -155,7 +155,7 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
     )
 
 
-def _shared_sum(rows: NDArray[Any]) -> float | None:
+def _shared_probability_sum(rows: NDArray[Any]) -> float | None:
     """The sum that all rows (n, C) share, where none is negative: percentages, votes, rounded probabilities."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = rows.sum(axis=1, dtype=np.float64)
@@ -190,13 +190,18 @@ def checked_columns(
     names = tuple(clean_text(str(name)) for name in class_names)
     if names and (len(names) != classes or len(set(names)) != classes):
         raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
-    known = row_ids(n) if ids is None else arguments.ids(f"{where}: ids", _ids_as_text(ids), n)
+    known = row_ids(n) if ids is None else arguments.ids(f"{where}: ids", ids, n)
     numbered = None
     if labels is not None:
-        numbered = arguments.labels(f"{where}: labels", by_name(f"{where}: labels", np.asarray(labels), names), n)
-        if numbered.max() >= classes:
-            raise InputError(f"{where}: labels must be within 0..{classes - 1}; got {int(numbered.max())}")
-    return Columns(known, numbered, checked_split(f"{where}: split", split, n), names)
+        what = f"{where}: labels"
+        numbered = arguments.labels(what, by_name(what, np.asarray(labels), names), n, classes)
+    if split is not None:
+        split = np.asarray(split).astype(np.str_)
+        if split.shape != (n,) or not set(np.unique(split).tolist()) <= set(SPLITS):
+            raise InputError(
+                f"must be one of {', '.join(SPLITS)} for each of {n} examples", argument=f"{where}: split"
+            )
+    return Columns(known, numbered, split, names)
 
 
 def row_ids(n: int) -> NDArray[np.str_]:
@@ -232,21 +237,11 @@ def by_name(what: str, labels: NDArray[Any], class_names: Sequence[str]) -> NDAr
     )
 
 
-def checked_split(what: str, split: ArrayLike | None, n: int) -> NDArray[np.str_] | None:
-    """The split as text, or a refusal."""
-    if split is None:
-        return None
-    text = np.asarray(split)
-    if text.shape != (n,) or not set(np.unique(text).tolist()) <= set(SPLITS):
-        raise InputError(f"must be one of {', '.join(SPLITS)} for each of {n} examples", argument=what)
-    return text.astype(np.str_)
-
-
-def checked_numbers(what: str, numbers: Sequence[int] | None, n: int) -> tuple[int, ...]:
+def checked_seeds_or_epochs(what: str, numbers: Sequence[int] | None, n: int) -> tuple[int, ...]:
     """Numbers of n seeds or epochs: those wanted, each once, or 0, 1, ....
 
     Example:
-        >>> checked_numbers("seeds", None, 3), checked_numbers("seeds", [7, 8], 2)
+        >>> checked_seeds_or_epochs("seeds", None, 3), checked_seeds_or_epochs("seeds", [7, 8], 2)
         ((0, 1, 2), (7, 8))
     """
     if numbers is None:
@@ -265,11 +260,6 @@ def common_epochs(epochs_of: Mapping[int, Iterable[int]]) -> tuple[int, ...]:
         (2,)
     """
     return tuple(sorted(set.intersection(*map(set, epochs_of.values())))) if epochs_of else ()
-
-
-def _ids_as_text(ids: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(ids)
-    return array.astype(np.str_) if array.dtype.kind in "OT" else array
 
 
 def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,28 +90,23 @@ def _known_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
     return {name: values for name, values in columns.items() if values is not None}
 
 
-def _write_array(stream: IO[bytes], predictions: Predictions, progress: Progress) -> None:
-    """Header and rows of an array, block by block, in C order."""
-    dtype = predictions.dtype.newbyteorder("<")
-    shape = (len(predictions.seeds), len(predictions.epochs), len(predictions), predictions.n_classes)
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_2_0(stream, header)
-    for _, _, _, rows in _recorded_blocks(predictions, progress):
-        stream.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
-
-
 def _write_npz(path: Path, predictions: Predictions, progress: Progress) -> None:
-    columns: dict[str, Any] = {"ids": predictions.ids, "labels": predictions.labels, "split": predictions.split}
-    columns |= {"seeds": np.array(predictions.seeds), "epochs": np.array(predictions.epochs)}
-    columns["class_names"] = np.array(predictions.class_names) if predictions.class_names else None
+    columns: dict[str, Any] = {name: getattr(predictions, name) for name in ("ids", "labels", "split")}
+    columns |= {"seeds": predictions.seeds, "epochs": predictions.epochs}
+    columns["class_names"] = predictions.class_names or None
     # Not compressed, so that the file can be mapped.
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         with archive.open("probabilities.npy", "w", force_zip64=True) as stream:
-            _write_array(stream, predictions, progress)
+            dtype = predictions.dtype.newbyteorder("<")
+            shape = (len(predictions.seeds), len(predictions.epochs), len(predictions), predictions.n_classes)
+            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_2_0(stream, header)
+            for _, _, _, rows in _recorded_blocks(predictions, progress):
+                stream.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
         for name, values in columns.items():
             if values is not None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, values, allow_pickle=False)
+                    np.lib.format.write_array(stream, np.asarray(values), allow_pickle=False)
 
 
 def _write_parquet(path: Path, predictions: Predictions, progress: Progress) -> None:

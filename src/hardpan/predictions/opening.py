@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hardpan import arguments
 from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
 from hardpan.files import read_json_lines
@@ -17,6 +19,7 @@ from hardpan.predictions.predictions import Predictions
 from hardpan.tables import is_frame, is_table_file
 
 ARRAYS = (".npy", ".npz")
+Epochs = str | int | Sequence[int]
 
 
 def open_any(
@@ -96,3 +99,53 @@ def _opens_as_outcomes(path: Path) -> bool:
         and not (path / "zarr.json").is_file()
         and next(path.rglob("samples_*.jsonl"), None) is not None
     )
+
+
+def open_selected(
+    probs: Any,
+    *,
+    epochs: Epochs = "all",
+    seeds: Sequence[int] | None = None,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> Predictions:
+    """Predictions with some of their epochs and seeds.
+
+    Args:
+        probs: what :meth:`hardpan.Predictions.open` takes; an array must hold probabilities.
+        epochs: "all", a whole number k for every k-th beginning with the first, or a list; numbers may be text.
+        seeds: numbers of the seeds to use; all if None.
+        ids: (N,) ids, for arrays.
+        labels: (N,) class numbers; by default those of the predictions.
+
+    Example:
+        >>> p = Predictions.from_arrays(np.full((10, 1, 2), 0.5))
+        >>> [open_selected(p, epochs=epochs).epochs for epochs in (4, [9, 0], "9,0")]
+        [(0, 4, 8), (9, 0), (9, 0)]
+    """
+    if isinstance(probs, (str, os.PathLike, Predictions)):
+        result = Predictions.open(probs)
+    else:
+        result = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
+    if labels is not None:
+        known = arguments.labels("labels", labels, len(result), result.n_classes)
+        result = result.with_columns(labels=known)
+    result = result if seeds is None else result.select(seeds=seeds)
+    result.last_epoch()
+    if isinstance(epochs, str):
+        if epochs == "all":
+            return result
+        try:
+            numbers = tuple(int(number) for number in epochs.split(",") if number)
+        except ValueError:
+            raise InputError(
+                f'must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {epochs!r}',
+                argument="epochs",
+            ) from None
+        epochs = numbers if "," in epochs or not numbers else numbers[0]
+    if epochs is None or isinstance(epochs, bool):
+        raise InputError(f'must be "all", a whole number or a list; got {epochs!r}', argument="epochs")
+    if isinstance(epochs, (int, np.integer)):
+        step = arguments.whole_number("epochs", epochs, 1, len(result.epochs))
+        return result.select(epochs=result.epochs[::step])
+    return result.select(epochs=epochs)

@@ -512,16 +512,40 @@ class Predictions:
         """
         if rows is not None and split is not None:
             raise InputError("select needs rows or split; got both")
-        numbers, mark = self._row_numbers(rows) if split is None else (self._split_rows(split), "")
-        chosen = None if seeds is None else _each_once(self.where, "seeds", seeds, self.seeds)
+        numbers, mark = None, ""
+        if split is not None:
+            one_of("split", split, SPLITS)
+            if self.split is None or split not in self.split:
+                known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
+                raise InputError(f": {self.where} has no {split} examples ({known})", argument="split")
+            numbers = np.flatnonzero(self.split == split)
+        elif isinstance(rows, (str, os.PathLike)):
+            numbers, mark = subset_rows(os.fspath(rows), self.ids), f"{SEPARATOR}{os.fspath(rows)}"
+        elif rows is not None:
+            numbers = row_numbers(rows, self)
+        chosen = None if seeds is None else self._each_once("seeds", seeds, self.seeds)
         result = self._selected(numbers)
         if epochs is not None:
             common = (
                 self.epochs if chosen is None else common_epochs({seed: self.epochs_of(seed) for seed in chosen})
             )
-            result._epochs = _each_once(self.where, "epochs", epochs, common)
+            result._epochs = self._each_once("epochs", epochs, common)
         result._seeds = self._seeds if chosen is None else chosen
         result.where += mark
+        return result
+
+    def _each_once(self, what: str, values: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
+        """Selected numbers of seeds or epochs, each of them known and named once."""
+        numbers = np.atleast_1d(np.asarray(values))
+        if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
+            raise InputError(f"must be whole numbers such as [0, 1, 2]; got {values!r}", argument=what)
+        result = tuple(numbers.tolist())
+        absent = next((number for number in result if number not in known), None)
+        if absent is not None:
+            listed = ", ".join(map(str, known)) or "none"
+            raise InputError(f": {self.where} has no {what[:-1]} {absent}; it has {listed}", argument=what)
+        if len(set(result)) < len(result):
+            raise InputError(f"must name each number once; got {', '.join(map(str, result))}", argument=what)
         return result
 
     def with_columns(self, **columns: Any) -> Predictions:
@@ -542,21 +566,6 @@ class Predictions:
                 name: None if values is None else values[rows] for name, values in self._columns.items()
             }
         return result
-
-    def _row_numbers(self, rows: Any) -> tuple[NDArray[np.int64] | None, str]:
-        if rows is None:
-            return None, ""
-        if isinstance(rows, (str, os.PathLike)):
-            path = os.fspath(rows)
-            return subset_rows(path, self.ids), f"{SEPARATOR}{path}"
-        return row_numbers(rows, self), ""
-
-    def _split_rows(self, split: str) -> NDArray[np.int64]:
-        one_of("split", split, SPLITS)
-        if self.split is None or split not in self.split:
-            known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
-            raise InputError(f": {self.where} has no {split} examples ({known})", argument="split")
-        return np.flatnonzero(self.split == split)
 
     def align(
         self, to: Dataset | ArrayLike, *, by_order: bool = False, split: Split | None = None, check: bool = True
@@ -687,12 +696,11 @@ class Predictions:
         epoch = self.last_epoch()
         guesses = np.stack([self._guesses(seed, epoch) for seed in self.seeds])
         names = np.array(self.class_names or [str(label) for label in range(self.n_classes)])
-        groups = {} if self.split is None else {"split": self.split}
         result = Outcomes.from_arrays(
             (guesses == truth).astype(np.float64),
             models=self.models,
             items=self.ids.tolist(),
-            groups={name: values.tolist() for name, values in groups.items()},
+            groups={} if self.split is None else {"split": self.split.tolist()},
             answers=names[guesses],
             key=names[truth].tolist(),
         )
@@ -772,18 +780,3 @@ class Predictions:
         sizes = (who, counted(len(self.epochs), "epoch"), counted(len(self), "example"))
         classes = counted(self.n_classes, "class", "classes")
         return f"Predictions({self.where!r}: {' × '.join(sizes)} × {classes} ({self.dtype}))"
-
-
-def _each_once(where: str, what: str, values: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
-    """Selected numbers of seeds or epochs, each of them known and named once."""
-    numbers = np.atleast_1d(np.asarray(values))
-    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
-        raise InputError(f"must be whole numbers such as [0, 1, 2]; got {values!r}", argument=what)
-    result = tuple(numbers.tolist())
-    absent = next((number for number in result if number not in known), None)
-    if absent is not None:
-        listed = ", ".join(map(str, known)) or "none"
-        raise InputError(f": {where} has no {what[:-1]} {absent}; it has {listed}", argument=what)
-    if len(set(result)) < len(result):
-        raise InputError(f"must name each number once; got {', '.join(map(str, result))}", argument=what)
-    return result

@@ -21,7 +21,7 @@ from hardpan.data.arrays import is_identifier
 from hardpan.errors import InputError, few
 from hardpan.files import scratch_array, suffix_of
 from hardpan.predictions.arrays import array_predictions
-from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_numbers, row_ids
+from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_seeds_or_epochs, row_ids
 from hardpan.predictions.predictions import Predictions
 from hardpan.tables import cells_of, find_columns, is_number, read_table, role_names, stored_cell
 
@@ -40,7 +40,7 @@ _EXPECTED = "expected a column 'probabilities' of lists, columns p0, p1, ..., or
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _PredictionColumns:
     """Which columns of a table mean what; a single one of ``values`` has lists."""
 
     meaning: dict[str, str]
@@ -64,10 +64,10 @@ def open_table(
     table = read_table(source, text=lambda name: name.lower() in (*_KNOWN, *_HARD)).flatten()
     if isinstance(source, Path) and suffix_of(source) not in (".parquet", ".pq"):
         _check_header(where, table.column_names)
-    form = _form_of(where, table.column_names, tuple(str(name) for name in class_names), roles)
+    form = _prediction_columns(where, table.column_names, tuple(str(name) for name in class_names), roles)
     names = tuple(class_names) or form.class_names
-    examples = _Examples(where, table, form.meaning, names)
-    numbers = _numbers(where, table, form.values)
+    examples = _TablePredictions(where, table, form.meaning, names)
+    numbers = _table_probabilities(where, table, form.values)
     if form.class_names and not class_names:
         _check_classes(where, form.values, numbers)
     shape = (len(examples.seeds), len(examples.epochs), len(examples.ids), numbers.shape[1])
@@ -76,8 +76,8 @@ def open_table(
     else:
         array = scratch_array(shape, np.float64, f"the numbers of {where}", "import the table in parts")
     array[examples.run_of, examples.epoch_of, examples.row_of] = numbers
-    seeds = checked_numbers("seeds", columns.pop("seeds", None) or examples.seeds, shape[0])
-    epochs = checked_numbers("epochs", columns.pop("epochs", None) or examples.epochs, shape[1])
+    seeds = checked_seeds_or_epochs("seeds", columns.pop("seeds", None) or examples.seeds, shape[0])
+    epochs = checked_seeds_or_epochs("epochs", columns.pop("epochs", None) or examples.epochs, shape[1])
     pairs = frozenset((seeds[run], epochs[epoch]) for run, epoch in examples.pairs)
     found = {"ids": examples.ids, "labels": examples.labels, "split": examples.split, "models": examples.models}
     return array_predictions(
@@ -120,15 +120,15 @@ def _check_classes(where: str, names: Sequence[str], rows: NDArray[np.float64]) 
         )
 
 
-def _form_of(
+def _prediction_columns(
     where: str, names: Sequence[str], classes: tuple[str, ...], roles: Mapping[str, str] | None = None
-) -> _Form:
+) -> _PredictionColumns:
     """Which columns mean what, from their names.
 
     Example:
-        >>> _form_of("t.csv", ["id", "label", "p0", "p1"], ()).values
+        >>> _prediction_columns("t.csv", ["id", "label", "p0", "p1"], ()).values
         ('p0', 'p1')
-        >>> _form_of("t.csv", ["id", "cat", "dog"], ()).class_names
+        >>> _prediction_columns("t.csv", ["id", "cat", "dog"], ()).class_names
         ('cat', 'dog')
     """
     meaning = find_columns([name for name in names if name not in classes], _ROLES, roles, where=where)
@@ -140,11 +140,11 @@ def _form_of(
             "column 'id' if it has the ids"
         )
     if classes and set(classes) <= set(rest):
-        return _Form(meaning, classes, classes)
+        return _PredictionColumns(meaning, classes, classes)
     hard = next((name for name in rest if name.lower() in _HARD), None)
     rest = [name for name in rest if name != hard]
     if len(rest) == 1 and rest[0] in _LISTS:
-        return _Form(meaning, (rest[0],), (), "logits" if rest[0] == "logits" else "auto")
+        return _PredictionColumns(meaning, (rest[0],), (), "logits" if rest[0] == "logits" else "auto")
     numbered = {int(match[2]): name for name in rest if (match := _NUMBERED.fullmatch(name))}
     if len(numbered) >= 2:
         others = [name for name in rest if name not in numbered.values()]
@@ -157,16 +157,16 @@ def _form_of(
                 f"{where}: columns of classes must be numbered 0..{len(numbered) - 1}; got {few(sorted(numbered))}"
             )
         kind = "logits" if all(name.lower().startswith("logit") for name in numbered.values()) else "auto"
-        return _Form(meaning, tuple(numbered[number] for number in range(len(numbered))), (), kind)
+        return _PredictionColumns(meaning, tuple(numbered[number] for number in range(len(numbered))), (), kind)
     if len(rest) < 2:
         advice = "hardpan.Outcomes.open reads predicted classes beside labels; " if hard is not None else ""
         raise InputError(f"{where}: has no probabilities; {advice}{_EXPECTED}; it has the columns {few(names)}")
     prefixed = [_PREFIX.fullmatch(name) for name in rest]
     called = tuple(match[2] for match in prefixed if match) if all(prefixed) else tuple(rest)
-    return _Form(meaning, tuple(rest), called)
+    return _PredictionColumns(meaning, tuple(rest), called)
 
 
-def _numbers(where: str, table: pyarrow.Table, names: Sequence[str]) -> NDArray[np.float64]:
+def _table_probabilities(where: str, table: pyarrow.Table, names: Sequence[str]) -> NDArray[np.float64]:
     """The numbers (rows, C) of a column of lists, or of one column per class."""
     from pyarrow import compute, types
 
@@ -209,21 +209,21 @@ def _cells(where: str, table: pyarrow.Table, name: str, text: bool) -> NDArray[A
     return array.astype(np.str_) if text or array.dtype.kind not in "iu" else array
 
 
-class _Examples:
+class _TablePredictions:
     """The examples of a table in order of appearance, and the run, epoch and example of each of its rows."""
 
     def __init__(
         self, where: str, table: pyarrow.Table, meaning: Mapping[str, str], class_names: tuple[str, ...]
     ) -> None:
-        self._where, n = where, len(table)
+        self._where, self._n = where, len(table)
         columns: dict[str, Any] = {
             role: _cells(where, table, name, text=role in ("id", "split", "model"))
             for role, name in meaning.items()
         }
-        epoch_of = _whole_numbers(where, "epoch", columns.get("epoch"), n)
+        epoch_of = self._whole_numbers("epoch", columns.get("epoch"))
         numbers, self.epoch_of = np.unique(epoch_of, return_inverse=True)
         self.epochs = numbers.tolist()
-        self._take_runs(columns.get("model"), columns.get("seed"), n)
+        self._take_runs(columns.get("model"), columns.get("seed"))
         both = np.stack([self.run_of, self.epoch_of], axis=1)
         pairs, pair_of = np.unique(both, axis=0, return_inverse=True)
         pair_of = pair_of.reshape(-1)
@@ -232,8 +232,8 @@ class _Examples:
         if ids is None:
             # Without ids the rows of each seed and epoch are the examples in order.
             order, counts = np.argsort(pair_of, kind="stable"), np.bincount(pair_of)
-            self.row_of = np.empty(n, dtype=np.int64)
-            self.row_of[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+            self.row_of = np.empty(self._n, dtype=np.int64)
+            self.row_of[order] = np.arange(self._n) - np.repeat(np.cumsum(counts) - counts, counts)
             self.ids, self._example_rows = row_ids(int(counts.max())), order[: int(counts[0])]
         else:
             if np.char.startswith(ids, "'").any():  # as export escapes ids that look like formulas
@@ -243,12 +243,12 @@ class _Examples:
         self.labels = self.split = None
         if "label" in columns:
             labels = by_name(f"{where}: {meaning['label']}", columns["label"], class_names)
-            self.labels = self._per_example("label", _whole_numbers(where, "label", labels, n))
+            self.labels = self._per_example("label", self._whole_numbers("label", labels))
         if "split" in columns:
             self.split = self._per_example("split", columns["split"])
 
-    def _take_runs(self, models: NDArray[Any] | None, seeds: NDArray[Any] | None, n: int) -> None:
-        seed_of = _whole_numbers(self._where, "seed", seeds, n)
+    def _take_runs(self, models: NDArray[Any] | None, seeds: NDArray[Any] | None) -> None:
+        seed_of = self._whole_numbers("seed", seeds)
         if models is None:
             numbers, self.run_of = np.unique(seed_of, return_inverse=True)
             self.seeds, self.models = numbers.tolist(), None
@@ -285,25 +285,22 @@ class _Examples:
             raise InputError(f"{self._where}: {what} differs between rows of one example; see row {row}")
         return values
 
+    def _whole_numbers(self, what: str, column: NDArray[Any] | None) -> NDArray[np.int64]:
+        if column is None:
+            return np.zeros(self._n, dtype=np.int64)
+        try:
+            numbers = column.astype(np.int64)
+        except (ValueError, OverflowError) as error:
+            wrong = next((text for text in column.tolist() if not str(text).strip().isdecimal()), column[0])
+            raise InputError(f"{self._where}: {what} must be whole numbers; got {str(wrong)!r}") from error
+        if numbers.min() < 0 or numbers.max() > LARGEST:
+            wrong = numbers.min() if numbers.min() < 0 else numbers.max()
+            raise InputError(f"{self._where}: {what} must be from 0 to {LARGEST}; got {wrong}")
+        return numbers
+
 
 def _distinct_in_order(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
     """The different values in order of appearance, the number of each row's value, and the first row of each."""
     unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    position = np.empty(len(order), dtype=np.int64)
-    position[order] = np.arange(len(order))
-    return unique[order], position[inverse.reshape(-1)], first[order]
-
-
-def _whole_numbers(where: str, what: str, column: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
-    if column is None:
-        return np.zeros(n, dtype=np.int64)
-    try:
-        numbers = column.astype(np.int64)
-    except (ValueError, OverflowError) as error:
-        wrong = next((text for text in column.tolist() if not str(text).strip().isdecimal()), column[0])
-        raise InputError(f"{where}: {what} must be whole numbers; got {str(wrong)!r}") from error
-    if numbers.min() < 0 or numbers.max() > LARGEST:
-        wrong = numbers.min() if numbers.min() < 0 else numbers.max()
-        raise InputError(f"{where}: {what} must be from 0 to {LARGEST}; got {wrong}")
-    return numbers
+    order = np.argsort(first)
+    return unique[order], np.argsort(order)[inverse.reshape(-1)], first[order]

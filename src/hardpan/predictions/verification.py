@@ -121,8 +121,11 @@ def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progres
     predictions = open_any(path, name="path")
     store = predictions.reader if predictions.whole and isinstance(predictions.reader, Store) else None
     problems, leftovers, sizes = ([], [], []) if store is None else _verified(store, progress or no_progress)
-    if store is not None and drop:
-        _drop(store, problems)
+    for problem in problems if drop else ():
+        if store and problem.seed is not None and problem.epoch is not None and problem.block is not None:
+            store.uncommit(problem.seed, problem.epoch, problem.block)
+            if problem.file == layout.array_path(problem.seed, problem.epoch):
+                store.storage.remove(f"{problem.file}/zarr.json")  # the next writer describes the array again
     damaged = {problem.file for problem in problems}
     split = None if "split" in damaged else predictions.split
     seeds, epochs = predictions.seeds, predictions.epochs
@@ -155,11 +158,15 @@ def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progres
 def _verified(store: Store, progress: Progress) -> tuple[list[DamagedFile], list[str], list[int]]:
     """What is wrong with a store, files of interrupted writers, and the sizes of its committed shards."""
     keys = store.storage.keys(layout.ROOT + "/")
-    problems, leftovers, sizes = _damaged_columns(store), list[str](), list[int]()
-    markers = [shard for key in keys if (shard := layout.parse_block("marker", key))]
-    for leftover, foreign in (_other_files(store, keys, set(markers)), _files_beside(store)):
-        leftovers += leftover
-        problems += foreign
+    markers = [block for key in keys if (block := layout.parse_block("marker", key))]
+    problems, sizes = [], []
+    for name in layout.COLUMNS:
+        try:
+            store.column(name)
+        except InputError as error:
+            problems.append(DamagedFile("altered", name, str(error)))
+    leftovers, foreign = _other_files(store, keys, set(markers))
+    problems += foreign
     with ThreadPoolExecutor(_WORKERS) as workers:
         for start in range(0, len(markers), _AT_ONCE):
             progress(f"verifying shard {start + 1} of {len(markers)}", start / len(markers))
@@ -171,59 +178,33 @@ def _verified(store: Store, progress: Progress) -> tuple[list[DamagedFile], list
     return problems, leftovers, sizes
 
 
-def _drop(store: Store, problems: list[DamagedFile]) -> None:
-    for problem in problems:
-        if problem.seed is not None and problem.epoch is not None and problem.block is not None:
-            store.uncommit(problem.seed, problem.epoch, problem.block)
-            if problem.file == layout.array_path(problem.seed, problem.epoch):
-                store.storage.remove(f"{problem.file}/zarr.json")  # the next writer describes the array again
-
-
-def _damaged_columns(store: Store) -> list[DamagedFile]:
-    problems = []
-    for name in layout.COLUMNS:
-        try:
-            store.column(name)
-        except InputError as error:
-            problems.append(DamagedFile("altered", name, str(error)))
-    return problems
-
-
 def _other_files(
     store: Store, keys: list[str], markers: set[tuple[int, int, int]]
 ) -> tuple[list[str], list[DamagedFile]]:
-    """Files that are neither markers nor committed shards: what killed writers left, and what does not belong."""
-    leftovers, problems = [], []
+    """Files that are neither markers nor committed shards: what killed writers left, and what does not belong.
+
+    A strange folder beside the predictions counts as one file.
+    """
+    leftovers, foreign = [], {}
     for key in keys:
         shard = layout.parse_block("shard", key)
-        if shard is not None:
-            if shard not in markers and shard[2] < store.header.blocks:
-                leftovers.append(key)
-            elif shard not in markers:
-                problems.append(DamagedFile("foreign", key, f"there are only {store.header.blocks} blocks"))
-        elif layout.parse_block("marker", key) is None and key not in _KNOWN:
-            if key.endswith(".partial"):
-                leftovers.append(key)
-            elif not layout.is_metadata(key):
-                problems.append(DamagedFile("foreign", key, _NO_PART))
-    return leftovers, problems
-
-
-def _files_beside(store: Store) -> tuple[list[str], list[DamagedFile]]:
-    """The same for files beside the predictions, and in the columns; a strange folder counts as one."""
-    leftovers, problems = [], []
+        if key.endswith(".partial") or (shard and shard not in markers and shard[2] < store.header.blocks):
+            leftovers.append(key)
+        elif shard and shard not in markers:
+            foreign[key] = f"there are only {store.header.blocks} blocks"
+        elif not (shard or layout.parse_block("marker", key) or key in _KNOWN or layout.is_metadata(key)):
+            foreign[key] = _NO_PART
     names = store.storage.top_names()
-    results = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
+    beside = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
     for name in layout.COLUMNS:
-        if name in names:
-            results += store.storage.keys(f"{name}/")
-    for key in results:
+        beside += store.storage.keys(f"{name}/") if name in names else []
+    for key in beside:
         column = layout.column_of(key)
         if key.endswith(".partial") or (column is not None and column not in store.header.hashes):
             leftovers.append(key)  # of a store of other columns, whose making was stopped before its header
         elif column is None:
-            problems.append(DamagedFile("foreign", key, _NO_PART))
-    return leftovers, problems
+            foreign[key] = _NO_PART
+    return leftovers, [DamagedFile("foreign", key, message) for key, message in foreign.items()]
 
 
 def _checked_shard(store: Store, seed: int, epoch: int, block: int) -> tuple[DamagedFile | None, int]:
@@ -247,7 +228,13 @@ def _checked_shard(store: Store, seed: int, epoch: int, block: int) -> tuple[Dam
         return problem("missing", "it was committed and is missing")
     if len(data) < marker["bytes"]:
         return problem("truncated", f"{len(data):,} of {marker['bytes']:,} bytes exist")
-    whole = _decodes(store, seed, epoch, block)
+    start = block * store.block
+    try:  # whether the bytes are those of a shard: they carry their own checksum
+        rows = store.read_block(seed, epoch, start, min(start + store.block, len(store)))
+        whole = rows.shape[1:] == (store.n_classes,) and rows.dtype == store.dtype
+        whole = whole and bool(are_probabilities(rows).all())
+    except InputError:
+        whole = False
     if hashlib.sha256(data).hexdigest() != marker["sha256"]:
         if whole:
             return problem("foreign", "it is a whole shard, but not the one that was committed")
@@ -255,15 +242,3 @@ def _checked_shard(store: Store, seed: int, epoch: int, block: int) -> tuple[Dam
     if not whole:
         return problem("unreadable", "the description of its array is damaged", layout.array_path(seed, epoch))
     return None, len(data)
-
-
-def _decodes(store: Store, seed: int, epoch: int, block: int) -> bool:
-    """Whether the bytes are those of a shard: they carry their own checksum."""
-    start = block * store.block
-    try:
-        rows = store.read_block(seed, epoch, start, min(start + store.block, len(store)))
-    except InputError:
-        return False
-    return (
-        rows.shape[1:] == (store.n_classes,) and rows.dtype == store.dtype and bool(are_probabilities(rows).all())
-    )

@@ -1,4 +1,4 @@
-"""Rows of predictions: selected seeds and epochs, each read once, block by block, and their entropies."""
+"""Tasks of some rows of predictions each, read once, epoch after epoch, and the entropies of their rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hardpan import arguments, execution
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import Predictions
 
-Epochs = str | int | Sequence[int]
 Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")
 
@@ -25,62 +24,7 @@ ROWS = 4096  # rows of an array per task
 TASK_BYTES = 96 * 2**20  # what a task may read at once: a few shards of a store
 ALL_BYTES = 512 * 2**20  # what all tasks that run at once may read
 _FEWEST_ROWS = 16
-
-
-def open_selected(
-    probs: Any,
-    *,
-    epochs: Epochs = "all",
-    seeds: Sequence[int] | None = None,
-    ids: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-) -> Predictions:
-    """Predictions with some of their epochs and seeds.
-
-    Args:
-        probs: what :meth:`hardpan.Predictions.open` takes; an array must hold probabilities.
-        epochs: "all", a whole number k for every k-th beginning with the first, or a list of epoch numbers.
-        seeds: numbers of the seeds to use; all if None.
-        ids: (N,) ids, for arrays.
-        labels: (N,) class numbers; by default those of the predictions.
-    """
-    if isinstance(probs, (str, os.PathLike, Predictions)):
-        result = Predictions.open(probs)
-    else:
-        result = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
-    if labels is not None:
-        known = arguments.labels("labels", labels, len(result), result.n_classes)
-        result = result.with_columns(labels=known)
-    result = result if seeds is None else result.select(seeds=seeds)
-    result.last_epoch()
-    return select_epochs(result, epochs)
-
-
-def select_epochs(predictions: Predictions, epochs: Epochs) -> Predictions:
-    """Some of the epochs: all, every k-th beginning with the first, or those listed; numbers may be text.
-
-    Example:
-        >>> p = Predictions.from_arrays(np.full((10, 1, 2), 0.5))
-        >>> [select_epochs(p, epochs).epochs for epochs in (4, [9, 0], "9,0")]
-        [(0, 4, 8), (9, 0), (9, 0)]
-    """
-    available = predictions.epochs
-    if isinstance(epochs, str):
-        if epochs == "all":
-            return predictions
-        try:
-            numbers = tuple(int(number) for number in epochs.split(",") if number)
-        except ValueError:
-            raise InputError(
-                f'must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {epochs!r}',
-                argument="epochs",
-            ) from None
-        epochs = numbers if "," in epochs or not numbers else numbers[0]
-    if isinstance(epochs, (int, np.integer)) and not isinstance(epochs, bool):
-        return predictions.select(epochs=available[:: arguments.whole_number("epochs", epochs, 1, len(available))])
-    if epochs is None or isinstance(epochs, bool):
-        raise InputError(f'must be "all", a whole number or a list; got {epochs!r}', argument="epochs")
-    return predictions.select(epochs=epochs)
+COMPILED: tuple[str, ...] = ("float16", "float32")  # what the compiled kernel takes; NumPy takes the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +66,11 @@ class RowTask:
                 return EpochRows(self.array, index, self.start, *where)
             rows = np.ascontiguousarray(self.array[:, index : index + 1, self.start : self.stop])
             return EpochRows(rows, 0, 0, *where)
-        opened = (
-            _opened_store(self.predictions, self.call) if isinstance(self.predictions, str) else self.predictions
-        )
-        epoch = self.epochs[index]
-        first = opened.read(self.seeds[0], epoch, self.start, self.stop)
-        if len(self.seeds) == 1:
-            return EpochRows(np.ascontiguousarray(first)[None, None], 0, 0, *where)
-        rows = np.empty((len(self.seeds), 1, *first.shape), dtype=first.dtype)
-        rows[0, 0] = first
-        for position, seed in enumerate(self.seeds[1:], 1):
+        opened, epoch = self.predictions, self.epochs[index]
+        if isinstance(opened, str):
+            opened = _predictions_of_row_tasks(opened, self.call)
+        rows = np.empty((len(self.seeds), 1, len(self), opened.n_classes), dtype=opened.dtype)
+        for position, seed in enumerate(self.seeds):
             rows[position, 0] = opened.read(seed, epoch, self.start, self.stop)
         return EpochRows(rows, 0, 0, *where)
 
@@ -149,11 +88,12 @@ class EpochRows:
 
     def probabilities(self) -> NDArray[np.float32]:
         """Probabilities (S, rows, C), a copy."""
-        kernel = _entropy_kernel() if self.array.dtype == np.float16 else None
-        if kernel is None:
+        if self.array.dtype != np.float16 or "float16" not in COMPILED:
             return self.array[:, self.position, self.start : self.start + self.size].astype(np.float32)
+        from hardpan.confusion import entropy_kernel
+
         result = np.empty((len(self.array), self.size, self.array.shape[-1]), dtype=np.float32)
-        kernel.decode(self.array.view(np.uint16), self.position, self.start, result)
+        entropy_kernel.decode(self.array.view(np.uint16), self.position, self.start, result)
         return result
 
     def entropies(self, seeds: Sequence[int] | None = None) -> Floats:
@@ -164,23 +104,20 @@ class EpochRows:
         """
         rows, stop = self.array, self.start + self.size
         used = np.arange(len(rows)) if seeds is None else np.asarray(seeds, dtype=np.int64)
-        kernel = _entropy_kernel() if rows.dtype.itemsize < 8 else None
         tolerance = arguments.sum_tolerance(rows.shape[-1])
-        if kernel is None:
-            by_seed = [rows[seed, self.position, self.start : stop] for seed in used]
-            result, bad = _numpy_entropies(by_seed, tolerance)
+        if rows.dtype.name not in COMPILED:
+            result, bad = self._numpy_entropies(used, tolerance)
         else:
-            result = np.empty(self.size)
-            half = rows.dtype.itemsize == 2
-            run = kernel.half_entropies if half else kernel.single_entropies
-            bits = rows.view(np.uint16) if half else rows
-            bad = int(run(bits, used, self.position, self.start, stop, tolerance, result))
-            bad = bad - self.start if bad >= 0 else -1
-        if bad >= 0:
-            self._refuse(bad, rows[used, self.position, self.start + bad].astype(np.float64))
-        return result
+            from hardpan.confusion import entropy_kernel
 
-    def _refuse(self, row: int, values: Floats) -> None:
+            result = np.empty(self.size)
+            half = rows.dtype == np.float16
+            run = entropy_kernel.half_entropies if half else entropy_kernel.single_entropies
+            bits = rows.view(np.uint16) if half else rows
+            bad = int(run(bits, used, self.position, self.start, stop, tolerance, result)) - self.start
+        if bad < 0:
+            return result
+        values = rows[used, self.position, self.start + bad].astype(np.float64)
         if np.isnan(values).any():
             reason = "contains NaN"
         elif values.min() < 0:
@@ -189,14 +126,34 @@ class EpochRows:
             sums = values.sum(axis=-1)
             reason = f"sums to {sums[np.argmax(np.abs(sums - 1.0))]:.6g}"
         raise InputError(
-            f": row {self.first_row + row} at epoch {self.epoch} is not a probability ({reason}); give "
+            f": row {self.first_row + bad} at epoch {self.epoch} is not a probability ({reason}); give "
             "probabilities (softmax of logits), and leave out rows that have none",
             argument="probs",
         )
 
+    def _numpy_entropies(self, seeds: NDArray[np.int64], tolerance: float) -> tuple[Floats, int]:
+        """Entropies (rows,), and the first row that is no probability, or -1."""
+        by_seed = [self.array[seed, self.position, self.start : self.start + self.size] for seed in seeds]
+        wide: Any = np.float64 if by_seed[0].dtype.itemsize == 8 else np.float32
+        mean: NDArray[Any] = by_seed[0].astype(wide)
+        negative = (by_seed[0] < 0).any(axis=-1)
+        for other in by_seed[1:]:  # one after another: the order of the sum is the same for any number of rows
+            mean += other
+            negative |= (other < 0).any(axis=-1)
+        mean *= wide(1.0 / len(by_seed))
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = mean.sum(axis=-1, dtype=np.float64)
+            wrong = negative | ~(np.abs(total - 1.0) <= tolerance)
+        if wrong.any():
+            return np.zeros(len(mean)), int(np.argmax(wrong))
+        logarithm = np.log2(mean, out=np.zeros_like(mean), where=mean > 0)
+        logarithm *= mean
+        # A sum of −1·log₂1 would be −0.
+        return 0.0 - logarithm.sum(axis=-1, dtype=np.float64), -1
+
 
 @functools.lru_cache(maxsize=4)
-def _opened_store(address: str, call: str) -> Predictions:
+def _predictions_of_row_tasks(address: str, call: str) -> Predictions:
     """A store, opened once per call in each worker: a longer-lived one would miss what was recorded since."""
     return Predictions.open(address)
 
@@ -230,44 +187,3 @@ def map_row_tasks(
         with execution.parallel("threads", workers=min(cores, max(1, ALL_BYTES // (copies * width * rows)))):
             return execution.map_tasks(function, tasks, progress=progress)
     return execution.map_tasks(function, tasks, progress=progress)
-
-
-def _numpy_entropies(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:
-    wide: Any = np.float64 if by_seed[0].dtype.itemsize == 8 else np.float32
-    mean: NDArray[Any] = by_seed[0].astype(wide)
-    negative = (by_seed[0] < 0).any(axis=-1)
-    for other in by_seed[1:]:  # one after another: the order of the sum is the same for any number of rows
-        mean += other
-        negative |= (other < 0).any(axis=-1)
-    mean *= wide(1.0 / len(by_seed))
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = mean.sum(axis=-1, dtype=np.float64)
-        wrong = negative | ~(np.abs(total - 1.0) <= tolerance)
-    if wrong.any():
-        return np.zeros(len(mean)), int(np.argmax(wrong))
-    logarithm = np.log2(mean, out=np.zeros_like(mean), where=mean > 0)
-    logarithm *= mean
-    # A sum of −1·log₂1 would be −0.
-    return 0.0 - logarithm.sum(axis=-1, dtype=np.float64), -1
-
-
-@functools.cache
-def _entropy_kernel() -> Any:
-    try:
-        from hardpan.confusion import entropy_kernel
-    except ImportError:  # numba is not available for every platform; NumPy gives the same to about 1e-6 bits
-        return None
-    return entropy_kernel
-
-
-def score_values(scores: Any) -> Floats:
-    """Scores as (N,) finite numbers, or a refusal."""
-    try:
-        values = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"must be (N,) numbers or Scores; got {type(scores).__name__}", argument="scores"
-        ) from error
-    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"must be (N,) finite numbers; got shape {values.shape}", argument="scores")
-    return values
