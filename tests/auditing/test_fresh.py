@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from hardpan import Dataset, Predictions
-from hardpan.auditing import training
+from hardpan.auditing import networks
 from hardpan.auditing.evidence import AuditConfig
 from hardpan.auditing.fresh import _accuracy_drop, _fresh_labels, find
 from hardpan.errors import InputError
@@ -47,7 +47,7 @@ def test_the_drop_is_that_of_networks_with_planted_answers(tmp_path, monkeypatch
         modelled=SimpleNamespace(test=test),
         models=[SimpleNamespace(weights=()), network],
     )
-    monkeypatch.setattr(training, "predictor", lambda _, number: lambda x: np.eye(3)[on_fresh[number]])
+    monkeypatch.setattr(networks, "network_predictor", lambda _, number: lambda x: np.eye(3)[on_fresh[number]])
     found = find(evidence)
     assert (found.before, found.after, found.size) == ((0.9, 0.7), (0.7, 0.5), 30)
     assert (found.drop.value, found.drop.n) == (pytest.approx(0.2), 50)

@@ -7,9 +7,8 @@ import pytest
 from scipy.special import ndtr
 
 from hardpan import Dataset, Predictions, auditing, files
-from hardpan.auditing import training
+from hardpan.auditing import budget
 from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
-from hardpan.auditing.training import Budget
 from hardpan.engine import devices
 from hardpan.errors import InputError
 from hardpan.pages.auditing import view
@@ -166,10 +165,10 @@ def test_a_decision_stump_is_not_called_impossible():
 
 
 def test_the_budget_shares_what_earlier_steps_leave():
-    budget = Budget(10.0, {"a": 1.0, "b": 1.0})
-    assert budget.planned == {"a": 5.0, "b": 5.0}
-    assert budget.allot("a") == pytest.approx(5.0, abs=0.5)
-    assert budget.allot("b") == pytest.approx(10.0, abs=0.5)
+    shared = budget.Budget(10.0, {"a": 1.0, "b": 1.0})
+    assert shared.planned == {"a": 5.0, "b": 5.0}
+    assert shared.allot("a") == pytest.approx(5.0, abs=0.5)
+    assert shared.allot("b") == pytest.approx(10.0, abs=0.5)
 
 
 def test_power_laws_are_found():
@@ -270,8 +269,8 @@ def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
 
 
 def test_steps_are_left_out_where_earlier_ones_took_far_too_long(monkeypatch):
-    monkeypatch.setattr(training, "OVERRUN", -1e6)
-    monkeypatch.setattr(training, "OVERRUN_SECONDS", -1e6)
+    monkeypatch.setattr(budget, "OVERRUN", -1e6)
+    monkeypatch.setattr(budget, "OVERRUN_SECONDS", -1e6)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     report = auditing.audit(

@@ -56,7 +56,8 @@ def test_examples_scaled_when_needed_are_those_scaled_ahead(shape, monkeypatch):
     labels, train, rows = np.arange(50) % 2, np.arange(30), np.array([7, 3, 49])
 
     def examples() -> torch.Tensor:
-        data = networks.of_images(x, labels, 2, train) if len(shape) > 2 else networks.of_features(x, labels, 2)
+        made = networks.NetworkData
+        data = made.of_images(x, labels, 2, train) if len(shape) > 2 else made.of_features(x, labels, 2)
         return networks._Examples(data, torch.device("cpu"))[rows]
 
     ahead = examples()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -225,6 +226,11 @@ class Evidence:
     def is_images(self) -> bool:
         """Whether the examples are images."""
         return self.dataset.x.ndim > 2
+
+    @property
+    def has_torch(self) -> bool:
+        """Whether networks and flows can be trained here."""
+        return importlib.util.find_spec("torch") is not None
 
     def test_probs(self) -> dict[str, Floats]:
         """Probabilities (m, K) of the test rows of ``inputs`` by held-out model, the scored ensemble first."""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files, stats, testbed
-from hardpan.auditing import training
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.model_predictions import ModelPredictions
 from hardpan.data.dataset import Dataset
@@ -72,10 +71,12 @@ def _scores_on_new_test(evidence: Evidence) -> FreshScores:
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:
         raise InputError(_NO_MODEL.format(evidence.config.new_test))
+    from hardpan.auditing.networks import network_predictor
+
     truth = evidence.labels[evidence.modelled.test]
     before = tuple(float((answers == truth).mean()) for answers in _original_answers(model, evidence))
     after = tuple(
-        float((training.predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
+        float((network_predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
         for number in range(len(model.weights))
     )
     first, second = float(np.mean(before)), float(np.mean(after))

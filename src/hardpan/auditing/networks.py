@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hardpan import engine
+from hardpan.auditing.evidence import AuditNote, Evidence
 from hardpan.bayes.floors.error_estimates import Labels
+from hardpan.bayes.floors.inputs import standardised
+from hardpan.bayes.floors.model_predictions import model_of
+from hardpan.bayes.floors.neighbours import k_nearest
+from hardpan.data.dataset import Split
+from hardpan.engine.devices import torch_threads_for_load
+from hardpan.predictions import Predictions
 
+ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
+MOMENTS = 6  # at which an ensemble's predictions are recorded
+FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
+FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 BATCH = 128
 RATE = 4e-3
 MOST_EPOCHS = 40
@@ -42,7 +54,7 @@ MOMENT_SHARE = 0.5  # of the time that predictions at several moments may take; 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkData:
-    """What networks are trained on; made by :func:`of_features` or :func:`of_images`.
+    """What networks are trained on; made by :meth:`of_features` or :meth:`of_images`.
 
     Attributes:
         x: (N, H, W[, C]) images, or (N, d) standardised features.
@@ -62,6 +74,26 @@ class NetworkData:
     scale: float = 1.0
     ahead: NDArray[np.float32] | None = None
 
+    @classmethod
+    def of_features(cls, x: NDArray[Any], labels: Labels, n_classes: int) -> NetworkData:
+        """Standardised features (N, d)."""
+        ahead = np.asarray(x, dtype=np.float32)
+        return cls(ahead, labels, n_classes, ahead=ahead)
+
+    @classmethod
+    def of_images(
+        cls, x: NDArray[Any], labels: Labels, n_classes: int, train: Labels, *, flip: bool = False
+    ) -> NetworkData:
+        """Images (N, H, W[, C]), scaled by the pixels of up to 5,000 training images."""
+        sample = x[train[:5000]].astype(np.float64)
+        data = cls(x, labels, n_classes, flip, float(sample.mean()), float(sample.std()) or 1.0)
+        if x.size > SCALED_AHEAD:
+            return data
+        ahead = np.empty((len(x), *data.scaled(x[:1]).shape[1:]), dtype=np.float32)
+        for start in range(0, len(x), SCALED_AT_ONCE):
+            ahead[start : start + SCALED_AT_ONCE] = data.scaled(x[start : start + SCALED_AT_ONCE])
+        return replace(data, ahead=ahead)
+
     @property
     def is_images(self) -> bool:
         """Whether the examples are images."""
@@ -73,24 +105,6 @@ class NetworkData:
             return np.asarray(x, dtype=np.float32)
         images = x[..., None] if x.ndim == 3 else x
         return np.asarray((images.astype(np.float64) - self.mean) / self.scale, dtype=np.float32)
-
-
-def of_features(x: NDArray[Any], labels: Labels, n_classes: int) -> NetworkData:
-    """Standardised features (N, d)."""
-    ahead = np.asarray(x, dtype=np.float32)
-    return NetworkData(ahead, labels, n_classes, ahead=ahead)
-
-
-def of_images(x: NDArray[Any], labels: Labels, n_classes: int, train: Labels, *, flip: bool = False) -> NetworkData:
-    """Images (N, H, W[, C]), scaled by the pixels of up to 5,000 training images."""
-    sample = x[train[:5000]].astype(np.float64)
-    data = NetworkData(x, labels, n_classes, flip, float(sample.mean()), float(sample.std()) or 1.0)
-    if x.size > SCALED_AHEAD:
-        return data
-    ahead = np.empty((len(x), *data.scaled(x[:1]).shape[1:]), dtype=np.float32)
-    for start in range(0, len(x), SCALED_AT_ONCE):
-        ahead[start : start + SCALED_AT_ONCE] = data.scaled(x[start : start + SCALED_AT_ONCE])
-    return replace(data, ahead=ahead)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,51 +121,133 @@ class TrainedNetwork:
     epochs: float
     state: dict[str, Any]
 
+    def save(self, path: Path) -> None:
+        """Write its tensors and predictions: PATH.safetensors, then PATH.npz, which marks it complete."""
+        save_file(self.state, f"{path}.safetensors")
+        partial = path.with_name(f"{path.name}.part.npz")
+        np.savez(partial, probs=self.probs, epochs=np.array(self.epochs))
+        os.replace(partial, f"{path}.npz")
 
-def start_up() -> None:
-    """Build an optimiser, which imports more of torch: seconds in which nothing is trained."""
+    @classmethod
+    def load(cls, path: str | Path) -> TrainedNetwork | None:
+        """Read what :meth:`save` wrote; None where it is not complete."""
+        try:
+            with np.load(f"{path}.npz", allow_pickle=False) as arrays:
+                probs, epochs = arrays["probs"], float(arrays["epochs"])
+            return cls(probs, epochs, load_file(f"{path}.safetensors"))
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+def network_data(evidence: Evidence) -> NetworkData:
+    """Images, or standardised features, scaled once; mirrored images only where that keeps the class."""
+    if evidence.network_data is None:
+        x, labels, k, inputs = evidence.dataset.x, evidence.labels, evidence.dataset.n_classes, evidence.inputs
+        assert inputs is not None
+        if evidence.is_images:
+            train, flip = inputs.split.train, keeps_class_when_mirrored(x, labels, inputs.split)
+            evidence.network_data = NetworkData.of_images(x, labels, k, train, flip=flip)
+        else:
+            evidence.network_data = NetworkData.of_features(inputs.table.scaled, labels, k)
+    return evidence.network_data
+
+
+def keeps_class_when_mirrored(x: NDArray[Any], labels: Labels, split: Split) -> bool:
+    """Whether mirrored images are still nearest to images of their class: then training may mirror them.
+
+    Compares 1-NN accuracy on 300 validation images as they are and mirrored, against 3,000 training images.
+    """
+    references, queries = split.train[:FLIP_REFERENCES], split.validation[:FLIP_QUERIES]
+    if len(queries) < 20:
+        return False
+    flat = x[references].reshape(len(references), -1).astype(np.float32)
+    accuracy = []
+    for images in (x[queries], x[queries][:, :, ::-1]):
+        nearest = k_nearest(flat, images.reshape(len(queries), -1).astype(np.float32), 1)[0][:, 0]
+        accuracy.append(float((labels[references][nearest] == labels[queries]).mean()))
+    return accuracy[1] >= accuracy[0] - FLIP_LOSS
+
+
+def train_networks(evidence: Evidence, seconds: float, work: Path) -> None:
+    """Networks of several seeds, each with an equal part of the time that is left; finished ones are read back."""
+    config, split = evidence.config, evidence.modelled
+    rows = np.sort(np.concatenate([split.validation, split.test]))
+    if len(evidence.dataset) <= ALL_ROWS:
+        rows = np.arange(len(evidence.dataset))
+    # Seconds in which nothing is trained: examples are scaled, and building an optimiser imports more of torch.
+    network_data(evidence)
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
+    end = time.monotonic() + seconds
+    trained: list[TrainedNetwork] = []
+    for number in range(config.seeds):
+        path = work / f"network-{number}"
+        if trained and time.monotonic() > end and not config.ensemble_epochs:
+            evidence.notes.append(AuditNote("fewer-networks", {"trained": len(trained), "planned": config.seeds}))
+            break
+        one = TrainedNetwork.load(path)
+        if one is None or one.probs.shape[1] != len(rows):
+            left = max(1.0, (end - time.monotonic()) / (config.seeds - number))
+            seed = config.seed + 1000 * number
+            one = train_network(evidence, split.train, split.validation, rows, left, moments=MOMENTS, seed=seed)
+            one.save(path)
+        trained.append(one)
+    kind = "convolutional networks" if evidence.is_images else "perceptrons"
+    name = f"ensemble of {len(trained)} {kind}" if len(trained) > 1 else kind[:-1]
+    model = model_of(
+        name,
+        Predictions.from_arrays(np.stack([one.probs for one in trained]), name=name, held_out=False),
+        rows,
+        len(evidence.dataset),
+        evidence.dataset.n_classes,
+        evidence.labels,
+        trained_here=True,
+        held_out=True,
+        weights=tuple(str(work / f"network-{number}") for number in range(len(trained))),
+    )
+    evidence.models = (*evidence.models, model)
+    epochs = [one.epochs for one in trained]
+    if not config.ensemble_epochs and max(epochs) < MOST_EPOCHS - 1:
+        evidence.notes.append(AuditNote("epochs", {"low": min(epochs), "high": max(epochs)}))
 
 
 def train_network(
-    data: NetworkData,
+    evidence: Evidence,
     train: Labels,
     validation: Labels,
     rows: Labels,
-    *,
     seconds: float,
-    epochs: int = 0,
+    *,
     moments: int = 1,
     seed: int = 0,
-    device: str = "auto",
 ) -> TrainedNetwork:
-    """Train one network within about ``seconds`` and predict ``rows``.
+    """Train one network within about ``seconds``, or for ``ensemble_epochs``, and predict ``rows``.
 
     Args:
-        data: examples and labels.
+        evidence: examples, labels and settings.
         train: rows to train on.
         validation: rows that decide when to stop; may be empty.
         rows: rows to predict.
         seconds: wall-clock limit, from the first step on.
-        epochs: exactly so many, without a time limit; 0: at most 40 within the time.
         moments: how many times the rows are predicted, at equal fractions of the schedule.
         seed: of weights, order and augmentation.
-        device: "auto", "cpu", "cuda" or "cuda:N".
     """
-    task = NetworkTask(data, train, validation, rows, 0.0 if epochs else seconds, epochs, moments, seed, device)
-    # The budget ends the run: a last batch of one example is left out, so a run may need more passes.
-    most = 2 * (epochs or MOST_EPOCHS)
-    loop = engine.LoopConfig(most, monitor="validation_loss", patience=0 if epochs else PATIENCE)
-    history = engine.run_epochs(task, loop)
-    if history.best_weights:
-        task.network.load_state_dict(history.best_weights)
-    probs = [*task.probs, *([task.predicted()] * (moments - len(task.probs)))]
+    epochs, device = evidence.config.ensemble_epochs, evidence.config.device
+    data = network_data(evidence)
+    with torch_threads_for_load(fixed=bool(epochs)):
+        task = NetworkTask(data, train, validation, rows, 0.0 if epochs else seconds, epochs, moments, seed, device)
+        # The budget ends the run: a last batch of one example is left out, so a run may need more passes.
+        most = 2 * (epochs or MOST_EPOCHS)
+        loop = engine.LoopConfig(most, monitor="validation_loss", patience=0 if epochs else PATIENCE)
+        history = engine.run_epochs(task, loop)
+        if history.best_weights:
+            task.network.load_state_dict(history.best_weights)
+        probs = [*task.probs, *([task.predicted()] * (moments - len(task.probs)))]
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in task.network.state_dict().items()}
     return TrainedNetwork(np.stack(probs), task.budget.step / task.steps, state)
 
 
 class NetworkTask(engine.Task):
-    """Trains one network; the arguments are those of :func:`train_network`, 0 seconds without a limit.
+    """Trains one network; the arguments are those of :func:`train_network`, with 0 seconds or 0 epochs.
 
     Attributes:
         network: in training.
@@ -193,8 +289,10 @@ class NetworkTask(engine.Task):
     def step(self, index: int) -> None:
         """One step of AdamW; predictions of the rows when a moment has come."""
         fraction = self.budget.fraction
+        # A short linear rise, then a cosine to nearly 0.
+        relative = 0.5 * (1 + math.cos(math.pi * (fraction - 0.1) / 0.9)) + 1e-3
         for group in self._optimiser.param_groups:
-            group["lr"] = RATE * _schedule(fraction)
+            group["lr"] = RATE * (0.1 + 9 * fraction if fraction < 0.1 else relative)
         batch = self._order[index * BATCH : (index + 1) * BATCH]
         if len(batch) < 2:
             return
@@ -235,39 +333,22 @@ class NetworkTask(engine.Task):
         return dict(self.network.state_dict())
 
 
-def predict(data: NetworkData, state: dict[str, Any], x: NDArray[Any]) -> NDArray[np.float32]:
-    """Probabilities (m, K) of new examples by a trained network; ``data`` gives the scaling."""
+def network_predictor(evidence: Evidence, number: int) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
+    """A function from new examples to probabilities, by network ``number`` of the trained ensemble."""
+    model = next(item for item in evidence.models if item.weights)
+    one = TrainedNetwork.load(model.weights[number])
+    assert one is not None
+    data, train, own = network_data(evidence), evidence.modelled.train, evidence.dataset.x
     network = _network(data)
-    network.load_state_dict(state)
-    new = _Examples(replace(data, x=x, ahead=None), torch.device("cpu"))
-    return _predicted(network, new, np.arange(len(x)), data.n_classes)
+    network.load_state_dict(one.state)
 
+    def predict(x: NDArray[Any]) -> NDArray[np.float32]:
+        if own.ndim == 2:  # features of new examples are standardised with the old ones
+            x = standardised(np.concatenate([own, x]), train)[len(own) :]
+        new = _Examples(replace(data, x=x, ahead=None), torch.device("cpu"))
+        return _predicted(network, new, np.arange(len(x)), data.n_classes)
 
-def save_state(network: TrainedNetwork, path: Path) -> None:
-    """Write a network's tensors and predictions: PATH.safetensors, then PATH.npz, which marks it complete."""
-    save_file(network.state, f"{path}.safetensors")
-    partial = path.with_name(f"{path.name}.part.npz")
-    np.savez(partial, probs=network.probs, epochs=np.array(network.epochs))
-    os.replace(partial, f"{path}.npz")
-
-
-def load_state(path: Path) -> TrainedNetwork | None:
-    """Read what :func:`save_state` wrote; None where it is not complete."""
-    if not Path(f"{path}.npz").is_file():
-        return None
-    try:
-        with np.load(f"{path}.npz", allow_pickle=False) as arrays:
-            probs, epochs = arrays["probs"], float(arrays["epochs"])
-        return TrainedNetwork(probs, epochs, load_file(f"{path}.safetensors"))
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _schedule(fraction: float) -> float:
-    """Learning rate relative to its height: a short linear rise, then a cosine to nearly 0."""
-    if fraction < 0.1:
-        return 0.1 + 9 * fraction
-    return 0.5 * (1 + math.cos(math.pi * (fraction - 0.1) / 0.9)) + 1e-3
+    return predict
 
 
 class _Examples:

@@ -247,7 +247,8 @@ def _run_audit(
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> Audit:
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
-    flow, evidence.flow = training.train(evidence, work, tell, on_plan)
+    trained = training.train(evidence, work, tell, on_plan)
+    flow, evidence.flow = trained or (None, None)
     if inputs is not None:
         evidence.floor = _audit_floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
