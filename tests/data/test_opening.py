@@ -8,7 +8,7 @@ import pytest
 from hardpan import confusion, files
 from hardpan.data import names
 from hardpan.data.dataset import Dataset
-from hardpan.data.opening import parse_source
+from hardpan.data.opening import parse_data_source
 from hardpan.errors import InputError
 from hardpan.estimates import Interval
 
@@ -91,11 +91,11 @@ def test_the_manifest_is_what_is_a_file(tmp_path, monkeypatch, data, name):
     folder.mkdir()
     for place in (name, f"x @ y/{name}", str(folder / name)):
         (tmp_path / place).write_text("{}")
-        assert parse_source(f"{data}@{place}") == (data, place)
+        assert parse_data_source(f"{data}@{place}") == (data, place)
 
 
 def test_a_manifest_that_does_not_exist_follows_the_last_separator(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert parse_source("me@home/digits@gone.json") == ("me@home/digits", "gone.json")
-    assert parse_source("@gone.json") == ("@gone.json", "")
-    assert parse_source("me@home") == ("me@home", "")
+    assert parse_data_source("me@home/digits@gone.json") == ("me@home/digits", "gone.json")
+    assert parse_data_source("@gone.json") == ("@gone.json", "")
+    assert parse_data_source("me@home") == ("me@home", "")

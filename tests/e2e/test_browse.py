@@ -17,7 +17,7 @@ from hardpan import auditing, confusion, files
 from hardpan.auditing import examples
 from hardpan.confusion.label_review import LabelReview
 from hardpan.data.dataset import Dataset
-from hardpan.data.opening import apply_corrections
+from hardpan.data.opening import open_corrected
 from hardpan.pages.galleries import gallery_chart, gallery_thumbnails
 from hardpan.pages.sections import Section, View
 from hardpan.pages.writer import view_page
@@ -152,7 +152,7 @@ def test_the_keyboard_alone_relabels_and_tags(page, served):
     page.keyboard.press("Escape")
     expect(page.locator(".gallery .corrected")).to_have_text("corrected: 3")
     expect(page.locator("#results .open").nth(2)).to_be_focused()  # the arrows go on from the example that was open
-    corrected = apply_corrections(dataset, served.folder / "corrections.csv")
+    corrected = open_corrected(dataset, served.folder / "corrections.csv")
     changed = np.flatnonzero(corrected.labels != dataset.labels)
     assert changed.tolist() == [1795]
     assert corrected.labels[1795] == 3

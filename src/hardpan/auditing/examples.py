@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hardpan.data.arrays import LARGEST_THUMBNAIL, as_bytes
 from hardpan.data.dataset import Dataset
+from hardpan.data.images import LARGEST_THUMBNAIL, images_as_bytes
 from hardpan.errors import InputError
 from hardpan.files import read_npy
 
@@ -136,7 +136,7 @@ def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
         return None
     if small.ndim == 4 and small.shape[3] == 1:
         small = small[..., 0]
-    return as_bytes(small, float(small.min(initial=0)), float(small.max(initial=0)))
+    return images_as_bytes(small, float(small.min(initial=0)), float(small.max(initial=0)))
 
 
 def _category_column(values: NDArray[Any]) -> pa.Array:

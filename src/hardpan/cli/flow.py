@@ -59,10 +59,10 @@ def fit(
     Example: [bold]hardpan flow fit digits --preset tiny --out flows/digits[/bold]
     """
     from hardpan import flows
-    from hardpan.data.opening import short_name
+    from hardpan.data.opening import data_source_name
     from hardpan.engine import distributed
 
-    out = out or Path(f"flow-{short_name(data)}")
+    out = out or Path(f"flow-{data_source_name(data)}")
     check_out(out)
     config.filled()  # refuse bad settings before the data is read
     dataset = reading.open(data)
@@ -93,9 +93,9 @@ def synthesize(
     Example: [bold]hardpan flow synthesize fashion-mnist --bayes-error 0.10 -n 70000 --out synthetic[/bold]
     """
     from hardpan import flows
-    from hardpan.data.opening import short_name
+    from hardpan.data.opening import data_source_name
 
-    out = out or Path(f"synthetic-{short_name(flow)}")
+    out = out or Path(f"synthetic-{data_source_name(flow)}")
     check_out(out)
     with progress_on_stderr() as progress:
         benchmark = flows.synthesize(flows.load(flow), out, config, source=flow, progress=progress)

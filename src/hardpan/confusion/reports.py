@@ -33,7 +33,7 @@ from hardpan.confusion.transfers import (
     transfer,
 )
 from hardpan.data.dataset import Dataset
-from hardpan.data.opening import short_name
+from hardpan.data.opening import data_source_name
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -258,7 +258,7 @@ def score_report(
         ablation = AblationReport(source.where, variants, config)
     if "comparison" in config.only:
         settings = dataclasses.replace(config, of="ensemble")
-        comparison = compare_scores({short_name(source.where): signals.select(rows)}, config=settings)
+        comparison = compare_scores({data_source_name(source.where): signals.select(rows)}, config=settings)
     is_logits = config.outputs == "auto" and source.outputs == "logits"
     return dataclasses.replace(
         report, ablation=ablation, comparison=comparison, logits=is_logits, relabelled=source.relabelled
@@ -494,7 +494,7 @@ def _names_of_reported_models(predictions: Sequence[Any], names: Sequence[str]) 
             raise InputError(f"must be {len(predictions)} different names; got {list(names)}", argument="names")
         return listed
     paths = [item.where if isinstance(item, Predictions) else str(item) for item in predictions]
-    stems = [short_name(path) for path in paths]
+    stems = [data_source_name(path) for path in paths]
     return tuple(
         stem if stems.count(stem) == 1 else f"{stem} {stems[: i + 1].count(stem)}" for i, stem in enumerate(stems)
     )

@@ -9,7 +9,6 @@ for validation. ``what`` and ``where`` name an array in messages, such as ``data
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,27 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
-from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
+from hardpan.data.dataset import SPLIT_WORDS, SPLITS, Dataset, DataWarning, content_ids
+from hardpan.data.images import images_channels_last
 from hardpan.errors import InputError, few
 from hardpan.files import npz_header, read_npy, read_npz
-from hardpan.tables import MISSING, is_frame, read_table
+from hardpan.tables import MISSING, is_frame
 
 _BLOCK = 4096  # examples at a time, so that a large set is never held as floats
-LARGEST_THUMBNAIL = 64  # pixels a side
-DARKEST_QUARTER = 64
-CHANNELS = (1, 3, 4)
 X_NAMES = ("x", "data", "images", "features", "inputs", "image", "embeddings", "embedding")
 Y_NAMES = ("y", "labels", "label", "target", "targets")
-SPLIT_WORDS = {
-    "train": "train",
-    "training": "train",
-    "test": "test",
-    "testing": "test",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-}
 
 
 def is_array_file(path: Path) -> bool:
@@ -52,7 +39,7 @@ def read_array_file(path: Path, *, class_names: Sequence[str] | None = None) -> 
     if path.suffix.lower() == ".npy":
         return from_arrays(read_npy(path), class_names=class_names, name=path.stem, where=where, source=path.name)
     keys = list(npz_header(path))
-    known = {key for key in keys if array_meaning(key) is not None}
+    known = {key for key in keys if npz_array_meaning(key) is not None}
     arrays = read_npz(path, known)
     return from_mapping(arrays, keys, class_names=class_names, name=path.stem, where=where, source=path.name)
 
@@ -63,7 +50,7 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
     parts: dict[str, dict[str, Any]] = {}
     key_of: dict[str, str] = {}
     for key, value in arrays.items():
-        meaning = array_meaning(key)
+        meaning = npz_array_meaning(key)
         if meaning is None:
             continue
         split, what = meaning
@@ -97,12 +84,12 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
     )
 
 
-def array_meaning(key: str) -> tuple[str, str] | None:
+def npz_array_meaning(key: str) -> tuple[str, str] | None:
     """Split and content that the name of an array says; "other" for names, ids and split.
 
     Example:
-        >>> array_meaning("x"), array_meaning("train_images"), array_meaning("y_val"), array_meaning("probs")
-        (('', 'x'), ('train', 'x'), ('validation', 'y'), None)
+        >>> npz_array_meaning("train_images"), npz_array_meaning("y_val"), npz_array_meaning("probs")
+        (('train', 'x'), ('validation', 'y'), None)
     """
     name = key.lower()
     if name in ("class_names", "target_names", "label_names"):
@@ -131,59 +118,19 @@ def from_arrays(
     **options: Any,
 ) -> Dataset:
     """See :meth:`Dataset.from_arrays`; ``where`` is put before the names of arguments in messages."""
-    if x_test is None and y_test is None:
-        if is_frame(x) and y is not None:
-            return _from_frames([("", x, y)], split, options)
-        return _from_parts([("", x, y)], split=split, where=where, **options)
-    if x_test is None or (y is None) != (y_test is None):
-        missing = "x_test" if x_test is None else "y" if y is None else "y_test"
-        raise InputError(f"{where}{missing} is missing; give x and y of both train and test")
-    if split is not None:
-        raise InputError(f"{where}split does not apply together with x_test, which is the test set")
-    parts = [("train", x, y), ("test", x_test, y_test)]
-    return _from_frames(parts, None, options) if is_frame(x) else _from_parts(parts, where=where, **options)
+    parts: list[tuple[str, Any, Any]] = [("", x, y)]
+    if x_test is not None or y_test is not None:
+        parts = [("train", x, y), ("test", x_test, y_test)]
+        if x_test is None or (y is None) != (y_test is None):
+            missing = "x_test" if x_test is None else "y" if y is None else "y_test"
+            raise InputError(f"{where}{missing} is missing; give x and y of both train and test")
+        if split is not None:
+            raise InputError(f"{where}split does not apply together with x_test, which is the test set")
+    if is_frame(x) and (y is not None or x_test is not None):
+        from hardpan.data.tabular import from_frames
 
-
-def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapping[str, Any]) -> Dataset:
-    """A dataset of data frames of features and labels apart from them."""
-    from hardpan.data.tabular import DataOptions, from_tables
-
-    tables: dict[str, list[Any]] = {}
-    label = "label"
-    for key, frame, y in parts:
-        table = read_table(frame)
-        _check_index(f"y_{key}" if key else "y", frame, y)
-        while label in table.column_names:
-            label += "_"
-        labels = arguments.column(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
-        tables[key] = [table.append_column(label, [labels])]
-    n = sum(table.num_rows for listed in tables.values() for table in listed)
-    official = None if split is None else split_column("split", as_array("split", split), n)
-    if options.get("feature_names") is not None:
-        raise InputError(
-            "does not apply to a data frame, whose columns have names; leave it out", argument="feature_names"
-        )
-    settings = DataOptions(label=label, class_names=options.get("class_names"), name=options.get("name", "frame"))
-    dataset, ids = from_tables(tables, settings, split=official, source="frame"), options.get("ids")
-    metadata = {
-        str(key): arguments.column(f"metadata[{key!r}]", np.asarray(values), n)
-        for key, values in (options.get("metadata") or {}).items()
-    }
-    return dataclasses.replace(
-        dataset,
-        ids=dataset.ids if ids is None else arguments.ids("ids", as_array("ids", ids), n),
-        metadata={**dataset.metadata, **metadata},
-    )
-
-
-def _check_index(what: str, x: Any, y: Any) -> None:
-    """Refuse labels whose pandas index has the rows of x in another order; by position they would be wrong."""
-    mine: Any = getattr(x, "index", None)
-    theirs: Any = getattr(y, "index", None)
-    if not hasattr(mine, "equals") or not hasattr(theirs, "equals") or mine.equals(theirs):
-        return
-    if len(mine) == len(theirs) and mine.is_unique and set(mine) == set(theirs):
-        raise InputError(f"{what} has the index of x in another order; give {what}.loc[x.index]")
+        return from_frames(parts, split, options)
+    return _from_parts(parts, split=split, where=where, **options)
 
 
 def _from_parts(
@@ -199,42 +146,43 @@ def _from_parts(
     source: str = "arrays",
 ) -> Dataset:
     """A dataset of x and y by split, joined in this order."""
-    x_names = [f"{where}x_{key}" if key else f"{where}x" for key, _, _ in parts]
-    y_names = [f"{where}y_{key}" if key else f"{where}y" for key, _, _ in parts]
-    xs = [checked_x(argument, as_array(argument, x)) for argument, (_, x, _) in zip(x_names, parts, strict=True)]
-    ys = [as_array(argument, y) for argument, (_, _, y) in zip(y_names, parts, strict=True) if y is not None]
-    for argument, x in zip(x_names, xs, strict=True):
-        if x.shape[1:] != xs[0].shape[1:] or x.dtype != xs[0].dtype:
+    xs, ys = list[NDArray[Any]](), list[NDArray[Any]]()
+    for key, x, y in parts:
+        x_name, y_name = (f"{where}{what}_{key}" if key else f"{where}{what}" for what in "xy")
+        xs.append(checked_x(x_name, as_array(x_name, x)))
+        if xs[-1].shape[1:] != xs[0].shape[1:] or xs[-1].dtype != xs[0].dtype:
             raise InputError(
-                f"{argument} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
-                f"{x.dtype} of shape {x.shape[1:]}"
+                f"{x_name} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
+                f"{xs[-1].dtype} of shape {xs[-1].shape[1:]}"
             )
-    for argument, y in zip(y_names, ys, strict=False):
-        if y.dtype.kind not in "biufU":
-            raise InputError(f"must be class numbers or text; got {y.dtype}", argument=argument)
-        if (y.dtype.kind == "U") != (ys[0].dtype.kind == "U"):
-            raise InputError(f"{argument} must be text or class numbers, as y_{parts[0][0]} is; got {y.dtype}")
-    counts = [len(x) for x in xs]
-    ys = [arguments.column(argument, y, n) for argument, y, n in zip(y_names, ys, counts, strict=False)]
+        if y is not None:
+            ys.append(as_array(y_name, y))
+            if ys[-1].dtype.kind not in "biufU":
+                raise InputError(f"must be class numbers or text; got {ys[-1].dtype}", argument=y_name)
+            if (ys[-1].dtype.kind == "U") != (ys[0].dtype.kind == "U"):
+                raise InputError(
+                    f"{y_name} must be text or class numbers, as y_{parts[0][0]} is; got {ys[-1].dtype}"
+                )
+            ys[-1] = arguments.column(y_name, ys[-1], len(xs[-1]))
+    counts = list(map(len, xs))
     names = arguments.class_names(f"{where}class_names", class_names)
-    examples, warnings = channels_last(f"{where}x", xs[0] if len(xs) == 1 else np.concatenate(xs))
+    examples, warnings = images_channels_last(f"{where}x", xs[0] if len(xs) == 1 else np.concatenate(xs))
     n = len(examples)
     labels = np.concatenate(ys) if ys else None
     numbers, names, noticed = number_labels(f"{where}y", labels, names, where)
+    official: NDArray[np.str_] | None = None
     if len(parts) > 1:
-        official: NDArray[np.str_] | None = np.repeat(np.array([key for key, _, _ in parts]), counts)
-    else:
-        official = None if split is None else split_column(f"{where}split", as_array(f"{where}split", split), n)
+        official = np.repeat(np.array([key for key, _, _ in parts]), counts)
+    elif split is not None:
+        official = split_of_array(f"{where}split", as_array(f"{where}split", split), n)
     columns = {
         str(key): arguments.column(f"{where}metadata[{key!r}]", np.asarray(values), n)
         for key, values in (metadata or {}).items()
     }
     columns.setdefault("row", np.concatenate([np.arange(count) for count in counts]))
-    features = (
-        ()
-        if feature_names is None
-        else tuple(map(str, np.atleast_1d(as_array(f"{where}feature_names", feature_names))))
-    )
+    features: tuple[str, ...] = ()
+    if feature_names is not None:
+        features = tuple(map(str, np.atleast_1d(as_array(f"{where}feature_names", feature_names))))
     if features and (examples.ndim != 2 or len(features) != examples.shape[1]):
         raise InputError(
             f"must be {examples.shape[1]} names, one for each column of x; got {len(features)}",
@@ -250,7 +198,7 @@ def _from_parts(
         metadata=columns,
         source=source,
         feature_names=features,
-        warnings=(*warnings, *noticed, *column_warnings(examples, features)),
+        warnings=(*warnings, *noticed, *array_column_warnings(examples, features)),
     )
 
 
@@ -267,24 +215,19 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, objects that refuse
         raise InputError(f"must be an array; {str(error).partition(chr(10))[0][:160]}", argument=what) from error
     if array.dtype.kind == "O":
-        present = [item for item in array.ravel().tolist() if item is not None]
-        if present and len(present) == array.size and all(isinstance(item, str) for item in present):
+        kinds = set(map(type, array.ravel().tolist()))
+        if kinds and all(issubclass(kind, str) for kind in kinds):
             return array.astype(np.str_)
-        if present and len(present) == array.size and all(isinstance(item, (bool, int, float)) for item in present):
+        if kinds and all(issubclass(kind, (bool, int, float)) for kind in kinds):
             return np.array(array.tolist())
-        raise InputError(
-            f"must be numbers or text; got Python objects such as {_type_of_first_object(array)}", argument=what
-        )
+        first = type(array.ravel()[0]).__name__ if array.size else "nothing"
+        raise InputError(f"must be numbers or text; got Python objects such as {first}", argument=what)
     if array.dtype.kind != "S":
         return array
     try:
         return np.char.decode(array, "utf-8")
     except UnicodeDecodeError as error:
         raise InputError("must be numbers or text; got bytes that are not UTF-8", argument=what) from error
-
-
-def _type_of_first_object(array: NDArray[Any]) -> str:
-    return "nothing" if array.size == 0 else type(array.ravel()[0]).__name__
 
 
 def checked_x(what: str, x: NDArray[Any]) -> NDArray[Any]:
@@ -341,7 +284,13 @@ def number_labels(
         values = values.astype(np.int64)
     if values.dtype.kind in "Ub":
         labels, known = _number_text(what, values.astype(np.str_), names)
-        return labels, known, () if names else _similar_classes(known)
+        first: dict[str, str] = {}
+        plain = [(first.setdefault("".join(name.split()).casefold(), name), name) for name in known]
+        pairs = [f"{other!r} and {name!r}" for other, name in plain if other != name]
+        if names or not pairs:
+            return labels, known, ()
+        message = f"classes differ only in case or spaces: {few(pairs)}; if they are one class, write them alike"
+        return labels, known, (DataWarning(message, "similar_classes"),)
     if values.dtype.kind not in "iu":
         raise InputError(f"must be class numbers or text; got {values.dtype}", argument=what)
     return _number_integers(what, values, names, where)
@@ -419,20 +368,6 @@ def _number_integers(
     return numbers.astype(np.int64), tuple(map(str, used.tolist())), (_renumbered_labels(used),)
 
 
-def _similar_classes(names: Sequence[str]) -> tuple[DataWarning, ...]:
-    """A warning about names of classes that differ only in case or in spaces."""
-    first: dict[str, str] = {}
-    pairs = []
-    for name in names:
-        other = first.setdefault("".join(name.split()).casefold(), name)
-        if other != name:
-            pairs.append(f"{other!r} and {name!r}")
-    if not pairs:
-        return ()
-    message = f"classes differ only in case or spaces: {few(pairs)}; if they are one class, write them alike"
-    return (DataWarning(message, "similar_classes"),)
-
-
 def _renumbered_labels(used: NDArray[Any]) -> DataWarning:
     values = f"{int(used[0])}..{int(used[-1])}" if len(used) > 4 else ", ".join(map(str, used.tolist()))
     return DataWarning(
@@ -442,7 +377,7 @@ def _renumbered_labels(used: NDArray[Any]) -> DataWarning:
     )
 
 
-def split_column(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
+def split_of_array(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     """A split column with the names "train", "validation", "test"; "val", "dev" and "training" are understood."""
     arguments.column(what, values, n)
     words = [str(value).strip().lower() for value in values.tolist()]
@@ -462,21 +397,7 @@ def split_column(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     return split
 
 
-def channels_last(what: str, x: NDArray[Any]) -> tuple[NDArray[Any], tuple[DataWarning, ...]]:
-    """Images (N, C, H, W) as (N, H, W, C), or (N, H, W) if they have one channel; other arrays as they are.
-
-    Example:
-        >>> channels_last("x", np.zeros((5, 3, 32, 32)))[0].shape
-        (5, 32, 32, 3)
-    """
-    if x.ndim != 4 or x.shape[1] not in CHANNELS or x.shape[3] in CHANNELS or x.shape[2] <= 4:
-        return x, ()
-    turned = x[:, 0] if x.shape[1] == 1 else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    message = f"{what} has channels first, shape {x.shape}; it was transposed to {turned.shape}"
-    return turned, (DataWarning(message, "channels_first"),)
-
-
-def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWarning, ...]:
+def array_column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWarning, ...]:
     """Columns of feature vectors that carry nothing, or that look like a row number.
 
     A column is reported as an identifier if all its N >= 20 values are whole numbers that differ, and cover no more
@@ -489,9 +410,8 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
     constant = [label[column] for column in np.flatnonzero(same.all(axis=0))]
     noticed = []
     if constant:
-        noticed.append(
-            DataWarning(f"constant, so without information: {few(constant)}", "constant", tuple(constant))
-        )
+        message = f"constant, so without information: {few(constant)}"
+        noticed.append(DataWarning(message, "constant", tuple(constant)))
     coded = [f"{label[column]} ({value:g}, {count:,} rows)" for column, value, count in _missing_codes(x)]
     if coded:
         message = f"may stand for a missing value: {few(coded)}; if so, leave those cells empty"
@@ -499,13 +419,8 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
     if len(x) >= 20:
         numbered = tuple(label[column] for column in range(x.shape[1]) if is_identifier(x[:, column]))
         if numbered:
-            noticed.append(
-                DataWarning(
-                    f"whole numbers that differ in every row: {few(numbered)}; if they number the rows, drop them",
-                    "identifier",
-                    numbered,
-                )
-            )
+            message = f"whole numbers that differ in every row: {few(numbered)}; if they number the rows, drop them"
+            noticed.append(DataWarning(message, "identifier", numbered))
     return tuple(noticed)
 
 
@@ -537,29 +452,3 @@ def is_identifier(column: NDArray[Any]) -> bool:
     return bool(
         float(column.max()) - float(column.min()) < 10 * len(column) or (steps > 0).all() or (steps < 0).all()
     )
-
-
-def as_bytes(images: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    """Images as levels of grey or colour, 0..255: from ``low``, black, to ``high``, white.
-
-    Bytes stay as they are, unless they never leave the darkest quarter: then they are counts (digits have 0..16),
-    not levels.
-
-    Args:
-        images: (n, ...) numbers of any type.
-        low: the darkest number that such images have.
-        high: the lightest.
-
-    Example:
-        >>> as_bytes(np.array([[0.0, 1.0, 2.0]]), 0.0, 2.0)
-        array([[  0, 128, 255]], dtype=uint8)
-    """
-    if images.dtype == np.uint8 and high >= DARKEST_QUARTER:
-        return np.ascontiguousarray(images)
-    result = np.empty(images.shape, dtype=np.uint8)
-    span = high - low if high > low else 1.0
-    for start in range(0, len(images), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        scaled = (images[rows].astype(np.float32) - low) / span
-        result[rows] = np.rint(255 * scaled.clip(0, 1))
-    return result

@@ -20,6 +20,16 @@ from hardpan.files import array_hash, record
 from hardpan.tables import is_frame, read_table
 
 SPLITS = ("train", "validation", "test")
+SPLIT_WORDS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+}
 VALIDATION_FRACTION = 0.1
 FRACTIONS = (0.6, 0.2, 0.2)
 _REPEAT = re.compile(r"([0-9a-f]{16})-[1-9][0-9]*")
@@ -140,7 +150,7 @@ class Dataset:
 
         A name wins over a file of the same name in the working folder; write ``./digits`` for the file. After
         either, ``@hard.json`` selects the examples of a subset and ``@corrections.csv`` corrects labels
-        (:func:`hardpan.data.opening.apply_corrections`). How columns become features:
+        (:func:`hardpan.data.opening.open_corrected`). How columns become features:
         :mod:`hardpan.data.tabular`.
 
         Args:

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from hardpan import files
 from hardpan.arguments import whole_number
-from hardpan.data.arrays import SPLIT_WORDS
-from hardpan.data.dataset import Dataset, DataWarning, content_ids
+from hardpan.data.dataset import SPLIT_WORDS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_memory, folder_entries
 
@@ -35,6 +34,9 @@ T = TypeVar("T")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MOST_PIXELS = 50_000_000
 DEFAULT_SIDE = 64
+LARGEST_THUMBNAIL = 64  # pixels a side
+DARKEST_QUARTER = 64
+CHANNELS = (1, 3, 4)
 IN_MEMORY = 2**30  # bytes of pixels that are kept in memory; more are kept in a temporary file
 _IGNORED = {"thumbs.db", "desktop.ini", "__macosx"}
 _ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -42,6 +44,7 @@ _GREY = ("1", "L")
 _COLOUR = ("RGB", "P", "CMYK", "YCbCr")
 _WITH_ALPHA = ("RGBA", "LA", "PA")
 _ORIENTATION = 0x0112
+_BLOCK = 4096  # images at a time, so that a large set is never held as floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,3 +304,43 @@ def resized_picture(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArra
         return pixels
     image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
     return np.asarray(fitted(image, (shape[1], shape[0])))
+
+
+def images_channels_last(what: str, x: NDArray[Any]) -> tuple[NDArray[Any], tuple[DataWarning, ...]]:
+    """Images (N, C, H, W) as (N, H, W, C), or (N, H, W) if they have one channel; other arrays as they are.
+
+    Example:
+        >>> images_channels_last("x", np.zeros((5, 3, 32, 32)))[0].shape
+        (5, 32, 32, 3)
+    """
+    if x.ndim != 4 or x.shape[1] not in CHANNELS or x.shape[3] in CHANNELS or x.shape[2] <= 4:
+        return x, ()
+    turned = x[:, 0] if x.shape[1] == 1 else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    message = f"{what} has channels first, shape {x.shape}; it was transposed to {turned.shape}"
+    return turned, (DataWarning(message, "channels_first"),)
+
+
+def images_as_bytes(images: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
+    """Images as levels of grey or colour, 0..255: from ``low``, black, to ``high``, white.
+
+    Bytes stay as they are, unless they never leave the darkest quarter: then they are counts (digits have 0..16),
+    not levels.
+
+    Args:
+        images: (n, ...) numbers of any type.
+        low: the darkest number that such images have.
+        high: the lightest.
+
+    Example:
+        >>> images_as_bytes(np.array([[0.0, 1.0, 2.0]]), 0.0, 2.0)
+        array([[  0, 128, 255]], dtype=uint8)
+    """
+    if images.dtype == np.uint8 and high >= DARKEST_QUARTER:
+        return np.ascontiguousarray(images)
+    result = np.empty(images.shape, dtype=np.uint8)
+    span = high - low if high > low else 1.0
+    for start in range(0, len(images), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        scaled = (images[rows].astype(np.float32) - low) / span
+        result[rows] = np.rint(255 * scaled.clip(0, 1))
+    return result

@@ -22,16 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import arguments, files
 from hardpan.data import arrays, cifar, idx, images, tabular
 from hardpan.data.arrays import (
-    SPLIT_WORDS,
-    array_meaning,
     as_array,
-    channels_last,
     from_arrays,
     from_mapping,
+    npz_array_meaning,
     number_labels,
 )
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import SPLIT_WORDS, Dataset
 from hardpan.data.downloads import SOURCES, read_published
+from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_memory, existing_file, read_text
@@ -80,13 +79,13 @@ def open_dataset(
     """See :meth:`Dataset.open`."""
     options = dataclasses.replace(
         options,
-        class_names=_class_names(options.class_names),
-        features=None if options.features is None else _column_names("features", options.features),
-        drop=_column_names("drop", options.drop),
+        class_names=_open_class_names(options.class_names),
+        features=None if options.features is None else _option_columns("features", options.features),
+        drop=_option_columns("drop", options.drop),
     )
     if isinstance(source, Dataset):
         _refuse_options(options, "a Dataset", ("class_names",))
-        dataset = source if options.class_names is None else _renamed_classes(source, options.class_names)
+        dataset = source if options.class_names is None else _with_classes(source, options.class_names)
     elif isinstance(source, (str, os.PathLike)):
         dataset = _open_path(os.fspath(source), options, mirror, cache)
     else:
@@ -94,40 +93,43 @@ def open_dataset(
     return dataset if options.name is None else dataclasses.replace(dataset, name=str(options.name))
 
 
-def _unknown_source(source: str) -> str:
-    """Why a text is no dataset: a URL, a path that does not exist, or a name, with the names that are close."""
-    short = source if len(source) <= 200 else source[:197] + "..."
-    if "://" in source:
-        return f"dataset {short!r} is a URL; download the file and give its path"
-    if Path(source).suffix or os.sep in source:
-        return f"dataset {short!r}: no such file or folder; give a path that exists, or a name such as {BUNDLED[0]}"
-    close = difflib.get_close_matches(source, names(), 1)
-    hint = f"did you mean {close[0]}? Names" if close else "names"
-    return f"dataset {short!r} is neither a name nor an existing file or folder; {hint}: {', '.join(names())}"
-
-
 def _open_path(
     source: Any, options: DataOptions, mirror: str | None, cache: str | os.PathLike[str] | None
 ) -> Dataset:
-    data, manifest = parse_source(source)
-    if manifest and not _path_exists(Path(source)):
+    data, manifest = parse_data_source(source)
+    if manifest:
         whole = _open_path(data, options, mirror, cache)
         is_corrections = Path(manifest).suffix.lower() == ".csv"
-        rows = None if is_corrections else subset_rows(manifest, whole.ids)
-        changed = apply_corrections(whole, manifest) if is_corrections else whole.select(rows)
+        rows = None if is_corrections else open_subset_rows(manifest, whole.ids)
+        changed = open_corrected(whole, manifest) if is_corrections else whole.select(rows)
         return dataclasses.replace(changed, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
     if source in names():
         _refuse_options(options, f"{source}, which is no table", ("class_names",))
-        dataset = _open_named(source, mirror, cache)
-        return dataset if options.class_names is None else _renamed_classes(dataset, options.class_names)
+        dataset = _open_digits() if source in BUNDLED else _with_rows(read_published(source, mirror, cache))
+        return dataset if options.class_names is None else _with_classes(dataset, options.class_names)
     path = Path(source)
-    if not source or not _path_exists(path):
-        raise InputError(_unknown_source(source))
+    if not source or not os.path.exists(source):  # False also for a name that is too long
+        short = source if len(source) <= 200 else source[:197] + "..."
+        if "://" in source:
+            raise InputError(f"dataset {short!r} is a URL; download the file and give its path")
+        if path.suffix or os.sep in source:
+            raise InputError(
+                f"dataset {short!r}: no such file or folder; give a path that exists, or a name such as digits"
+            )
+        close = difflib.get_close_matches(source, names(), 1)
+        hint = f"did you mean {close[0]}? Names" if close else "names"
+        raise InputError(
+            f"dataset {short!r} is neither a name nor an existing file or folder; {hint}: {', '.join(names())}"
+        )
     if not (path.is_dir() or path.is_file()):
         raise InputError(f"{path}: is neither a file nor a folder, but a pipe or a device; give a file or folder")
     for kind, reader in FORMATS.items():
         if reader.recognises(path):
-            return _read_format(path, kind, reader, options)
+            _refuse_options(options, f"{path}, which is read as {kind}", (*reader.options, "class_names"))
+            dataset = _with_rows(reader.read(path, **{name: getattr(options, name) for name in reader.options}))
+            if options.class_names is not None and "class_names" not in reader.options:
+                dataset = _with_classes(dataset, options.class_names)
+            return dataset
     remedy = next((text for endings, text in _REMEDIES.items() if path.suffix.lower() in endings), "")
     raise InputError(f"{path}: unsupported format; supported: {', '.join(FORMATS)}{remedy}")
 
@@ -143,14 +145,6 @@ _REMEDIES = {
 }
 
 
-def _read_format(path: Path, kind: str, reader: Format, options: DataOptions) -> Dataset:
-    _refuse_options(options, f"{path}, which is read as {kind}", (*reader.options, "class_names"))
-    dataset = _with_rows(reader.read(path, **{name: getattr(options, name) for name in reader.options}))
-    if options.class_names is not None and "class_names" not in reader.options:
-        dataset = _renamed_classes(dataset, options.class_names)
-    return dataset
-
-
 def _refuse_options(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
     """Refuse options that the source has no use for, rather than ignore them."""
     for field in dataclasses.fields(DataOptions):
@@ -160,16 +154,15 @@ def _refuse_options(options: DataOptions, what: str, taken: Sequence[str] = ()) 
 
 def _open_object(source: Any, options: DataOptions) -> Dataset:
     class_names, name = options.class_names, options.name or "arrays"
-    if is_huggingface(source) or (
-        isinstance(source, Mapping) and source and all(map(is_huggingface, source.values()))
-    ):
+    splits = list(source.values()) if isinstance(source, Mapping) else [source]
+    if splits and all(_is_dataset_of("datasets", split) for split in splits):
         return from_huggingface(source, options)
     if tables := _tables_by_split(source):
         kind = type(source[0] if isinstance(source, (tuple, list)) else source)
         library = kind.__module__.partition(".")[0]
         return from_tables(tables, options, name="frame", source=f"{library} {kind.__name__}")
     _refuse_options(options, f"a {type(source).__name__}", ("class_names",))
-    if is_torch(source):
+    if _is_dataset_of("torch.utils.data", source):
         return from_torch(source, class_names=class_names, name=options.name)
     if isinstance(source, Mapping):
         if "data" in source and "target" in source:
@@ -177,7 +170,10 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
         known = {str(key): value for key, value in source.items()}
         return from_mapping(known, list(known), class_names=class_names, name=name)
     if isinstance(source, tuple) and len(source) in (2, 4):
-        if len(source) == 2 and all(map(_is_pair_of_arrays, source)):
+        if len(source) == 2 and all(
+            isinstance(pair, (tuple, list)) and len(pair) == 2 and all(hasattr(array, "shape") for array in pair)
+            for pair in source
+        ):
             source = (*source[0], *source[1])
         if len(source) == 4 and np.ndim(source[1]) > 1 and np.ndim(source[2]) == 1:
             raise InputError(
@@ -202,15 +198,19 @@ def _is_columns(source: Any) -> bool:
         return bool(source) and all(isinstance(row, Mapping) for row in source)
     if not isinstance(source, Mapping) or not source:
         return is_frame(source) and not isinstance(source, np.ndarray)
-    if any((array_meaning(str(key)) or ("", ""))[1] == "x" for key in source):
+    if any((npz_array_meaning(str(key)) or ("", ""))[1] == "x" for key in source):
         return False
-    return all(_is_column(values) for values in source.values())
+    return all(
+        bool(values) and all(np.isscalar(value) or value is None for value in values)
+        if isinstance(values, (list, tuple))
+        else getattr(values, "ndim", 0) == 1
+        for values in source.values()
+    )
 
 
-def _is_column(values: Any) -> bool:
-    if isinstance(values, (list, tuple)):
-        return bool(values) and all(np.isscalar(value) or value is None for value in values)
-    return getattr(values, "ndim", 0) == 1
+def _is_dataset_of(library: str, value: Any) -> bool:
+    """Whether an object is a dataset or loader of a library that is not imported here."""
+    return any(f"{kind.__module__}.".startswith(f"{library}.") for kind in type(value).__mro__)
 
 
 def _tables_by_split(source: Any) -> dict[str, list[Any]]:
@@ -222,10 +222,6 @@ def _tables_by_split(source: Any) -> dict[str, list[Any]]:
         if set(train.column_names) == set(test.column_names):
             return {"train": [train], "test": [test]}
     return {}
-
-
-def _is_pair_of_arrays(value: Any) -> bool:
-    return isinstance(value, (tuple, list)) and len(value) == 2 and all(hasattr(array, "shape") for array in value)
 
 
 def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
@@ -249,47 +245,30 @@ def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name
     )
 
 
-def is_torch(value: Any) -> bool:
-    """Whether an object is a PyTorch dataset or loader."""
-    return any(kind.__module__.startswith("torch.utils.data") for kind in type(value).__mro__)
-
-
-def is_huggingface(value: Any) -> bool:
-    """Whether an object is a Dataset or DatasetDict of Hugging Face."""
-    return any(kind.__module__.split(".")[0] == "datasets" for kind in type(value).__mro__)
-
-
 def from_torch(
     dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
 ) -> Dataset:
     """See :meth:`Dataset.from_torch`."""
-    source = _loaded_dataset(dataset)
+    # Of a loader its dataset; a Subset, which has a dataset too, stays.
+    source, test = (
+        part.dataset if hasattr(part, "batch_size") and hasattr(part, "dataset") else part
+        for part in (dataset, test)
+    )
     x, y = _torch_arrays("dataset", source)
-    x_test, y_test = (None, None) if test is None else _torch_arrays("test", _loaded_dataset(test))
-    classes = class_names if class_names is not None else _torch_class_names(source)
+    x_test, y_test = (None, None) if test is None else _torch_arrays("test", test)
+    named = source
+    while class_names is None and named is not None:  # a Subset has the classes of what it was taken from
+        class_names = getattr(named, "classes", None)
+        named = getattr(named, "dataset", None)
     return from_arrays(
         x,
         y,
         x_test=x_test,
         y_test=y_test,
-        class_names=None if classes is None else [str(item) for item in classes],
+        class_names=None if class_names is None else [str(item) for item in class_names],
         name=name or type(source).__name__,
         source="PyTorch",
     )
-
-
-def _loaded_dataset(dataset: Any) -> Any:
-    """The dataset of a loader; a Subset, which has a dataset too, stays."""
-    return dataset.dataset if hasattr(dataset, "batch_size") and hasattr(dataset, "dataset") else dataset
-
-
-def _torch_class_names(dataset: Any) -> Any:
-    """The names of the classes, also of what a Subset was taken from."""
-    while dataset is not None:
-        if getattr(dataset, "classes", None) is not None:
-            return dataset.classes
-        dataset = getattr(dataset, "dataset", None)
-    return None
 
 
 def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -302,7 +281,7 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
     tensors = getattr(dataset, "tensors", None)
     if isinstance(tensors, tuple) and 1 <= len(tensors) <= 2:
         arrays = [as_array(what, item) for item in tensors]
-        return channels_last(what, arrays[0])[0], arrays[1] if len(arrays) > 1 else None
+        return images_channels_last(what, arrays[0])[0], arrays[1] if len(arrays) > 1 else None
     xs: list[NDArray[Any]] = []
     ys: list[Any] = []
     for row in range(len(dataset)):
@@ -329,7 +308,7 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
             check_memory(what, xs[0].nbytes * len(dataset))
     if not xs:
         raise InputError("must not be empty", argument=what)
-    return channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
+    return images_channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
 
 
 def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
@@ -367,13 +346,7 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     return from_tables(scored_splits(tables), options, name=name, source="Hugging Face")
 
 
-def _open_named(name: str, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
-    if name in BUNDLED:
-        return _digits()
-    return _with_rows(read_published(name, mirror, cache))
-
-
-def _column_names(argument: str, names: Any) -> tuple[str, ...]:
+def _option_columns(argument: str, names: Any) -> tuple[str, ...]:
     """Column names from one name, or from a sequence of them."""
     if isinstance(names, str):
         return (names,)
@@ -386,7 +359,7 @@ def _column_names(argument: str, names: Any) -> tuple[str, ...]:
     return listed
 
 
-def _digits() -> Dataset:
+def _open_digits() -> Dataset:
     """scikit-learn's handwritten digits (Alpaydin and Kaynak 1998): 1,797 images of 8 × 8 grey levels 0..16."""
     from sklearn.datasets import load_digits  # here, because scikit-learn takes a second to import
 
@@ -410,11 +383,11 @@ def _with_rows(dataset: Dataset) -> Dataset:
     return dataclasses.replace(dataset, metadata={**dataset.metadata, "row": rows})
 
 
-def _class_names(names: Any) -> list[str] | None:
+def _open_class_names(names: Any) -> list[str] | None:
     """Class names from a sequence, text with commas, or a text file with one per line."""
     if names is None:
         return None
-    if isinstance(names, str) and "," in names and not _path_exists(Path(names)):
+    if isinstance(names, str) and "," in names and not os.path.exists(names):
         return [name.strip() for name in names.split(",")]
     if isinstance(names, (str, os.PathLike)):
         return [line.strip() for line in read_text(names).split("\n") if line.strip()]
@@ -423,7 +396,7 @@ def _class_names(names: Any) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
+def _with_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
     """The dataset with its classes named and numbered as listed."""
     if dataset.labels is None:
         return dataclasses.replace(dataset, class_names=tuple(class_names))
@@ -440,12 +413,12 @@ def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
     return dataclasses.replace(dataset, labels=labels, class_names=listed, warnings=(*dataset.warnings, *noticed))
 
 
-def parse_source(text: str) -> tuple[str, str]:
+def parse_data_source(text: str) -> tuple[str, str]:
     """Divide ``DATA@MANIFEST.json`` or ``DATA@CORRECTIONS.csv`` into both; without one the second is empty.
 
     Example:
-        >>> parse_source("digits@hard.json"), parse_source("me@home/data.npz"), parse_source("digits")
-        (('digits', 'hard.json'), ('me@home/data.npz', ''), ('digits', ''))
+        >>> parse_data_source("digits@hard.json"), parse_data_source("me@home/data.npz")
+        (('digits', 'hard.json'), ('me@home/data.npz', ''))
     """
     at = [index for index in range(len(text) - 1, 0, -1) if text[index] == SEPARATOR]
     if not at or not text.endswith((".json", ".csv")) or os.path.exists(text):
@@ -455,19 +428,19 @@ def parse_source(text: str) -> tuple[str, str]:
     return text[:index], text[index + 1 :]
 
 
-def short_name(text: str) -> str:
+def data_source_name(text: str) -> str:
     """What to call a file, folder or address, with the subset if there is one.
 
     Example:
-        >>> short_name("runs/resnet18/"), short_name("runs/resnet18@subsets/hard.json"), short_name("probs.npz")
-        ('resnet18', 'resnet18@hard', 'probs')
+        >>> data_source_name("runs/resnet18@subsets/hard.json"), data_source_name("probs.npz")
+        ('resnet18@hard', 'probs')
     """
-    data, manifest = parse_source(text)
+    data, manifest = parse_data_source(text)
     stem = Path(data.rstrip("/")).stem or text
     return f"{stem}{SEPARATOR}{Path(manifest).stem}" if manifest else stem
 
 
-def subset_rows(manifest: str, ids: ArrayLike) -> NDArray[np.int64]:
+def open_subset_rows(manifest: str, ids: ArrayLike) -> NDArray[np.int64]:
     """Row numbers, in rising order, of the examples of a subset; each must be among ``ids``."""
     subset: Any = files.load(manifest)
     if type(subset).__name__ != "Subset":
@@ -479,14 +452,7 @@ def subset_rows(manifest: str, ids: ArrayLike) -> NDArray[np.int64]:
     return rows
 
 
-def _path_exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name too long for the file system, or with a null character in it
-        return False
-
-
-def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
+def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
     """Replace labels by those in the column ``corrected_label`` and leave out examples tagged "exclude".
 
     ``hardpan browse`` writes such a file, and every command takes it: ``hardpan audit digits@corrections.csv``.
@@ -503,7 +469,7 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "corrections.csv"
         ...     _ = path.write_text(f"id,corrected_label,tags\\n{digits.ids[0]},7,\\n{digits.ids[1]},,exclude\\n")
-        ...     corrected = apply_corrections(digits, path)
+        ...     corrected = open_corrected(digits, path)
         >>> len(digits), int(digits.labels[0]), len(corrected), int(corrected.labels[0])
         (1797, 0, 1796, 7)
     """
@@ -515,12 +481,12 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
         raise InputError(
             f": {file} needs the columns id and corrected_label; got {few(columns)}", argument="corrections"
         )
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
     positions = {str(name): row for row, name in enumerate(dataset.ids)}
     labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)
-    for row in rows:
-        name, label = stored_cell(row["id"]), stored_cell(row["corrected_label"])
+    tags = columns.get("tags", [""] * len(columns["id"]))
+    for row in zip(columns["id"], columns["corrected_label"], tags, strict=True):
+        name, label, tag = map(stored_cell, row)
         if name not in positions:
             raise InputError(
                 f": {file} names example {name!r}, which is not in {dataset.name}", argument="corrections"
@@ -532,7 +498,7 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
             )
         if label:
             labels[positions[name]] = numbers[label]
-        if EXCLUDE in stored_cell(row.get("tags", "")).split(";"):
+        if EXCLUDE in tag.split(";"):
             keep[positions[name]] = False
     corrected = dataclasses.replace(dataset, labels=labels)
     return corrected if keep.all() else corrected.select(np.flatnonzero(keep))

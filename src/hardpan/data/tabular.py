@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import arguments
-from hardpan.data.arrays import SPLIT_WORDS, checked_x, column_warnings, number_labels, split_column
-from hardpan.data.dataset import SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
+from hardpan.data.arrays import array_column_warnings, as_array, checked_x, number_labels, split_of_array
+from hardpan.data.dataset import SPLIT_WORDS, SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_memory, folder_entries, suffix_of
@@ -190,7 +190,7 @@ def from_tables(
     if "split" in roles:
         if split is None:
             values = _column_values(table, roles["split"], where, required=True)
-            split = split_column(f"{where}{roles['split']}", values, n)
+            split = split_of_array(f"{where}{roles['split']}", values, n)
         elif "split" in options.given_columns():
             raise InputError(f": {where}split does not apply if each split has its own file", argument="columns")
     metadata: dict[str, NDArray[Any]] = {
@@ -225,9 +225,44 @@ def from_tables(
             *notes,
             *noticed,
             *features.notes,
-            *(column_warnings(native.values, native.names) if native else column_warnings(x, features.names)),
+            *array_column_warnings(*((native.values, native.names) if native else (x, features.names))),
         ),
         table=native,
+    )
+
+
+def from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapping[str, Any]) -> Dataset:
+    """A dataset of data frames of features and labels apart from them."""
+    tables: dict[str, list[Any]] = {}
+    label = "label"
+    for key, frame, y in parts:
+        table = read_table(frame)
+        what = f"y_{key}" if key else "y"
+        mine: Any = getattr(frame, "index", None)
+        theirs: Any = getattr(y, "index", None)
+        differ = hasattr(mine, "equals") and hasattr(theirs, "equals") and not mine.equals(theirs)
+        if differ and len(mine) == len(theirs) and mine.is_unique and set(mine) == set(theirs):
+            raise InputError(f"{what} has the index of x in another order; give {what}.loc[x.index]")
+        while label in table.column_names:
+            label += "_"
+        labels = arguments.column(what, as_array("y", y), table.num_rows)
+        tables[key] = [table.append_column(label, [labels])]
+    n = sum(table.num_rows for listed in tables.values() for table in listed)
+    official = None if split is None else split_of_array("split", as_array("split", split), n)
+    if options.get("feature_names") is not None:
+        raise InputError(
+            "does not apply to a data frame, whose columns have names; leave it out", argument="feature_names"
+        )
+    settings = DataOptions(label=label, class_names=options.get("class_names"), name=options.get("name", "frame"))
+    dataset, ids = from_tables(tables, settings, split=official, source="frame"), options.get("ids")
+    metadata = {
+        str(key): arguments.column(f"metadata[{key!r}]", np.asarray(values), n)
+        for key, values in (options.get("metadata") or {}).items()
+    }
+    return replace(
+        dataset,
+        ids=dataset.ids if ids is None else arguments.ids("ids", as_array("ids", ids), n),
+        metadata={**dataset.metadata, **metadata},
     )
 
 

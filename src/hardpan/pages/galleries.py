@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.arrays import LARGEST_THUMBNAIL, as_bytes
 from hardpan.data.dataset import Dataset
+from hardpan.data.images import LARGEST_THUMBNAIL, images_as_bytes
 from hardpan.pages import formatting
 from hardpan.pages.sections import Chart
 
@@ -31,7 +31,7 @@ def gallery_thumbnails(images: NDArray[Any], low: float, high: float) -> NDArray
         >>> gallery_thumbnails(np.ones((2, 80, 160)), 0.0, 2.0).shape
         (2, 32, 64, 3)
     """
-    pixels = as_bytes(images if images.ndim == 4 else images[..., None], low, high)
+    pixels = images_as_bytes(images if images.ndim == 4 else images[..., None], low, high)
     pixels = np.repeat(pixels[..., :1], 3, axis=-1) if pixels.shape[-1] not in (3, 4) else pixels[..., :3]
     side = max(pixels.shape[1:3])
     if side <= LARGEST_THUMBNAIL:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import as_path
-from hardpan.data.opening import parse_source
+from hardpan.data.opening import parse_data_source
 from hardpan.errors import InputError, few
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
@@ -253,7 +253,7 @@ def merge(
 
     def canonical(path: PathLike) -> str:
         """A path in one spelling: "./run", "run/" and a link to it are the same."""
-        text = parse_source(os.fspath(path))[0].removeprefix("file://")
+        text = parse_data_source(os.fspath(path))[0].removeprefix("file://")
         return text.rstrip("/") if "://" in text else os.path.realpath(text)
 
     if canonical(out) in {canonical(path) for path in paths}:

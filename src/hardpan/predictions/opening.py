@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardpan import arguments
-from hardpan.data.opening import parse_source
+from hardpan.data.opening import parse_data_source
 from hardpan.errors import InputError
 from hardpan.files import read_json_lines
 from hardpan.predictions.arrays import array_predictions, open_array_file
@@ -35,7 +35,7 @@ def open_any(
     if isinstance(source, Predictions):
         return source
     if isinstance(source, (str, os.PathLike)):
-        path, manifest = parse_source(os.fspath(source))
+        path, manifest = parse_data_source(os.fspath(source))
         opened = _open_path(path, outputs, normalize, columns)
         return opened.select(manifest) if manifest else opened
     from hardpan.outcomes import Outcomes

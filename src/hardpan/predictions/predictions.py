@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import one_of
 from hardpan.data.dataset import SPLITS, Dataset, Split, row_numbers
-from hardpan.data.opening import SEPARATOR, short_name, subset_rows
+from hardpan.data.opening import SEPARATOR, data_source_name, open_subset_rows
 from hardpan.errors import InputError, counted, few
 from hardpan.predictions.checks import ROW_ID, common_epochs
 
@@ -483,7 +483,7 @@ class Predictions:
     def by_model(self) -> dict[str, Predictions]:
         """One ``Predictions`` per named model; all seeds together, under their short name, if none is named."""
         if not self.named:
-            return {short_name(self.where): self}
+            return {data_source_name(self.where): self}
         seeds: dict[str, list[int]] = {}
         for seed, model in zip(self.seeds, self.models, strict=True):
             seeds.setdefault(model, []).append(seed)
@@ -520,7 +520,7 @@ class Predictions:
                 raise InputError(f": {self.where} has no {split} examples ({known})", argument="split")
             numbers = np.flatnonzero(self.split == split)
         elif isinstance(rows, (str, os.PathLike)):
-            numbers, mark = subset_rows(os.fspath(rows), self.ids), f"{SEPARATOR}{os.fspath(rows)}"
+            numbers, mark = open_subset_rows(os.fspath(rows), self.ids), f"{SEPARATOR}{os.fspath(rows)}"
         elif rows is not None:
             numbers = row_numbers(rows, self)
         chosen = None if seeds is None else self._each_once("seeds", seeds, self.seeds)

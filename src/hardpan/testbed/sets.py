@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.opening import parse_source, subset_rows
+from hardpan.data.opening import open_subset_rows, parse_data_source
 from hardpan.errors import InputError, few
 from hardpan.files import file_hash
 from hardpan.outcomes import Outcomes
@@ -301,7 +301,7 @@ class _Source:
             raise InputError(
                 f"{self.where}: an id names two examples, so {self.manifest} could mean either; give each its own"
             )
-        return subset_rows(self.manifest, ids)
+        return open_subset_rows(self.manifest, ids)
 
     def side(self, name: str, role: str, notes: list[str]) -> Side:
         """All models on one of the test sets, for the role "original" or "new"; a subset adds a note."""
@@ -342,7 +342,7 @@ class _Source:
 def _open_source(source: Any, options: Mapping[str, Any], totals: Any = None) -> _Source:
     manifest, where = "", "table"
     if isinstance(source, (str, os.PathLike)):
-        path, manifest = parse_source(os.fspath(source))
+        path, manifest = parse_data_source(os.fspath(source))
         source, where = Path(path), path
         if (source / "zarr.json").is_file():
             source = _store_outcomes(source)
@@ -408,7 +408,7 @@ def _hashes(source: Any) -> dict[str, str]:
     """Hashes of the files of a source; of folders only where they are small."""
     if not isinstance(source, (str, os.PathLike)):
         return {}
-    data, manifest = parse_source(os.fspath(source))
+    data, manifest = parse_data_source(os.fspath(source))
     path = Path(data)
     paths = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
     if len(paths) > _MOST_HASHED or sum(item.stat().st_size for item in paths) > _MOST_HASHED_BYTES:

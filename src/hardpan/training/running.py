@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hardpan import engine, execution, stats
 from hardpan.arguments import as_path
 from hardpan.data.dataset import Dataset, Split, examples_hash
-from hardpan.data.opening import parse_source
+from hardpan.data.opening import parse_data_source
 from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -218,7 +218,7 @@ def _load_split_once(name: str, _stamps: tuple[int, ...]) -> tuple[Dataset, Spli
 
 def _stamps_of_run_data(name: str) -> tuple[int, ...]:
     """Times and sizes of the files of a dataset, so that changed files are read again."""
-    paths = [Path(text) for text in (name, *parse_source(name)) if text]
+    paths = [Path(text) for text in (name, *parse_data_source(name)) if text]
     stats = [path.stat() for path in paths if path.exists()]
     return tuple(number for item in stats for number in (item.st_mtime_ns, item.st_size))
 

@@ -24,7 +24,7 @@ from hardpan import files
 from hardpan.auditing import examples
 from hardpan.auditing.examples import Examples
 from hardpan.data.dataset import Dataset
-from hardpan.data.opening import apply_corrections
+from hardpan.data.opening import open_corrected
 from hardpan.errors import InputError
 from hardpan.web.explorer import PAGE_POLICY, SPRITE_COLUMNS, create_app
 from hardpan.web.explorer.marks import Marks
@@ -188,7 +188,7 @@ def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
     # Taken back, nothing is left of it.
     again.post("/api/marks", json={"rows": [3], "label": "", "remove": "doubtful"})
     again.post("/api/marks", json={"rows": [5, 6], "remove": "exclude"})
-    assert len(apply_corrections(dataset, digits / "corrections.csv")) == len(dataset)
+    assert len(open_corrected(dataset, digits / "corrections.csv")) == len(dataset)
 
 
 def test_a_formula_in_a_name_is_quoted_in_the_file_and_read_back(tmp_path):
@@ -201,7 +201,7 @@ def test_a_formula_in_a_name_is_quoted_in_the_file_and_read_back(tmp_path):
     names = ["=1+1", "'=x", "'tis"]
     marks.set([{"id": names[1], "label": "-a"}, {"id": names[2], "label": "-a"}], label="+b")
     dataset = Dataset.from_arrays(np.arange(3.0)[:, None], [0, 0, 0], ids=names, class_names=["-a", "+b"])
-    assert apply_corrections(dataset, tmp_path / "corrections.csv").labels.tolist() == [1, 1, 1]
+    assert open_corrected(dataset, tmp_path / "corrections.csv").labels.tolist() == [1, 1, 1]
 
 
 @contextlib.contextmanager

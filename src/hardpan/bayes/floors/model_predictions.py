@@ -16,7 +16,7 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.plugin import plug_in_entries
 from hardpan.data.dataset import Dataset, Split
-from hardpan.data.opening import short_name
+from hardpan.data.opening import data_source_name
 from hardpan.errors import InputError
 from hardpan.lazy import names_code
 from hardpan.outcomes.classes import find_renamed_classes
@@ -148,7 +148,7 @@ def _named_model_sources(sources: Sources | None) -> list[tuple[str, Any]]:
     if isinstance(sources, Mapping):
         return [(str(name), source) for name, source in sources.items()]
     if isinstance(sources, (str, os.PathLike)):
-        return [(short_name(os.fspath(sources)), sources)]
+        return [(data_source_name(os.fspath(sources)), sources)]
     if isinstance(sources, (np.ndarray, Predictions)) or not isinstance(sources, Sequence):
         return [(UNNAMED, sources)]
     if (
@@ -160,7 +160,10 @@ def _named_model_sources(sources: Sources | None) -> list[tuple[str, Any]]:
         if first.ndim < 2:  # a nested list of numbers is one array
             return [(UNNAMED, np.asarray(sources))]
     return [
-        (short_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else f"model {number}", source)
+        (
+            data_source_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else f"model {number}",
+            source,
+        )
         for number, source in enumerate(sources, 1)
     ]
 

@@ -2,7 +2,7 @@
 
 The file ``corrections.csv`` has one row per example that was tagged or relabelled: id, split, row, path, label (as
 it was), corrected_label (empty if it stays) and tags (separated by semicolons).
-:func:`hardpan.data.opening.apply_corrections` reads it.
+:func:`hardpan.data.opening.open_corrected` reads it.
 """
 
 from __future__ import annotations
