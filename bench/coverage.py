@@ -44,10 +44,10 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
 
     from hardpan import testbed
     from hardpan.errors import InputError
+    from hardpan.stats.intervals import mean
     from hardpan.stats.lines import fit_lines, to_scale
-    from hardpan.testbed.comparison import mean_gap, over_models
-    from hardpan.testbed.gaps import gap_parts
-    from hardpan.testbed.line import fit_scales
+    from hardpan.testbed.decomposition import gap_parts
+    from hardpan.testbed.line import line_of_sets
 
     mu, sigma = EFFECTS[effect]
     skill = np.linspace(*SKILLS[skills], models)
@@ -57,9 +57,9 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
     gap = float((expected[0] - expected[1]).mean())
     hits = {}
     for name, estimate in (
-        ("mean drop, by examples", mean_gap(both, LEVEL)),
-        ("mean drop, bound from counts", mean_gap(counts, LEVEL)),
-        ("mean drop, over models only", over_models(both.gaps, LEVEL)),
+        ("mean drop, by examples", both.mean_gap(LEVEL)),
+        ("mean drop, bound from counts", counts.mean_gap(LEVEL)),
+        ("mean drop, over models only", mean(both.gaps, LEVEL, df=models - 1)),
     ):
         hits[name] = float(estimate.low <= gap <= estimate.high)
     options: dict[str, Any] = {"bootstrap": 2, "seed": seed, "confidence": LEVEL}
@@ -67,7 +67,7 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
         truth = float(fit_lines(to_scale(expected[0], scale), to_scale(expected[1], scale))[0])
         for name, sets in (("by examples", both), ("bound from counts", counts)):
             try:
-                slope = fit_scales(sets, (scale,), resample="examples", **options)[0].slope
+                slope = line_of_sets(sets, scale, resample="examples", **options).slope
             except InputError:
                 continue
             hits[f"slope, {scale}, {name}"] = float(slope.low <= truth <= slope.high)

@@ -44,7 +44,6 @@ def testbeds(skills: Any, sizes: tuple[int, int], seed: int) -> Iterator[tuple[s
 def audit_drop(seed: int) -> Hits:
     """The drop of an audit: of its three networks on a fresh set, and of the models of a testbed."""
     from hardpan.auditing.fresh import _accuracy_drop
-    from hardpan.testbed.comparison import mean_gap
 
     for skills, sizes in (([2.0, 2.1, 2.2], (360, 360)), ([1.5, 1.6, 1.7], (10_000, 2_000))):
         for name, both, counts, drops in testbeds(skills, sizes, seed):
@@ -52,8 +51,8 @@ def audit_drop(seed: int) -> Hits:
             means = [float(side.accuracy.mean()) for side in (both.original, both.new)]
             tile = _accuracy_drop(means[0], sizes[0], means[1], sizes[1], LEVEL)
             yield where, "audit: drop of 3 networks", inside(tile, drops.mean())
-            yield where, "audit: drop, testbed of outcomes", inside(mean_gap(both, LEVEL), drops.mean())
-            yield where, "audit: drop, testbed of counts", inside(mean_gap(counts, LEVEL), drops.mean())
+            yield where, "audit: drop, testbed of outcomes", inside(both.mean_gap(LEVEL), drops.mean())
+            yield where, "audit: drop, testbed of counts", inside(counts.mean_gap(LEVEL), drops.mean())
 
 
 def model_gaps(seed: int) -> Hits:

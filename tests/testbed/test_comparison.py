@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, kendalltau, norm, rankdata
 from tests.testbed.helpers import counts_columns, counts_table
 
-from hardpan import Outcomes, files, testbed
+from hardpan import Outcomes, files, stats, testbed
 from hardpan.errors import InputError
-from hardpan.testbed.comparison import mean_gap, over_models
 from hardpan.testbed.sets import TwoSets
 
 
@@ -235,12 +234,12 @@ def test_null_gaps_are_covered() -> None:
         sets = testbed.two_sets(
             *testbed.simulate(np.linspace(1, 1.6, 10), examples=(300, 200), mu=(0, 0), sigma=(1, 1), seed=seed)
         )
-        gap = mean_gap(sets)
+        gap = sets.mean_gap()
         covered["examples"] += gap.low <= 0 <= gap.high
-        bound = mean_gap(counts_of(sets))
+        bound = counts_of(sets).mean_gap()
         covered["counts"] += bound.low <= 0 <= bound.high
         if seed < 50:
-            models = over_models(sets.gaps)
+            models = stats.mean(sets.gaps, df=9)
             covered["models"] += models.low <= 0 <= models.high
     assert 178 <= covered["examples"] <= 199  # the 99.9 % binomial region of 95 %
     assert covered["counts"] >= 178
@@ -255,7 +254,7 @@ def test_the_interval_for_other_models_covers(models: int) -> None:
         (0.08 + 0.03 * rng.standard_normal((2000, models)), 0.08),
         (rng.beta(8, 72, (2000, models)), 0.1),
     ):
-        made = [over_models(row) for row in gaps]
+        made = [stats.mean(row, df=models - 1) for row in gaps]
         assert np.mean([item.low <= truth <= item.high for item in made]) >= 0.925
 
 

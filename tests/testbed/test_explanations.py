@@ -11,8 +11,8 @@ from tests.testbed.helpers import simulate_counts
 
 from hardpan import files, testbed
 from hardpan.errors import InputError
-from hardpan.testbed import followups
-from hardpan.testbed.explanations import EXPLANATIONS, NEEDS, Inputs
+from hardpan.testbed.accuracies import class_balanced_accuracies
+from hardpan.testbed.explanations import EXPLANATIONS, NEEDS, ExplanationInputs
 
 PAIR = testbed.simulate(np.linspace(-0.7, 0.9, 6), examples=(300, 200), mu=(-0.5, 0.0), seed=3)
 QUICK = {"bootstrap": 200}
@@ -54,7 +54,7 @@ def test_all_inputs_give_all_explanations(folder: Path) -> None:
     assert result.results["duplicates"].rows[0].drop == pytest.approx(
         PAIR[0].scores[0].mean() - PAIR[1].scores[0].mean()
     )
-    expected = followups.class_balanced(PAIR[1], np.arange(200) % 4)  # the table is in another order, with ids
+    expected = class_balanced_accuracies(PAIR[1], np.arange(200) % 4)  # the table is in another order, with ids
     assert result.results["balanced"] == expected
     again = files.from_json(json.loads(result.to_json()))
     assert list(again.results) == list(EXPLANATIONS)
@@ -113,4 +113,4 @@ def test_without_inputs_the_message_lists_them() -> None:
 def test_every_need_is_an_input_with_words() -> None:
     needs = {need for item in EXPLANATIONS.values() for need in item.needs}
     assert needs == set(NEEDS)
-    assert all(hasattr(Inputs, need) for need in needs)
+    assert all(hasattr(ExplanationInputs, need) for need in needs)

@@ -7,7 +7,7 @@ from tests.testbed.helpers import counts_table
 from hardpan import Outcomes, files, stats, testbed
 from hardpan.errors import InputError
 from hardpan.stats import lines
-from hardpan.testbed.sets import Side
+from hardpan.testbed.sets import SetScores
 
 RNG = np.random.default_rng(0)
 ORIGINAL = np.sort(RNG.uniform(0.6, 0.95, 40))
@@ -163,7 +163,7 @@ def test_both_is_wider_than_either() -> None:
 
 def test_covariance_of_shared_examples() -> None:
     right = (RNG.random((5, 9000)) < 0.7).astype(float)
-    side = Side("s", right.mean(axis=1), np.full(5, 9000), right)
+    side = SetScores("s", right.mean(axis=1), np.full(5, 9000), right)
     expected = np.cov(right, bias=True) / 9000
     np.testing.assert_allclose(side.covariance(), expected, atol=1e-12)
     weights = RNG.normal(size=(2, 5))

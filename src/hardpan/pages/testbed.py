@@ -15,11 +15,12 @@ from hardpan.pages.generic import frame_columns, generic_view, view
 from hardpan.pages.sections import Aligned, Chart, Section, Table, View, differences, fields_of, percents, table_of
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import columns_of
-from hardpan.testbed.comparison import TIES, Comparison, ModelRow, Pairs
+from hardpan.testbed.accuracies import Breakdown, ClassBalance, Duplicates, Hardest
+from hardpan.testbed.comparison import TIES, ComparedPairs, Comparison, ModelRow
+from hardpan.testbed.decomposition import Decomposition
 from hardpan.testbed.explanations import Explanations
-from hardpan.testbed.followups import Breakdown, ClassBalance, Duplicates, Hardest, Humans
-from hardpan.testbed.gaps import Decomposition
-from hardpan.testbed.line import LineFit
+from hardpan.testbed.humans import Humans
+from hardpan.testbed.line import AccuracyLine
 
 BAND_POINTS = 60
 MOST_ROWS = 80
@@ -91,7 +92,7 @@ def _explanations_view(result: Explanations) -> View:
     return View("What could explain the drop", headline, tuple(sections), columns=columns)
 
 
-def pairs_section(result: Pairs) -> Section:
+def pairs_section(result: ComparedPairs) -> Section:
     """How many pairs of models differ, the best model against the others, and all pairs."""
     best = [row for row in result.rows if row.first == result.rows[0].first][:MOST_PAIRS]
     listed = (f"{row.second} {formatting.signed(row.difference)}" for row in best)
@@ -107,7 +108,7 @@ def pairs_section(result: Pairs) -> Section:
 
 
 @view.register
-def _pairs_view(result: Pairs) -> View:
+def _pairs_view(result: ComparedPairs) -> View:
     return dataclasses.replace(generic_view(result), sections=(pairs_section(result),))
 
 
@@ -315,7 +316,7 @@ def _span(gaps: Sequence[float]) -> str:
     return f"each between {100 * ends[0]:.1f} and {_plain_points(ends[1])}"
 
 
-def line_sentence(fit: LineFit) -> str:
+def line_sentence(fit: AccuracyLine) -> str:
     """A line in words: slope and offset with their intervals; on the linear scale the offset in points."""
     if not fit.defined:
         return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
@@ -372,7 +373,7 @@ def _scatter(report: Comparison, original: str, new: str) -> Chart:
     )
 
 
-def _band(fit: LineFit, rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], ...]:
+def _band(fit: AccuracyLine, rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], ...]:
     low, high = min(float(row["x_low"]) for row in rows), max(float(row["x_high"]) for row in rows)
     if fit.scale != "linear":
         low, high = max(low, 1e-5), min(high, 1.0 - 1e-5)
@@ -447,7 +448,7 @@ def _group_tables(report: Comparison) -> tuple[Table, ...]:
     return (table,)
 
 
-def _offset(fit: LineFit) -> str:
+def _offset(fit: AccuracyLine) -> str:
     return formatting.signed(fit.offset) if fit.scale == "linear" else formatting.plain(fit.offset)
 
 

@@ -23,7 +23,7 @@ from hardpan.replicate.tasks import blind_originals_for_tasks, originals_for_tas
 from hardpan.report import Report
 
 if TYPE_CHECKING:
-    from hardpan.testbed.followups import Humans
+    from hardpan.testbed.humans import Humans
 
 FRACTION = 0.05
 

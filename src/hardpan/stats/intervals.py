@@ -183,6 +183,7 @@ def mean(
     method: str = "mean, normal interval",
     seed: int | None = None,
     notes: tuple[str, ...] = (),
+    df: int = 0,
 ) -> Estimate:
     """The mean of independent values with its normal interval, x̄ ± z s/√n.
 
@@ -194,6 +195,7 @@ def mean(
         method: how the number was made, in words.
         seed: of the draw of the values.
         notes: what a reader must know besides.
+        df: n − 1 for Student's t in the place of the normal.
 
     Example:
         >>> mean([1.0, 2.0, 3.0])
@@ -203,10 +205,9 @@ def mean(
     if numbers.ndim != 1 or not len(numbers):
         raise InputError(f"must be one row of at least one number; got shape {numbers.shape}", argument="values")
     n = len(numbers)
-    error = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    return normal(
-        float(numbers.mean()), error, n, confidence, least=least, most=most, method=method, seed=seed, notes=notes
-    )
+    value, error = float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    limits = {"least": least, "most": most}
+    return normal(value, error, n, confidence, **limits, method=method, seed=seed, notes=notes, df=df)
 
 
 def bounded_mean_limits(values: ArrayLike, confidence: float = 0.95, *, seed: int = 0) -> tuple[Floats, Floats]:

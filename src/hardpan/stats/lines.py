@@ -90,30 +90,25 @@ def bootstrap_lines(x: ArrayLike, y: ArrayLike, resamples: int = 100_000, seed: 
     is one matrix product.
 
     Args:
-        x: (n,), or (s, n) for s sets of points (such as one set on s scales) whose resamples draw the same rows.
-        y: of the shape of x.
+        x: (n,) numbers.
+        y: (n,) numbers.
         resamples: how many.
         seed: of the draws.
-
-    Returns:
-        (resamples, 2), or (s, resamples, 2).
 
     Example:
         >>> draws = bootstrap_lines([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0], resamples=4)
         >>> np.nanmax(abs(draws - [2.0, 1.0])) < 1e-12
         np.True_
     """
-    a, b = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (x, y))
-    centre_x, centre_y = a.mean(axis=1), b.mean(axis=1)
-    a, b = a - centre_x[:, None], b - centre_y[:, None]
-    columns = np.concatenate(np.stack([a, b, a * a, a * b, b * b], axis=2), axis=1)
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    centre_x, centre_y = float(a.mean()), float(b.mean())
+    a, b = a - centre_x, b - centre_y
 
     def lines(means: Floats) -> Floats:
-        slope, offset, _ = _lines_from_means(*means.reshape(len(means), -1, 5).transpose(2, 0, 1))
-        return np.stack([slope, offset + centre_y - slope * centre_x], axis=2)
+        slope, offset, _ = _lines_from_means(*means.T)
+        return np.stack([slope, offset + centre_y - slope * centre_x], axis=1)
 
-    draws = np.ascontiguousarray(bootstrap_draws(columns, lines, resamples, seed).swapaxes(0, 1))
-    return draws if np.ndim(x) == 2 else draws[0]
+    return bootstrap_draws(np.stack([a, b, a * a, a * b, b * b], axis=1), lines, resamples, seed)
 
 
 def _lines_from_means(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> tuple[Floats, Floats, Floats]:

@@ -20,12 +20,11 @@ from hardpan.files import record
 from hardpan.report import Report
 from hardpan.stats.correlation import kendall_tau
 from hardpan.stats.hypothesis_tests import holm, mcnemar
-from hardpan.stats.intervals import clopper_pearson, normal
-from hardpan.stats.lines import fit_lines
+from hardpan.stats.intervals import clopper_pearson, mean, normal
 from hardpan.stats.ranking import rank_intervals, ranks
-from hardpan.stats.resampling import Floats, bootstrap, paired_bootstrap
-from hardpan.testbed.line import Difficulty, LineFit, NoLine, difficulty, fit_scales, no_line
-from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
+from hardpan.stats.resampling import paired_bootstrap
+from hardpan.testbed.line import AccuracyLine, Difficulty, NoLine, difficulty, line_of_sets, no_line
+from hardpan.testbed.sets import Booleans, Evidence, SetScores, TwoSets, two_sets
 
 TIES = "equal accuracies share the best rank (1, 2, 2, 4)"
 GROUP_RESAMPLES = 10_000
@@ -106,7 +105,7 @@ class GroupFit:
 
     left_out: str
     models: int
-    fit: LineFit
+    fit: AccuracyLine
 
 
 @record
@@ -134,8 +133,8 @@ class Comparison(Report):
     """
 
     rows: tuple[ModelRow, ...]
-    fit: LineFit
-    other_fit: LineFit
+    fit: AccuracyLine
+    other_fit: AccuracyLine
     kendall: Estimate
     mean_gap: Estimate
     gap_over_models: Estimate
@@ -148,7 +147,7 @@ class Comparison(Report):
     config: CompareConfig
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
-    pairs: Pairs | None = None
+    pairs: ComparedPairs | None = None
     difficulty: Difficulty | None = None
 
     def row(self, model: str) -> ModelRow:
@@ -158,7 +157,7 @@ class Comparison(Report):
                 return item
         raise InputError(f"must be one of the {len(self.rows)} in the comparison; got {model!r}", argument="model")
 
-    def line(self, scale: str) -> LineFit:
+    def line(self, scale: str) -> AccuracyLine:
         """The line on a scale: the one asked for, or the other one."""
         for fit in (self.fit, self.other_fit):
             if fit.scale == scale:
@@ -200,7 +199,7 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
     sets = two_sets(original, new, metric=settings.metric)
     check_confidence(settings.confidence)
     one_of("pairs", settings.pairs, ("", "neighbours", "all"))
-    out = excluded_rows(sets.models, sets.group, settings.exclude, settings.groups)
+    out = sets.excluded(settings.exclude, settings.groups)
     scales = (settings.scale, "linear" if settings.scale == "probit" else "probit")
     notes = list(sets.notes)
     fit, other = _lines_on_scales(sets, ~out, settings, scales, notes)
@@ -221,13 +220,20 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
         fit=fit,
         other_fit=other,
         kendall=kendall_tau(sets.original.accuracy, sets.new.accuracy, settings.confidence),
-        mean_gap=mean_gap(sets, settings.confidence),
-        gap_over_models=over_models(sets.gaps, settings.confidence),
+        mean_gap=sets.mean_gap(settings.confidence),
+        gap_over_models=mean(
+            sets.gaps,
+            settings.confidence,
+            least=-1.0,
+            most=1.0,
+            method=f"t with {len(sets) - 1} degrees of freedom, over models",
+            df=len(sets) - 1,
+        ),
         evidence=sets.evidence,
         metric=sets.metric,
         excluded=tuple(name for name, left in zip(sets.models, out, strict=True) if left),
         without_group=_lines_without_groups(sets, ~out, settings),
-        by_date=gap_by_date(sets, confidence=settings.confidence, seed=settings.seed) if _has_dates(sets) else None,
+        by_date=sets.gap_by_date(settings.confidence, settings.seed),
         rank_method=rank_method,
         config=settings,
         notes=tuple(notes),
@@ -245,56 +251,19 @@ def settings_of(config: CompareConfig | None, choices: dict[str, Any]) -> Compar
         raise InputError(f"no such setting: {error}") from error
 
 
-def mean_gap(sets: TwoSets, confidence: float = 0.95) -> Estimate:
-    """Mean over models of original − new accuracy, with the sampling of both test sets in its interval.
-
-    Items are drawn again jointly for all models: SE² = Σ_i (mean_m D_mi)² on each set, D as in
-    :mod:`hardpan.testbed.sets`, Student's t. From counts SE² ≤ F₁/n₁ + F₂/n₂, the case of nested errors.
-    """
-    value = float(sets.gaps.mean())
-    error = float(np.sqrt(sets.original.mean_variance() + sets.new.mean_variance()))
-    size = int(min(sets.original.total.min(), sets.new.total.min()))
-    method, df = "examples of both sets, drawn jointly for all models", max(size - 1, 1)
-    if sets.evidence == "counts":
-        method, df = "bound for nested errors, from counts", 0
-    return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=df)
-
-
-def over_models(values: Floats, confidence: float = 0.95, units: str = "models") -> Estimate:
-    """The mean gap over M models (or people), mean ± t_{M−1} s/√M: for other models, the test sets as they are.
-
-    Example:
-        >>> over_models(np.array([0.1, 0.2, 0.3]))
-        Estimate(0.2 ± 0.058, 95 % [-0.0484138, 0.448414], t with 2 degrees of freedom, over models, n=3)
-    """
-    m = len(values)
-    if m < 2:
-        nothing = float("nan")
-        return Estimate(float(values[0]), nothing, nothing, nothing, confidence, f"one of the {units}", 1)
-    method = f"t with {m - 1} degrees of freedom, over {units}"
-    error = float(values.std(ddof=1) / np.sqrt(m))
-    return normal(float(values.mean()), error, m, confidence, least=-1.0, most=1.0, method=method, df=m - 1)
-
-
 def _lines_on_scales(
     sets: TwoSets, inside: Booleans, config: CompareConfig, scales: tuple[str, ...], notes: list[str]
-) -> tuple[LineFit, ...]:
+) -> tuple[AccuracyLine, ...]:
     if np.count_nonzero(inside) < 3:
         raise InputError(
             f"a line needs at least 3 models; {np.count_nonzero(inside)} are left after the exclusions"
         )
     fitted = sets.take(np.flatnonzero(inside))
-    fits: list[LineFit] = []
+    fits = []
+    options = {name: getattr(config, name) for name in ("resample", "bootstrap", "seed", "confidence")}
     for scale in scales:
         try:
-            fits += fit_scales(
-                fitted,
-                (scale,),
-                resample=config.resample,
-                bootstrap=config.bootstrap,
-                seed=config.seed,
-                confidence=config.confidence,
-            )
+            fits.append(line_of_sets(fitted, scale, **options))
         except NoLine as error:
             notes.append(f"{scale} scale: {error}.")
             fits.append(no_line(fitted, scale, config.resample, config.confidence, str(error)))
@@ -317,34 +286,8 @@ def _lines_without_groups(sets: TwoSets, inside: Booleans, config: CompareConfig
     return tuple(fits)
 
 
-def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
-    """Change of the gap per year of publication date, accuracy in 0..1; least squares, interval over models."""
-    dates = np.array(sets.date, dtype=np.float64)
-    if not _has_dates(sets):
-        raise InputError("must be known and differ for at least 3 models", argument="date")
-    known = np.isfinite(dates)
-    x, y = dates[known] - dates[known].mean(), sets.gaps[known] - sets.gaps[known].mean()
-
-    def slope(means: Floats) -> Floats:
-        spread = means[:, 2] - means[:, 0] ** 2
-        flat = spread <= 1e-14 * means[:, 2]
-        joint = means[:, 3] - means[:, 0] * means[:, 1]
-        return np.where(flat, np.nan, joint / np.where(flat, 1.0, spread))
-
-    columns = np.stack([x, y, x * x, x * y], axis=1)
-    estimate = bootstrap(columns, slope, confidence=confidence, seed=seed)
-    value = float(fit_lines(x, y)[0])
-    return replace(estimate, value=value, method=f"least squares of gap on date, {estimate.method}, over models")
-
-
-def _has_dates(sets: TwoSets) -> bool:
-    dates = np.array(sets.date, dtype=np.float64)
-    known = dates[np.isfinite(dates)]
-    return len(known) >= 3 and float(np.ptp(known)) > 0
-
-
 def _model_rows(
-    sets: TwoSets, in_fit: Booleans, fit: LineFit, level: float, seed: int
+    sets: TwoSets, in_fit: Booleans, fit: AccuracyLine, level: float, seed: int
 ) -> tuple[tuple[ModelRow, ...], str]:
     """One row per model in the order of the original ranks, and how the rank intervals were computed."""
     original, new = _accuracy_estimates(sets.original, level), _accuracy_estimates(sets.new, level)
@@ -374,14 +317,14 @@ def _model_rows(
     return rows, f"{method}; {shared}"
 
 
-def _ranks_and_limits(side: Side, level: float, seed: int) -> tuple[Any, Any, Any, str]:
+def _ranks_and_limits(side: SetScores, level: float, seed: int) -> tuple[Any, Any, Any, str]:
     """Ranks (M,), their lower and upper limits, and how the limits were computed."""
     shared = side.covariance()
     variance = side.variances() if shared is None else shared
     return ranks(side.accuracy), *rank_intervals(side.accuracy, variance, confidence=level, seed=seed)
 
 
-def _accuracy_estimates(side: Side, level: float) -> list[Estimate]:
+def _accuracy_estimates(side: SetScores, level: float) -> list[Estimate]:
     if not side.binary:
         error, how = np.sqrt(side.variances()), "mean of scores, Student's t"
         return [
@@ -417,7 +360,7 @@ def gap_estimate(original: Estimate, new: Estimate) -> Estimate:
 
 
 def _residual_estimates(
-    sets: TwoSets, fit: LineFit, original: Sequence[Estimate], new: Sequence[Estimate], level: float
+    sets: TwoSets, fit: AccuracyLine, original: Sequence[Estimate], new: Sequence[Estimate], level: float
 ) -> list[Estimate]:
     x = sets.original.accuracy if fit.scale == "linear" else sets.original.inside()
     step = 1e-6
@@ -453,8 +396,8 @@ class Pair:
     p_holm: float
 
 
-@record
-class Pairs(Report):
+@record(kind="Pairs")
+class ComparedPairs(Report):
     """What :func:`pairs` returns: the pairs in the order of the first's, then the second's accuracy."""
 
     HEADLINE = (
@@ -488,7 +431,7 @@ def pairs(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
-) -> Pairs:
+) -> ComparedPairs:
     """McNemar's test and the paired bootstrap for every pair of models, with Holm's correction.
 
     Args:
@@ -508,7 +451,7 @@ def pairs(
     """
     sets = two_sets(original, new)
     one_of("test_set", test_set, ("original", "new"))
-    side: Side = getattr(sets, test_set)
+    side: SetScores = getattr(sets, test_set)
     if side.scores is None or not side.binary:
         raise InputError(
             "must be right or wrong example by example for pairs; got counts or fractions", argument="scores"
@@ -542,4 +485,4 @@ def pairs(
         for (i, j), counts, p, corrected in zip(couples, only, p_values, holm(p_values), strict=True)
     )
     separated = sum(row.p_holm < 1.0 - confidence for row in rows)
-    return Pairs(rows, test_set, sets.metric, confidence, separated)
+    return ComparedPairs(rows, test_set, sets.metric, confidence, separated)

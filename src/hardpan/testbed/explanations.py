@@ -17,7 +17,7 @@ from hardpan.arguments import one_of
 from hardpan.errors import InputError, few
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.testbed import followups, gaps
+from hardpan.testbed import accuracies, decomposition, humans
 from hardpan.testbed.sets import TwoSets, two_sets
 
 
@@ -64,7 +64,7 @@ class Explanations(Report):
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class ExplanationInputs:
     """What :func:`explain` was given: each input that an explanation needs is an attribute, None if missing."""
 
     config: ExplainConfig
@@ -129,39 +129,42 @@ NEEDS = {
 }
 
 
-def _humans(it: Inputs) -> Report:
-    config = it.config
-    only = followups.hardest_of(it.scores, fraction=config.fraction) if config.hardest_only else None
-    return followups.human_table(it.responses, only=only, confidence=config.confidence)
-
-
 class Explanation(NamedTuple):
-    """The attributes of :class:`Inputs` that an explanation needs, and how it is computed."""
+    """The attributes of :class:`ExplanationInputs` that an explanation needs, and how it is computed."""
 
     needs: tuple[str, ...]
-    compute: Callable[[Inputs, ExplainConfig], Report]
+    compute: Callable[[ExplanationInputs, ExplainConfig], Report]
 
 
 EXPLANATIONS = {
     "decompose": Explanation(
         ("sets",),
-        lambda it, c: gaps.decompose(it.sets, bootstrap=c.bootstrap, confidence=c.confidence, seed=c.seed),
+        lambda it, c: decomposition.decompose(it.sets, bootstrap=c.bootstrap, confidence=c.confidence, seed=c.seed),
     ),
     "duplicates": Explanation(
         ("scores", "duplicate"),
-        lambda it, c: followups.without_duplicates(
+        lambda it, c: accuracies.accuracies_without_duplicates(
             it.scores.outcomes("original"), it.duplicate, it.scores.new.accuracy, c.confidence
         ),
     ),
     "balanced": Explanation(
-        ("scores", "label"), lambda it, c: followups.class_balanced(it.outcomes, it.label, c.confidence)
+        ("scores", "label"), lambda it, c: accuracies.class_balanced_accuracies(it.outcomes, it.label, c.confidence)
     ),
     "breakdown": Explanation(
         ("scores", "groups"),
-        lambda it, c: followups.breakdown(it.outcomes, it.groups, c.by, bins=c.bins, confidence=c.confidence),
+        lambda it, c: accuracies.accuracy_breakdown(
+            it.outcomes, it.groups, c.by, bins=c.bins, confidence=c.confidence
+        ),
     ),
-    "hardest": Explanation(("scores",), lambda it, c: followups.hardest_of(it.scores, fraction=c.fraction)),
-    "humans": Explanation(("responses",), lambda it, _: _humans(it)),
+    "hardest": Explanation(("scores",), lambda it, c: accuracies.hardest_of(it.scores, fraction=c.fraction)),
+    "humans": Explanation(
+        ("responses",),
+        lambda it, c: humans.human_table(
+            it.responses,
+            only=accuracies.hardest_of(it.scores, fraction=c.fraction) if c.hardest_only else None,
+            confidence=c.confidence,
+        ),
+    ),
 }
 
 
@@ -194,7 +197,7 @@ def explain(
     one_of("test_set", settings.test_set, ("original", "new"))
     for name in settings.only:
         one_of("only", name, EXPLANATIONS)
-    inputs = Inputs(
+    inputs = ExplanationInputs(
         settings,
         None if original is None else two_sets(original, new),
         None if examples is None else tables.read_columns(examples, name="examples"),

@@ -12,9 +12,8 @@ on a second set are u times those on the first plus v: u = √(σ₁² + 1)/√(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,12 +45,11 @@ Resample = Literal["models", "examples", "both"]
 RESAMPLES: tuple[Resample, ...] = ("models", "examples", "both")
 LEAST_LEFT = 0.1  # of S_xx, once the noise in x is taken out
 _BAND_POINTS_AT_ONCE = 64
-_WORDS = {"models": "models", "examples": "examples", "both": "models and examples"}
 BOUND = "bound from counts: the models' errors may be shared in any way"
 
 
-@record(eq=False, dropped=("reliability",))
-class LineFit:
+@record(kind="LineFit", eq=False, dropped=("reliability",))
+class AccuracyLine:
     """A line from original to new accuracies on a scale: new = offset + slope · original, both on that scale.
 
     Attributes:
@@ -106,19 +104,18 @@ class LineFit:
         at = self.offset.value + self.slope.value * points
         return np.asarray(scale_derivative(at, self.scale) * np.sqrt(np.maximum(variance, 0.0)))
 
-    def compact(self) -> LineFit:
+    def compact(self) -> AccuracyLine:
         """The same fit without its draws."""
         return replace(self, draws=np.empty((0, 2)))
 
     def __repr__(self) -> str:
-        return (
-            f"LineFit({self.scale}: slope {self.slope.value:.4g} [{self.slope.low:.4g}, {self.slope.high:.4g}], "
-            f"offset {self.offset.value:.4g} [{self.offset.low:.4g}, {self.offset.high:.4g}], "
-            f"r2={self.r2:.4g}, n={self.n})"
+        slope, offset = (
+            f"{item.value:.4g} [{item.low:.4g}, {item.high:.4g}]" for item in (self.slope, self.offset)
         )
+        return f"AccuracyLine({self.scale}: slope {slope}, offset {offset}, r2={self.r2:.4g}, n={self.n})"
 
     def _scaled(self, x: ArrayLike) -> Floats:
-        return to_scale(_accuracy_fractions("x", x), self.scale)
+        return to_scale(_line_accuracies("x", x), self.scale)
 
 
 def fit_line(
@@ -130,7 +127,7 @@ def fit_line(
     *,
     confidence: float = 0.95,
     resample: str | None = None,
-) -> LineFit:
+) -> AccuracyLine:
     """Fit a line from original to new accuracies, with intervals.
 
     Args:
@@ -157,66 +154,55 @@ def fit_line(
     """
     options: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "confidence": confidence}
     if isinstance(original, (Outcomes, TwoSets)) or isinstance(new, Outcomes):
-        return fit_scales(two_sets(original, new), (scale,), resample=resample or "examples", **options)[0]
+        return line_of_sets(two_sets(original, new), scale, resample=resample or "examples", **options)
     if resample not in (None, "models"):
         raise InputError(
             f"must be 'models' for accuracies; got {resample!r}, which needs outcomes or counts",
             argument="resample",
         )
     kind = check_scale(scale)
-    x, y = (_accuracies_inside_scale(name, values, kind) for name, values in (("original", original), ("new", new)))
+    x, y = (_line_accuracies(name, values, kind) for name, values in (("original", original), ("new", new)))
     if x.shape != y.shape:
         raise InputError(f"must have the same models; got {len(x)} and {len(y)}", argument=("original", "new"))
-    return _lines_of_accuracies([to_scale(x, kind)], [to_scale(y, kind)], (scale,), None, "models", **options)[0]
+    return _line_on_scale(to_scale(x, kind), to_scale(y, kind), kind, None, "models", **options)
 
 
 class NoLine(InputError):
     """Sampling noise hides the differences between models, so that no line can be fitted."""
 
 
-def fit_scales(sets: TwoSets, scales: Sequence[str], *, resample: str, **options: Any) -> tuple[LineFit, ...]:
-    """:func:`fit_line` of two sets on several scales from one set of resamples; raises where no line is defined."""
-    kinds = [check_scale(scale) for scale in scales]
-    first, second = sets.original, sets.new
-    x = [to_scale(first.accuracy if kind == "linear" else first.inside(), kind) for kind in kinds]
-    y = [to_scale(second.accuracy if kind == "linear" else second.inside(), kind) for kind in kinds]
-    return _lines_of_accuracies(x, y, scales, sets, resample, **options)
+def line_of_sets(sets: TwoSets, scale: str, *, resample: str, **options: Any) -> AccuracyLine:
+    """:func:`fit_line` of two sets; raises :class:`NoLine` where no line is defined."""
+    kind, sides = check_scale(scale), (sets.original, sets.new)
+    x, y = (to_scale(side.accuracy if kind == "linear" else side.inside(), kind) for side in sides)
+    return _line_on_scale(x, y, kind, sets, resample, **options)
 
 
-def _lines_of_accuracies(
-    x: Sequence[Floats],
-    y: Sequence[Floats],
-    scales: Sequence[str],
+def _line_on_scale(
+    x: Floats,
+    y: Floats,
+    scale: Scale,
     sets: TwoSets | None,
     resample: str,
     *,
     bootstrap: int,
     seed: int,
     confidence: float,
-) -> tuple[LineFit, ...]:
-    kinds, level = [check_scale(scale) for scale in scales], check_confidence(confidence)
+) -> AccuracyLine:
+    level = check_confidence(confidence)
     whole_number("bootstrap", bootstrap, 2)
     one_of("resample", resample, RESAMPLES)
-    if x[0].shape[0] < 3:
-        raise InputError(
-            f"must have at least 3 models for a line; got {x[0].shape[0]}", argument=("original", "new")
-        )
-    if np.ptp(x[0]) == 0:
+    if len(x) < 3:
+        raise InputError(f"must have at least 3 models for a line; got {len(x)}", argument=("original", "new"))
+    if np.ptp(x) == 0:
         raise InputError("must differ between models; all accuracies are equal: no line", argument="original")
-    over_models = bootstrap_lines(np.stack(x), np.stack(y), bootstrap, seed) if resample != "examples" else None
-    fits = []
-    for position, kind in enumerate(kinds):
-        models = None if over_models is None else over_models[position]
-        if resample == "models":
-            assert models is not None
-            fits.append(_line_over_models(x[position], y[position], kind, models, level, seed))
-        else:
-            assert sets is not None
-            fits.append(_line_over_examples(x[position], y[position], kind, sets, models, bootstrap, level, seed))
-    return tuple(fits)
+    draws = bootstrap_lines(x, y, bootstrap, seed) if resample != "examples" else np.empty((0, 2))
+    if sets is None or resample == "models":
+        return _line_over_models(x, y, scale, draws, level, seed)
+    return _line_over_examples(x, y, scale, sets, draws, bootstrap, level, seed)
 
 
-def _line_over_models(x: Floats, y: Floats, scale: Scale, draws: Floats, level: float, seed: int) -> LineFit:
+def _line_over_models(x: Floats, y: Floats, scale: Scale, draws: Floats, level: float, seed: int) -> AccuracyLine:
     slope, offset, r2 = fit_lines(x, y)
     method = f"least squares, percentile bootstrap over models, {len(draws):,} resamples"
     dropped = int(np.isnan(draws[:, 0]).sum())
@@ -226,7 +212,7 @@ def _line_over_models(x: Floats, y: Floats, scale: Scale, draws: Floats, level: 
         low, high = (float(limit) for limit in percentile_interval(draws[:, column], level))
         error = bootstrap_standard_error(draws[:, column])
         estimates.append(Estimate(value, error, low, high, level, method, len(x), seed, notes))
-    return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), "models", draws)
+    return AccuracyLine(estimates[0], estimates[1], float(r2), scale, len(x), "models", draws)
 
 
 def _line_over_examples(
@@ -234,11 +220,11 @@ def _line_over_examples(
     y: Floats,
     scale: Scale,
     sets: TwoSets,
-    models: Floats | None,
+    models: Floats,
     bootstrap: int,
     level: float,
     seed: int,
-) -> LineFit:
+) -> AccuracyLine:
     """The line corrected for noise in x, with the sampling of both test sets in its interval.
 
     With b = S_xy/(S_xx − T): ∂b/∂y_m = (x_m − x̄)/(S_xx − T), ∂b/∂x_m = (y_m − ȳ − 2b(x_m − x̄))/(S_xx − T), and
@@ -264,7 +250,9 @@ def _line_over_examples(
     by_x = np.stack([turn, -slope / m - x.mean() * turn])
     covariance = sets.original.combined(by_x * steep_x) + sets.new.combined(by_y * steep_y)
     draws = normal_draws(covariance, bootstrap, np.random.default_rng([seed, 7]))
-    draws += np.array([slope, offset]) if models is None else models
+    draws += models if len(models) else np.array([slope, offset])
+    reach = normal_quantile(level) * np.sqrt(np.diag(covariance))
+    (low, offset_low), (high, offset_high) = (np.array([slope, offset]) + sign * reach for sign in (-1, 1))
     if counts:
         method = f"least squares; {BOUND}"
         # Draws cover the possible corrections, 1 to 1/left, evenly.
@@ -272,68 +260,52 @@ def _line_over_examples(
         moved = draws[:, 0] * (factor - 1.0)
         draws = draws + np.stack([moved, -moved * x.mean()], axis=1)
         # The interval of the slope reaches over them, and that of the offset as far as the slope turns about x̄.
-        low, high = _normal(slope, covariance[0, 0], level)
-        offset_low, offset_high = _normal(offset, covariance[1, 1], level)
         most = 1.0 / left
         turned = -slope * (most - 1.0) * float(x.mean())
-        limits = [
-            (min(low, low * most), max(high, high * most)),
-            (offset_low + min(turned, 0.0), offset_high + max(turned, 0.0)),
-        ]
+        low, high = min(low, low * most), max(high, high * most)
+        offset_low, offset_high = offset_low + min(turned, 0.0), offset_high + max(turned, 0.0)
     else:
-        method = f"least squares corrected for noise in x, {_WORDS['examples' if models is None else 'both']}"
-        method += " drawn jointly for all models"
-        limits = [_normal(value, covariance[k, k], level) for k, value in enumerate((slope, offset))]
-    if models is not None:
-        ends = [percentile_interval(draws[:, k], level) for k in range(2)]
-        limits = [(float(low), float(high)) for low, high in ends]
+        words = "models and examples" if len(models) else "examples"
+        method = f"least squares corrected for noise in x, {words} drawn jointly for all models"
+    limits, errors = [(low, high), (offset_low, offset_high)], np.sqrt(np.diag(covariance))
+    if len(models):
+        limits = [percentile_interval(draws[:, k], level) for k in range(2)]
+        errors = np.array([bootstrap_standard_error(draws[:, k]) for k in range(2)])
     noisy = counts and left < 0.9
     notes = (f"up to {100 * (1 - left):.0f} % of the spread of x may be sampling noise",) if noisy else ()
-    errors = (
-        np.sqrt(np.diag(covariance))
-        if models is None
-        else [bootstrap_standard_error(draws[:, k]) for k in range(2)]
+    slope_estimate, offset_estimate = (
+        Estimate(value, float(error), float(ends[0]), float(ends[1]), level, method, m, seed, notes)
+        for value, error, ends in zip((slope, offset), errors, limits, strict=True)
     )
-    estimates = [
-        Estimate(value, float(errors[k]), limits[k][0], limits[k][1], level, method, m, seed, notes)
-        for k, value in enumerate((slope, offset))
-    ]
-    r2 = float(fit_lines(x, y)[2])
-    return LineFit(estimates[0], estimates[1], r2, scale, m, "examples" if models is None else "both", draws)
+    how: Resample = "both" if len(models) else "examples"
+    return AccuracyLine(slope_estimate, offset_estimate, float(fit_lines(x, y)[2]), scale, m, how, draws)
 
 
-def _normal(value: float, variance: float, level: float) -> tuple[float, float]:
-    reach = normal_quantile(level) * float(np.sqrt(variance))
-    return value - reach, value + reach
-
-
-def no_line(sets: TwoSets, scale: str, resample: str, level: float, reason: str) -> LineFit:
+def no_line(sets: TwoSets, scale: str, resample: str, level: float, reason: str) -> AccuracyLine:
     """A fit without a line, for comparisons that are worth making without one."""
-    nan, how = float("nan"), "examples" if resample not in RESAMPLES else resample
+    nan = float("nan")
     unknown = Estimate(nan, nan, nan, nan, level, "no line", len(sets), notes=(reason,))
-    return LineFit(unknown, unknown, nan, check_scale(scale), len(sets), how)
+    return AccuracyLine(unknown, unknown, nan, check_scale(scale), len(sets), cast("Resample", resample))
 
 
-def _accuracies_inside_scale(name: str, values: Any, scale: Scale) -> Floats:
-    p = _accuracy_fractions(name, values)
-    if p.ndim != 1:
-        raise InputError(f"must be one row of accuracies; got shape {p.shape}", argument=name)
-    outside = (p <= 0) | (p >= 1)
-    if scale != "linear" and outside.any():
-        raise InputError(
-            f"must lie strictly between 0 and 1 on the {scale} scale; got {p[outside][0]:g}: use the linear scale, "
-            "or give outcomes or counts",
-            argument=name,
-        )
-    return p
-
-
-def _accuracy_fractions(name: str, values: Any) -> Floats:
+def _line_accuracies(name: str, values: Any, scale: Scale | None = None) -> Floats:
+    """Accuracies 0 to 1; with a scale one row of them, on which they are finite."""
     p = real_numbers(name, values)
     outside = (p < 0) | (p > 1)
     if outside.any():
         first = p[outside].flat[0]
         raise InputError(f"must be accuracies in 0..1; got {first:g}: divide percentages by 100", argument=name)
+    if scale is None:
+        return p
+    if p.ndim != 1:
+        raise InputError(f"must be one row of accuracies; got shape {p.shape}", argument=name)
+    ends = (p == 0) | (p == 1)
+    if scale != "linear" and ends.any():
+        raise InputError(
+            f"must lie strictly between 0 and 1 on the {scale} scale; got {p[ends][0]:g}: use the linear scale, "
+            "or give outcomes or counts",
+            argument=name,
+        )
     return p
 
 
@@ -383,7 +355,7 @@ def line_from_difficulty(mu: float, sigma: float, new_mu: float, new_sigma: floa
     return float(np.sqrt(sigma**2 + 1.0)) / width, (mu - new_mu) / width
 
 
-def difficulty(fit: LineFit, sigma: float = 1.0) -> Difficulty:
+def difficulty(fit: AccuracyLine, sigma: float = 1.0) -> Difficulty:
     """What a probit line says about the new set's difficulty, with intervals from the draws of the line.
 
     Args:

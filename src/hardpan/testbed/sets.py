@@ -19,12 +19,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.arguments import one_of
 from hardpan.data.opening import open_subset_rows, parse_data_source
 from hardpan.errors import InputError, few
+from hardpan.estimates import Estimate
 from hardpan.files import file_hash
 from hardpan.outcomes import Outcomes
 from hardpan.outcomes.classes import check_both, check_same_classes
 from hardpan.outcomes.outcomes import only_zero_or_one
+from hardpan.stats.intervals import normal
+from hardpan.stats.lines import fit_lines
+from hardpan.stats.resampling import bootstrap
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -39,7 +44,7 @@ SET_COLUMNS, ROLES = ("set", "split"), ("original", "new")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class SetScores:
     """M models on one test set.
 
     Attributes:
@@ -72,7 +77,7 @@ class Side:
         """(M,) sums of the scores; counts of right answers where scores are 0 or 1."""
         return np.asarray(np.rint(self.accuracy * self.total) if self.binary else self.accuracy * self.total)
 
-    def take(self, models: NDArray[np.int64]) -> Side:
+    def take(self, models: NDArray[np.int64]) -> SetScores:
         """The same for some of the models, by row number."""
         if np.array_equal(models, np.arange(len(self.total))):
             return self  # scores are large: no copy
@@ -176,8 +181,8 @@ class TwoSets:
     """
 
     models: tuple[str, ...]
-    original: Side
-    new: Side
+    original: SetScores
+    new: SetScores
     group: tuple[str, ...] = ()
     date: tuple[float, ...] = ()
     metric: str = "top1"
@@ -197,6 +202,61 @@ class TwoSets:
         """(M,) original minus new accuracies."""
         return self.original.accuracy - self.new.accuracy
 
+    def mean_gap(self, confidence: float = 0.95) -> Estimate:
+        """Mean over models of original − new accuracy, with the sampling of both test sets in its interval.
+
+        Items are drawn again jointly for all models: SE² = Σ_i (mean_m D_mi)² on each set, Student's t. From counts
+        SE² ≤ F₁/n₁ + F₂/n₂, the case of nested errors.
+        """
+        value = float(self.gaps.mean())
+        error = float(np.sqrt(self.original.mean_variance() + self.new.mean_variance()))
+        size = int(min(self.original.total.min(), self.new.total.min()))
+        method, df = "examples of both sets, drawn jointly for all models", max(size - 1, 1)
+        if self.evidence == "counts":
+            method, df = "bound for nested errors, from counts", 0
+        return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=df)
+
+    def gap_by_date(self, confidence: float = 0.95, seed: int = 0) -> Estimate | None:
+        """Change of the gap per year of publication date by least squares, interval over models.
+
+        None unless the dates of at least three models are known and differ.
+        """
+        dates = np.array(self.date, dtype=np.float64)
+        known = np.isfinite(dates)
+        if known.sum() < 3 or np.ptp(dates[known]) == 0:
+            return None
+        x, y = dates[known] - dates[known].mean(), self.gaps[known] - self.gaps[known].mean()
+
+        def slope(means: Floats) -> Floats:
+            spread = means[:, 2] - means[:, 0] ** 2
+            flat = spread <= 1e-14 * means[:, 2]
+            joint = means[:, 3] - means[:, 0] * means[:, 1]
+            return np.where(flat, np.nan, joint / np.where(flat, 1.0, spread))
+
+        estimate = bootstrap(np.stack([x, y, x * x, x * y], axis=1), slope, confidence=confidence, seed=seed)
+        method = f"least squares of gap on date, {estimate.method}, over models"
+        return replace(estimate, value=float(fit_lines(x, y)[0]), method=method)
+
+    def excluded(self, exclude: Sequence[str] = (), groups: Sequence[str] = ()) -> Booleans:
+        """Which models stay out of a fit: names matching a pattern (``fv_*``), or groups other than those wanted.
+
+        A pattern or group that names nothing is refused: it would silently change the result.
+        """
+        out = np.zeros(len(self), dtype=np.bool_)
+        for pattern in exclude:
+            hits = np.array([fnmatch.fnmatchcase(name, pattern) for name in self.models], dtype=np.bool_)
+            if not hits.any():
+                listed = few(self.models, 5)
+                raise InputError(f"must match a model, such as {listed}; got {pattern!r}", argument="exclude")
+            out |= hits
+        if not groups:
+            return out
+        if not self.group:
+            raise InputError("must be empty where the table has no column 'group'", argument="groups")
+        for name in groups:
+            one_of("groups", name, sorted(set(self.group)))
+        return out | ~np.isin(self.group, groups)
+
     def take(self, rows: NDArray[np.int64]) -> TwoSets:
         """The same for some of the models, by row number."""
         columns = {name: getattr(self, name) for name in ("models", "group", "date")}
@@ -207,7 +267,7 @@ class TwoSets:
 
     def outcomes(self, test_set: str) -> Outcomes:
         """Scores by item on the original or the new set."""
-        side: Side = getattr(self, test_set)
+        side: SetScores = getattr(self, test_set)
         assert side.scores is not None
         assert side.items is not None
         return Outcomes(side.scores, self.models, side.items, answers=side.answers, key=side.key)
@@ -248,11 +308,12 @@ def two_sets(
     options = {"metric": metric, "by_order": by_order}
     totals, wanted = (original_total, new_total), (original_set, new_set)
     if new is None:
-        one = _open_source(original, options, None if totals == (None, None) else list(totals))
+        one = _open_test_set_source(original, options, None if totals == (None, None) else list(totals))
         sources, names = [one, one], _two_names(one, *wanted)
     else:
         sources = [
-            _open_source(source, options, size) for source, size in zip((original, new), totals, strict=True)
+            _open_test_set_source(source, options, size)
+            for source, size in zip((original, new), totals, strict=True)
         ]
         names = []
         for source, name, role in zip(sources, wanted, ROLES, strict=True):
@@ -270,7 +331,7 @@ def two_sets(
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _TestSetSource:
     """Outcomes of one or several test sets, the manifest of a subset of their examples, and a name for messages."""
 
     outcomes: Outcomes
@@ -303,7 +364,7 @@ class _Source:
             )
         return open_subset_rows(self.manifest, ids)
 
-    def side(self, name: str, role: str, notes: list[str]) -> Side:
+    def side(self, name: str, role: str, notes: list[str]) -> SetScores:
         """All models on one of the test sets, for the role "original" or "new"; a subset adds a note."""
         if name not in self.set_names:
             listed = few(sorted(self.set_names))
@@ -318,7 +379,7 @@ class _Source:
                     f"the table has accuracies, not counts: give the size of the {role} set ({role}_total=N)"
                 )
             with np.errstate(invalid="ignore", divide="ignore"):
-                return Side(name, right / total, total)
+                return SetScores(name, right / total, total)
         items = np.arange(outcomes.n_items)
         if self.set_column:
             items = items[outcomes.groups[self.set_column] == name]
@@ -336,10 +397,10 @@ class _Source:
         for row in np.flatnonzero(np.isnan(accuracy) & (total > 0)):
             accuracy[row] = scores[row][np.isfinite(scores[row])].mean()
         answers = outcomes.answers if outcomes.answers is not None and outcomes.answers.ndim == 2 else None
-        return Side(name or role, accuracy, total, scores, outcomes.items, rows, outcomes.key, answers)
+        return SetScores(name or role, accuracy, total, scores, outcomes.items, rows, outcomes.key, answers)
 
 
-def _open_source(source: Any, options: Mapping[str, Any], totals: Any = None) -> _Source:
+def _open_test_set_source(source: Any, options: Mapping[str, Any], totals: Any = None) -> _TestSetSource:
     manifest, where = "", "table"
     if isinstance(source, (str, os.PathLike)):
         path, manifest = parse_data_source(os.fspath(source))
@@ -353,13 +414,13 @@ def _open_source(source: Any, options: Mapping[str, Any], totals: Any = None) ->
             raise InputError(
                 f": {where} says right or wrong only; got {options['metric']!r}: leave it out", argument="metric"
             )
-        return _Source(source, manifest, where)
+        return _TestSetSource(source, manifest, where)
     outcomes = Outcomes.open(source, **options, totals=totals)
     if manifest and outcomes.totals is not None:
         raise InputError(
             f"{where}: has counts, not the examples that {manifest} could choose; give predictions with ids"
         )
-    return _Source(outcomes, manifest, where)
+    return _TestSetSource(outcomes, manifest, where)
 
 
 def _store_outcomes(path: Path) -> Outcomes:
@@ -376,7 +437,7 @@ def _store_outcomes(path: Path) -> Outcomes:
 
 def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
     """Outcomes of one test set: ``test_set`` where the source has several; ``FILE@hard.json`` takes a subset."""
-    opened = _open_source(source, {})
+    opened = _open_test_set_source(source, {})
     outcomes, names = opened.outcomes, opened.set_names
     if outcomes.totals is not None:
         raise InputError(f"{opened.where}: has counts; expected scores or predictions example by example")
@@ -387,7 +448,7 @@ def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
     return opened.outcomes.select(items=opened.subset()) if opened.manifest else opened.outcomes
 
 
-def _two_names(source: _Source, original: str | None, new: str | None) -> list[str]:
+def _two_names(source: _TestSetSource, original: str | None, new: str | None) -> list[str]:
     """The names of the original and the new set in a source with several."""
     known = source.set_names
     if len(known) < 2:
@@ -417,7 +478,7 @@ def _hashes(source: Any) -> dict[str, str]:
 
 
 def _join_models(
-    sides: Sequence[Side], outcomes: Sequence[Outcomes], notes: list[str], metric: str | None
+    sides: Sequence[SetScores], outcomes: Sequence[Outcomes], notes: list[str], metric: str | None
 ) -> TwoSets:
     """Both sets with the models that they share, in the order of the original set."""
     present = [
@@ -470,31 +531,3 @@ def decimal_year(value: Any) -> float:
     if 1900 <= year_number <= 2200:
         return year_number
     raise InputError(f"must be a year or YYYY-MM-DD; got {text!r}", argument="date")
-
-
-def excluded_rows(
-    models: Sequence[str], group: Sequence[str], exclude: Sequence[str] = (), groups: Sequence[str] = ()
-) -> Booleans:
-    """Which models stay out of a fit: names matching a pattern (``fv_*``), or groups other than those wanted.
-
-    A pattern or group that names nothing is refused: it would silently change the result.
-
-    Example:
-        >>> excluded_rows(["fv_4k", "resnet50"], [], exclude=["fv_*"]).tolist()
-        [True, False]
-    """
-    out = np.zeros(len(models), dtype=np.bool_)
-    for pattern in exclude:
-        hits = np.array([fnmatch.fnmatchcase(name, pattern) for name in models], dtype=np.bool_)
-        if not hits.any():
-            raise InputError(f"must match a model, such as {few(models, 5)}; got {pattern!r}", argument="exclude")
-        out |= hits
-    if groups:
-        known = sorted(set(group))
-        if not known:
-            raise InputError("must be empty where the table has no column 'group'", argument="groups")
-        for name in groups:
-            if name not in known:
-                raise InputError(f"must be among {', '.join(known)}; got {name!r}", argument="groups")
-        out |= np.array([name not in groups for name in group], dtype=np.bool_)
-    return out

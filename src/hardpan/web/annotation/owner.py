@@ -32,7 +32,7 @@ from hardpan.replicate.quality import (
     vote_columns,
 )
 from hardpan.tables import rows_to_columns
-from hardpan.testbed.followups import Humans
+from hardpan.testbed.humans import Humans
 from hardpan.web.annotation.entry import path_of
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, page_route, post_route
 from hardpan.web.security import Role, Session

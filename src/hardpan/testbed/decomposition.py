@@ -15,7 +15,7 @@ from hardpan.files import record
 from hardpan.report import Report
 from hardpan.stats.intervals import share
 from hardpan.testbed.comparison import CompareConfig, compare, gap_estimate, settings_of
-from hardpan.testbed.line import LineFit
+from hardpan.testbed.line import AccuracyLine
 from hardpan.testbed.sets import TwoSets, two_sets
 
 Returns = Literal["diminishing", "not diminishing", "undecided"]
@@ -66,8 +66,8 @@ class Decomposition(Report):
     parts: tuple[GapParts, ...]
     largest_chance: float
     beyond_chance: int
-    linear: LineFit
-    probit: LineFit
+    linear: AccuracyLine
+    probit: AccuracyLine
     diminishing_p: float
     returns: Returns
     spread: Spread

@@ -1,24 +1,21 @@
-"""What could explain a drop? Near-duplicates, class balance, groups of examples, and hard examples."""
+"""Accuracies on some of the examples: without near-duplicates, by class or group; and the hardest examples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import tables
-from hardpan.arguments import one_of, real_number, real_numbers, right_or_wrong, whole_number, whole_numbers
+from hardpan.arguments import real_number, real_numbers, right_or_wrong, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.stats import normal, share
-from hardpan.testbed.comparison import over_models
 from hardpan.testbed.sets import two_sets
 
 Booleans = NDArray[np.bool_]
@@ -51,14 +48,14 @@ class DuplicateCorrection:
 
 @record
 class Duplicates(Report):
-    """What :func:`without_duplicates` returns: one row per model."""
+    """What :func:`accuracies_without_duplicates` returns: one row per model."""
 
     rows: tuple[DuplicateCorrection, ...]
     duplicates: int
     examples: int
 
 
-def without_duplicates(
+def accuracies_without_duplicates(
     outcomes: Any, duplicate: ArrayLike, new_accuracy: ArrayLike | None = None, confidence: float = 0.95
 ) -> Duplicates:
     """Accuracies without near-duplicates, and how much of each model's drop they can explain.
@@ -73,11 +70,11 @@ def without_duplicates(
 
     Example:
         >>> right = Outcomes.from_arrays([[1, 1, 1, 0]])
-        >>> row = without_duplicates(right, [True, False, False, False], [0.5]).rows[0]
+        >>> row = accuracies_without_duplicates(right, [True, False, False, False], [0.5]).rows[0]
         >>> round(row.explained, 3), round(row.drop, 3), round(row.left, 3)
         (0.083, 0.25, 0.167)
     """
-    models, right = _models_and_right_answers(outcomes)
+    models, right = _models_and_right(outcomes)
     marked = right_or_wrong("duplicate", _one_value_per_example("duplicate", duplicate, right.shape[1]))
     if marked.all():
         raise InputError("must not mark every example; nothing is left to correct by", argument="duplicate")
@@ -107,22 +104,22 @@ class Balanced:
 
 @record
 class ClassBalance(Report):
-    """What :func:`class_balanced` returns: one row per model."""
+    """What :func:`class_balanced_accuracies` returns: one row per model."""
 
     rows: tuple[Balanced, ...]
 
 
-def class_balanced(outcomes: Any, labels: ArrayLike, confidence: float = 0.95) -> ClassBalance:
+def class_balanced_accuracies(outcomes: Any, labels: ArrayLike, confidence: float = 0.95) -> ClassBalance:
     """Accuracies with every class weighted alike: the mean of the accuracies by class.
 
     Standard error sqrt(Σ_c p_c (1 − p_c) / n_c) / C, normal interval; p_c is taken as (k + ½)/(n + 1) in the error
     alone, so that a class that is always right still counts with some.
 
     Example:
-        >>> class_balanced(Outcomes.from_arrays([[1, 1, 1, 0]]), [0, 0, 0, 1]).rows[0].balanced.value
+        >>> class_balanced_accuracies(Outcomes.from_arrays([[1, 1, 1, 0]]), [0, 0, 0, 1]).rows[0].balanced.value
         0.5
     """
-    models, right = _models_and_right_answers(outcomes)
+    models, right = _models_and_right(outcomes)
     classes, codes = np.unique(_one_value_per_example("labels", labels, right.shape[1]), return_inverse=True)
     sizes = np.bincount(codes)
     rows = []
@@ -154,7 +151,7 @@ class Breakdown(Report):
     rows: tuple[Slice, ...]
 
 
-def breakdown(
+def accuracy_breakdown(
     outcomes: Any, values: ArrayLike, by: str = "label", *, bins: int = 5, confidence: float = 0.95
 ) -> Breakdown:
     """Accuracy of every model on every group of examples, with exact intervals.
@@ -172,12 +169,12 @@ def breakdown(
 
     Example:
         >>> right = Outcomes.from_arrays([[1, 1, 0]])
-        >>> [(item.group, item.accuracy.value) for item in breakdown(right, ["cat", "cat", "dog"]).rows]
+        >>> [(item.group, item.accuracy.value) for item in accuracy_breakdown(right, ["cat", "cat", "dog"]).rows]
         [('cat', 1.0), ('dog', 0.0)]
-        >>> [item.group for item in breakdown(right, [0.1, 0.2, 1.0], "frequency").rows]
+        >>> [item.group for item in accuracy_breakdown(right, [0.1, 0.2, 1.0], "frequency").rows]
         ['[0, 0.2)', '[0.2, 0.4)', '[0.8, 1]']
     """
-    models, right = _models_and_right_answers(outcomes)
+    models, right = _models_and_right(outcomes)
     whole_number("bins", bins, 1)
     given = _one_value_per_example(by, values, right.shape[1])
     try:
@@ -218,7 +215,7 @@ def _accuracy_estimate(right: Booleans, confidence: float) -> Estimate:
     return share(int(right.sum()), len(right), confidence)
 
 
-def _models_and_right_answers(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
+def _models_and_right(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     """Names of the models, and right or wrong, (M, N)."""
     opened = Outcomes.open(outcomes)
     scores = opened.item_scores()
@@ -235,27 +232,6 @@ def _one_value_per_example(name: str, values: ArrayLike, n: int) -> NDArray[Any]
     if array.shape != (n,):
         raise InputError(f"must be ({n},), one for each example; got shape {array.shape}", argument=name)
     return array
-
-
-@record
-class Participant:
-    """One person: accuracies on both sets with Clopper–Pearson intervals, and original − new."""
-
-    name: str
-    original: Estimate
-    new: Estimate
-    gap: float = field(metadata={"unit": "points"})
-
-
-@record
-class Humans(Report):
-    """What :func:`human_table` returns: people in the order of their original accuracy, and their mean gap."""
-
-    rows: tuple[Participant, ...]
-    mean_gap: Estimate = field(metadata={"unit": "points"})
-    better_on_original: int
-    better_on_new: int
-    notes: tuple[str, ...] = ()
 
 
 def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
@@ -323,73 +299,3 @@ def hardest_of(original: Any, new: Any = None, fraction: float = 0.05) -> Hardes
         rows = order if side.rows is None else side.rows[order]
         parts += [rows, right.shape[1], int(right[:, order].sum(axis=0).max())]
     return Hardest(fraction, len(sets), *parts)
-
-
-def human_table(responses: Any, *, only: Hardest | None = None, confidence: float = 0.95) -> Humans:
-    """Accuracies of people on the two sets, from their responses.
-
-    Args:
-        responses: rows or columns, or files of them: participant, set ("original" or "new"), and either ``correct``
-            (0 or 1) or ``response`` with ``label``; or counts, ``correct`` with ``total``, one row per person and
-            set.
-        only: count only answers on these examples, by the column ``example`` (row number in its set).
-        confidence: level of the intervals.
-
-    Source: Recht et al., Table 3.
-
-    Example:
-        >>> rows = [{"participant": "1", "set": "original", "correct": 425, "total": 500},
-        ...         {"participant": "1", "set": "new", "correct": 83, "total": 100}]
-        >>> round(human_table(rows).rows[0].gap, 2)
-        0.02
-    """
-    counts: dict[tuple[str, str], NDArray[np.int64]] = {}
-    for source in _response_sources(responses):
-        columns = tables.read_columns(source, required=("participant", "set"), name="responses")
-        sides = zip(map(str, columns["participant"]), map(str, columns["set"]), strict=True)
-        for key, added in zip(sides, _right_and_total_answers(columns, only), strict=True):
-            one_of("responses", key[1], ("original", "new"))
-            counts[key] = counts.get(key, 0) + added
-    rows = []
-    for person in sorted({person for person, _ in counts}):
-        answered = [counts.get((person, side), np.zeros(2, dtype=np.int64)) for side in ("original", "new")]
-        if min(total for _, total in answered) == 0:
-            raise InputError(f"must be on both sets; participant {person} lacks one", argument="responses")
-        original, new = (share(int(right), int(total), confidence) for right, total in answered)
-        rows.append(Participant(person, original, new, original.value - new.value))
-    rows.sort(key=lambda row: (-row.original.value, row.name))
-    gaps = np.array([row.gap for row in rows])
-    return Humans(
-        tuple(rows), over_models(gaps, confidence, "people"), int(np.sum(gaps > 0)), int(np.sum(gaps < 0))
-    )
-
-
-def _response_sources(responses: Any) -> Sequence[Any]:
-    """The sources of responses: a list of files, or one of anything else."""
-    files = isinstance(responses, (list, tuple)) and all(isinstance(item, (str, Path)) for item in responses)
-    return responses if files and responses else [responses]
-
-
-def _right_and_total_answers(columns: Mapping[str, list[Any]], only: Hardest | None) -> NDArray[np.int64]:
-    """(rows, 2) right answers and all answers of each row; 0 where a row is not on one of the hardest examples."""
-    if "correct" in columns:
-        right = whole_numbers("responses: correct", columns["correct"])
-        total = whole_numbers("responses: total", columns.get("total", [1] * len(right)))
-    elif "response" in columns and "label" in columns:
-        pairs = zip(columns["response"], columns["label"], strict=True)
-        right = np.array([int(str(said) == str(truth)) for said, truth in pairs])
-        total = np.ones_like(right)
-    else:
-        raise InputError("must have a column 'correct', or 'response' and 'label'", argument="responses")
-    if (right > total).any():
-        raise InputError(
-            "must not have more right answers than 'total', which is 1 by default", argument="responses"
-        )
-    counts = np.stack([right, total], axis=1)
-    if only is None:
-        return counts
-    if "example" not in columns:
-        raise InputError("must have a column 'example', the row number in its set", argument="responses")
-    rows = {"original": only.original, "new": only.new}
-    examples = zip(whole_numbers("responses: example", columns["example"]), columns["set"], strict=True)
-    return np.asarray(counts * np.array([[row in rows.get(str(side), ())] for row, side in examples]))

@@ -4,9 +4,7 @@ from scipy.stats import binomtest, norm
 from tests.testbed.helpers import counts_table
 
 from hardpan import testbed
-from hardpan.errors import InputError
-from hardpan.testbed.comparison import gap_by_date
-from hardpan.testbed.gaps import GapParts, gap_parts
+from hardpan.testbed.decomposition import GapParts, gap_parts
 from hardpan.testbed.sets import TwoSets
 
 
@@ -134,6 +132,3 @@ def test_gap_by_date_is_the_planted_slope() -> None:
     assert result.by_date.value == pytest.approx(0.01, abs=1e-6)
     assert result.by_date.low <= result.by_date.value <= result.by_date.high
     assert testbed.decompose(planted(1.1, -0.2), bootstrap=500).by_date is None
-    with pytest.raises(InputError) as caught:
-        gap_by_date(planted(1.1, -0.2))
-    assert caught.value.argument == "date"

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
-from hardpan.testbed import followups
+from hardpan.testbed.accuracies import accuracies_without_duplicates, accuracy_breakdown, class_balanced_accuracies
 from hardpan.testbed.sets import open_outcomes
 
 RIGHT = np.random.default_rng(0).random((4, 300)) < np.array([[0.9], [0.8], [0.7], [0.6]])
@@ -30,7 +30,7 @@ def scores(right: np.ndarray, models: tuple[str, ...] | None = None) -> Outcomes
 def test_duplicates_are_taken_out_and_the_drop_is_split() -> None:
     marked = np.arange(300) < 24
     right = RIGHT | marked
-    for row, found in zip(right, followups.without_duplicates(scores(right), marked, [0.5] * 4).rows, strict=True):
+    for row, found in zip(right, accuracies_without_duplicates(scores(right), marked, [0.5] * 4).rows, strict=True):
         assert found.on_duplicates.value == 1.0
         assert found.without.value == row[24:].mean()
         # acc = (1 − d) acc_true + d acc_nd, solved for acc_true
@@ -38,9 +38,9 @@ def test_duplicates_are_taken_out_and_the_drop_is_split() -> None:
         assert found.explained + found.left == pytest.approx(found.drop)
         exact = binomtest(int(row[24:].sum()), 276).proportion_ci(method="exact")
         assert (found.without.low, found.without.high) == pytest.approx((exact.low, exact.high))
-    assert np.isnan(followups.without_duplicates(scores(right), marked).rows[0].drop)
+    assert np.isnan(accuracies_without_duplicates(scores(right), marked).rows[0].drop)
     with pytest.raises(InputError) as caught:
-        followups.without_duplicates(scores(right), np.ones(300))
+        accuracies_without_duplicates(scores(right), np.ones(300))
     assert caught.value.argument == "duplicate"
 
 
@@ -53,19 +53,19 @@ def test_balanced_accuracy_covers_the_truth() -> None:
     inside = 0
     for _ in range(300):
         right = rng.random((1, 620)) < chance[labels]
-        found = followups.class_balanced(scores(right), labels).rows[0].balanced
+        found = class_balanced_accuracies(scores(right), labels).rows[0].balanced
         inside += found.low <= chance.mean() <= found.high
     assert inside >= 273  # 95 % of 300, less four standard errors
 
 
 def test_balanced_equals_plain_where_classes_are_balanced() -> None:
-    for found in followups.class_balanced(scores(RIGHT), np.arange(300) % 10).rows:
+    for found in class_balanced_accuracies(scores(RIGHT), np.arange(300) % 10).rows:
         assert found.balanced.value == pytest.approx(found.accuracy.value)
 
 
 def test_parts_add_up() -> None:
     parts = np.array(["x", "y", "z"])[np.arange(300) % 3]
-    found = followups.breakdown(scores(RIGHT), parts).rows
+    found = accuracy_breakdown(scores(RIGHT), parts).rows
     for model, row in zip(NAMES, RIGHT, strict=True):
         own = [item.accuracy for item in found if item.model == model]
         assert sum(item.n for item in own) == 300
@@ -76,7 +76,7 @@ def test_frequency_bins_find_a_planted_slope() -> None:
     rng = np.random.default_rng(2)
     frequency = rng.integers(0, 11, 6000) / 10
     right = rng.random((1, 6000)) < 0.3 + 0.6 * frequency
-    found = followups.breakdown(scores(right), frequency, "frequency").rows
+    found = accuracy_breakdown(scores(right), frequency, "frequency").rows
     assert [item.group for item in found] == ["[0, 0.2)", "[0.2, 0.4)", "[0.4, 0.6)", "[0.6, 0.8)", "[0.8, 1]"]
     assert [item.accuracy.n for item in found] == [
         int(((frequency * 10).round() // 2 == i).sum()) + (int((frequency == 1).sum()) if i == 4 else 0)
@@ -85,21 +85,25 @@ def test_frequency_bins_find_a_planted_slope() -> None:
     for item, middle in zip(found, (0.05, 0.25, 0.45, 0.65, 0.9), strict=True):
         assert item.accuracy.value == pytest.approx(0.3 + 0.6 * middle, abs=0.05)
     with pytest.raises(InputError) as caught:
-        followups.breakdown(scores(right), frequency * 10, "frequency")
+        accuracy_breakdown(scores(right), frequency * 10, "frequency")
     assert caught.value.argument == "frequency"
 
 
 def test_quantile_bins_hold_equal_shares_and_few_numbers_are_groups() -> None:
     values = np.random.default_rng(0).permutation(300).astype(float)
-    found = followups.breakdown(scores(RIGHT), values, "brightness", bins=5).rows
+    found = accuracy_breakdown(scores(RIGHT), values, "brightness", bins=5).rows
     assert {item.accuracy.n for item in found} == {60}
-    assert {item.group for item in followups.breakdown(scores(RIGHT), values // 100).rows} == {"0.0", "1.0", "2.0"}
+    assert {item.group for item in accuracy_breakdown(scores(RIGHT), values // 100).rows} == {
+        "0.0",
+        "1.0",
+        "2.0",
+    }
 
 
 @pytest.mark.parametrize("right", [np.full((4, 2), 0.5), np.array([[0.0, np.nan]])])
 def test_fractions_and_missing_cells_are_refused(right: np.ndarray) -> None:
     with pytest.raises(InputError) as caught:
-        followups.breakdown(Outcomes.from_arrays(right), ["x"] * right.shape[-1])
+        accuracy_breakdown(Outcomes.from_arrays(right), ["x"] * right.shape[-1])
     assert caught.value.argument == "outcomes"
 
 
