@@ -144,6 +144,12 @@ class Ranking(Report):
         """The scores with their intervals, best first."""
         return estimates_of_columns(self.score, self.stderr, self.low, self.high, self.confidence)
 
+    @property
+    def first_tier(self) -> int:
+        """How many models from the top are in tier 1 before the first that is not."""
+        other = np.flatnonzero(self.tier != 1)
+        return int(other[0]) if other.size else len(self.models)
+
     def __repr__(self) -> str:
         tied = int((self.tier == 1).sum())
         return (

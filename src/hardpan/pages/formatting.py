@@ -239,6 +239,16 @@ def lower_case(text: str) -> str:
     return text if len(word) > 1 and word[1:] != word[1:].lower() else text[0].lower() + text[1:]
 
 
+def level(confidence: float) -> str:
+    """Write a level of confidence.
+
+    Example:
+        >>> level(0.95), level(0.999)
+        ('95 %', '99.9 %')
+    """
+    return f"{100 * confidence:g} %"
+
+
 def round_up(count: float) -> str:
     """Write about how many are needed: two digits, rounded up.
 
@@ -363,6 +373,16 @@ def number(value: float, digits: int = 3) -> str:
         ('0.123', '1,234', '2')
     """
     return f"{value:,.{digits}g}".replace("-", "−")
+
+
+def in_points(value: float) -> str:
+    """Write a difference of fractions, or a limit of one, in percentage points with one digit behind the point.
+
+    Example:
+        >>> in_points(0.01634), in_points(0.2)
+        ('1.6 points', '20.0 points')
+    """
+    return f"{fixed(100 * value, 1)} points"
 
 
 def rounded_points(value: float) -> str:

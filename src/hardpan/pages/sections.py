@@ -9,6 +9,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from hardpan.estimates import Estimate
 from hardpan.files import Content, record
 from hardpan.pages import formatting
@@ -179,6 +181,12 @@ percents = partial(Aligned, scale=100)
 differences = partial(Aligned, scale=100, sign="+")
 
 
+def table_of_columns(title: str, columns: Mapping[str, Any], most: int | None = None) -> Table:
+    """A table of parallel columns, cut to its first rows."""
+    lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+    return Table(title, tuple(columns), tuple(zip(*(column[:most] for column in lists), strict=True)))
+
+
 def table_of(title: str, rows: Iterable[Any], columns: Mapping[str, Cell | Aligned]) -> Table:
     """A table of results with a line per row.
 
@@ -188,14 +196,14 @@ def table_of(title: str, rows: Iterable[Any], columns: Mapping[str, Cell | Align
         ((9, '50 (30–70)'), (8, '25 (10–40)'))
     """
     listed = list(rows)
-    cells: list[list[Any]] = []
-    for column in columns.values():
+    cells: dict[str, list[Any]] = {}
+    for name, column in columns.items():
         of = column.cell if isinstance(column, Aligned) else column
         values = list(map(attrgetter(of) if isinstance(of, str) else of, listed))
-        cells.append(
+        cells[name] = (
             formatting.aligned(values, column.scale, column.sign) if isinstance(column, Aligned) else values
         )
-    return Table(title, tuple(columns), tuple(zip(*cells, strict=True)))
+    return table_of_columns(title, cells)
 
 
 def fields_of(item: Estimate, value: str = "value", low: str = "low", high: str = "high") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,90 +18,57 @@ from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
 from hardpan.pages import formatting
 from hardpan.pages.galleries import png_address
 from hardpan.pages.generic import view
-from hardpan.pages.leaderboard.items import (
-    IRT,
-    ITEM_METHODS,
-    SHORT_METHODS,
-    information_chart,
-    item_columns,
-    items_section,
-    keys_headline,
-    keys_section,
-    review_sheet,
-    short_files,
-    short_headline,
-    short_section,
-    skill_columns,
-)
-from hardpan.pages.leaderboard.models import (
-    CITATIONS,
-    PAIRED,
-    first_tier,
-    input_sections,
-    pairs_section,
-    ranking_chart,
-    ranking_columns,
-    ranking_headline,
-    ranking_section,
-    ranking_table,
-    short_name,
-)
-from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, Table, View
+from hardpan.pages.leaderboard.items import IRT, ITEM_METHODS, SHORT_METHODS, short_section
+from hardpan.pages.leaderboard.models import CITATIONS, PAIRED, input_sections, ranking_table
+from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
 from hardpan.report import Provenance, versions_of
-from hardpan.tables import csv_text
 
 
 @view.register
 def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
     ranking, fit, keys, short = result.ranking, result.fit, result.keys, result.short
-    headline = ranking_headline(ranking)
+    ranked = ranking.view()
     lede = []
     if keys is not None and keys.suspicious:
-        lede.append(keys_headline(keys))
+        lede.append(keys.headline)
     if short is not None:
-        lede.append(short_headline(short))
-    ranked = ranking_section(ranking)
-    sections = [
-        Section(
-            "Ranking",
-            ranked.sentences,
-            folded=(ranking_table(ranking),),
-            warnings=ranked.warnings,
-            key="ranking",
-            methods=PAIRED,
-        )
-    ]
+        lede.append(short.headline)
+    section = ranked.sections[0]
+    sections = [replace(section, charts=(), tables=(), folded=section.tables)]
+    hero = [*section.charts]
     picture = scores_raster(result.picture)
-    downloads: dict[str, Any] = {"ranking.csv": csv_text(ranking_columns(ranking))}
-    links = {"ranking.csv": "ranking.csv"}
-    hero = [ranking_chart(ranking)]
+    downloads, links = {**ranked.downloads}, {**ranked.links}
     if fit is not None:
-        section = items_section(fit)
-        sections.append(replace(section, charts=(*section.charts, picture)))
-        hero.append(information_chart(fit))
-        downloads |= {"items.csv": csv_text(item_columns(fit)), "skills.csv": csv_text(skill_columns(fit))}
-        links["items.csv"] = "items.csv"
+        items, information = fit.view().sections[:2]
+        sections.append(replace(items, charts=(*items.charts, picture)))
+        hero += information.charts
+        downloads |= fit.view().downloads
+        links |= fit.view().links
     elif min(result.picture.shape) > 1:
         sections.append(Section("All scores", charts=(picture,), key="items", short="Scores"))
     if keys is not None:
-        sections.append(keys_section(keys))
-        downloads["review.csv"] = review_sheet(keys)
-        links["review sheet"] = "review.csv"
+        sections.append(keys.view().sections[0])
+        downloads |= keys.view().downloads
+        links |= keys.view().links
     if result.groups is not None:
-        sections.append(groups_section(result.groups))
+        sections.append(group_scores_section(result.groups))
     if len(ranking.models) > 1:
-        sections.append(pairs_section(ranking))
+        sections.append(ranked.sections[1])
     if short is not None:
         sections.append(short_section(short))
-        downloads |= short_files(short)
+        downloads |= short.view().downloads
         links["short test for lm-eval"] = "samples.json"
     sections += input_sections(result.notes)
+    problems = (*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys))
+    table = ranking_table(ranking, 10)
+    fitting = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}
+    brief = table_of_columns(table.title, {k: fitting[k] for k in (*table.columns[:2], "ranks", "tier")})
     size = f"{counted(len(ranking.models), 'model')}, {counted(ranking.n_items, 'item')}"
     if ranking.groups:
         size += f", {ranking.groups:,} groups ({ranking.cluster})"
     return View(
         title="Leaderboard",
-        headline=headline,
+        headline=ranked.headline,
         lede=tuple(lede),
         sections=tuple(sections),
         provenance=Provenance(
@@ -109,32 +76,19 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
             citations=(*CITATIONS, IRT),
             versions=versions_of("numpy", "scipy"),
         ),
-        columns=ranking_columns(ranking),
-        name=short_name(result.source) or "Leaderboard",
+        columns=ranked.columns,
+        name=PurePath(result.source).name or "Leaderboard",
         size=size,
-        problems=leaderboard_problems(result),
+        problems=tuple(sorted(problems, key=lambda problem: SEVERITIES.index(problem.severity))),
         hero=tuple(hero),
         links=links,
         downloads=downloads,
-        terminal=(Section("Ranking", tables=(_short_table(ranking_table(ranking, 10)),)),),
+        terminal=(Section("Ranking", tables=(brief,)),),
     )
 
 
-def _short_table(table: Table) -> Table:
-    """The columns of a ranking that fit a terminal: model, score, ranks, tier."""
-    columns = [i for i, name in enumerate(table.columns) if i < 2 or name in ("ranks", "tier")]
-    rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
-    return Table(table.title, tuple(table.columns[i] for i in columns), rows)
-
-
-def leaderboard_problems(result: LeaderboardSummary) -> tuple[ProblemLine, ...]:
-    """What endangers the ranking, worst first."""
-    problems = (*_ranking_problems(result.ranking), *_item_problems(result.fit, result.keys))
-    return tuple(sorted(problems, key=lambda problem: SEVERITIES.index(problem.severity)))
-
-
-def _ranking_problems(ranking: Ranking) -> Iterator[ProblemLine]:
-    m, tied = len(ranking.models), first_tier(ranking)
+def _ranking_problem_lines(ranking: Ranking) -> Iterator[ProblemLine]:
+    m, tied = len(ranking.models), ranking.first_tier
     if ranking.unconnected:
         title = "Some models share no items with the others"
         yield ProblemLine("overlap", "high", title, "They cannot be ranked.")
@@ -153,7 +107,7 @@ def _ranking_problems(ranking: Ranking) -> Iterator[ProblemLine]:
         yield ProblemLine("ties", "medium", title, detail, link="#ranking", link_text="ranks")
 
 
-def _item_problems(fit: ItemFit | None, keys: SuspectKeys | None) -> Iterator[ProblemLine]:
+def _item_problem_lines(fit: ItemFit | None, keys: SuspectKeys | None) -> Iterator[ProblemLine]:
     if fit is not None and (broken := int((fit.flag == "broken").sum())):
         title = f"On {counted(broken, 'item')} better models do worse"
         yield ProblemLine("broken-items", "high", title, "Check their keys and wording.", None, "#items", "which")
@@ -189,7 +143,7 @@ def scores_raster(scores: NDArray[np.float64]) -> Chart:
     return Chart("raster", title, (), words, {"png": png_address(image), **ends})
 
 
-def groups_section(groups: GroupScores) -> Section:
+def group_scores_section(groups: GroupScores) -> Section:
     """Scores by group of the best models."""
     rows = tuple(
         {"row": name, "column": group, "value": None if math.isnan(value) else round(float(value), 4)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,9 @@ from hardpan.pages.generic import view
 from hardpan.pages.leaderboard.models import (
     ROWS,
     input_sections,
-    model_table,
     percents,
-    short_name,
 )
-from hardpan.pages.sections import Chart, Section, Table, View
+from hardpan.pages.sections import Chart, Section, Table, View, table_of_columns
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
 
@@ -42,32 +41,25 @@ IRT = "Bock and Aitkin, Marginal maximum likelihood estimation of item parameter
 
 @view.register
 def _item_fit_view(result: ItemFit) -> View:
+    names = ("slope", "slope_stderr", "intercept", "intercept_stderr", "mean_score", "flag")
+    columns = {"item": result.items, **{name: getattr(result, name) for name in names}}
+    skills = {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
+    sections = (items_section(result), information_section(result))
     return View(
         title="Item analysis",
         headline=items_headline(result),
-        sections=(items_section(result), information_section(result), *input_sections(result.notes)),
-        terminal=(items_section(result), information_section(result)),
+        sections=(*sections, *input_sections(result.notes)),
+        terminal=sections,
         provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
-        columns=item_columns(result),
-        name=short_name(result.source),
+        columns=columns,
+        name=PurePath(result.source).name,
         size=f"{counted(len(result.models), 'model')}, {counted(len(result.items), 'item')}",
         links={"items.csv": "items.csv"},
-        downloads={"items.csv": csv_text(item_columns(result)), "skills.csv": csv_text(skill_columns(result))},
+        downloads={"items.csv": csv_text(columns), "skills.csv": csv_text(skills)},
     )
 
 
-def item_columns(result: ItemFit) -> dict[str, Any]:
-    """The columns of ``to_frame`` of an item analysis."""
-    names = ("slope", "slope_stderr", "intercept", "intercept_stderr", "mean_score", "flag")
-    return {"item": result.items, **{name: getattr(result, name) for name in names}}
-
-
-def skill_columns(result: ItemFit) -> dict[str, Any]:
-    """Skills of the models as columns."""
-    return {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
-
-
-def _no_broken(result: ItemFit) -> str:
+def _no_broken_items(result: ItemFit) -> str:
     if max(result.broken_power, default=0.0) < 0.05:
         return f"{len(result.models)} models are too few to show that an item is broken"
     return "No item is shown to be broken"
@@ -77,7 +69,9 @@ def items_headline(result: ItemFit) -> str:
     """What the items are worth, in one sentence."""
     broken = int((result.flag == "broken").sum())
     start = (
-        _no_broken(result) if not broken else f"On {counted(broken, 'item')} better models do worse, beyond chance"
+        _no_broken_items(result)
+        if not broken
+        else f"On {counted(broken, 'item')} better models do worse, beyond chance"
     )
     cohort = result.cohorts[min(1, len(result.cohorts) - 1)]
     share = cohort.dead / max(cohort.items, 1)
@@ -88,10 +82,11 @@ def items_headline(result: ItemFit) -> str:
 def items_section(result: ItemFit) -> Section:
     """The item map and the items that need attention."""
     broken = np.flatnonzero(result.flag == "broken")
-    warnings = [] if result.converged else ["The fit did not converge; do not use its numbers."]
+    warnings = () if result.converged else ("The fit did not converge; do not use its numbers.",)
     lowest = broken if len(broken) else np.argsort(result.slope, kind="stable")[:10]
     rows = lowest[np.isfinite(result.slope[lowest])]
-    table = model_table(
+    table = table_of_columns(
+        "Broken items" if len(broken) else "Items with the lowest slopes",
         {
             "item": result.items[rows],
             "mean score, %": percents(result.mean_score[rows]),
@@ -99,16 +94,16 @@ def items_section(result: ItemFit) -> Section:
             "standard error": result.slope_stderr[rows].round(2),
             "adjusted p": [float(f"{p:.2g}") for p in result.p_adjusted[rows]],
         },
-        "Broken items" if len(broken) else "Items with the lowest slopes",
+        ROWS,
     )
     cohorts = Table(
         "Items that do not separate the best models",
         ("best models", "all right", "all wrong", "same score", "items"),
         tuple((c.size, c.all_right, c.all_wrong, c.dead, c.items) for c in result.cohorts),
     )
-    charts = (item_map(result),) if result.model != "rasch" else ()
+    charts = (item_map_chart(result),) if result.model != "rasch" else ()
     title = (
-        _no_broken(result)
+        _no_broken_items(result)
         if not len(broken)
         else f"{counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
     )
@@ -118,7 +113,7 @@ def items_section(result: ItemFit) -> Section:
         charts=charts,
         tables=(table,) if len(broken) else (),
         folded=(cohorts,) if len(broken) else (table, cohorts),
-        warnings=tuple(warnings),
+        warnings=warnings,
         key="items",
         short="Items",
         methods=ITEM_METHODS,
@@ -156,7 +151,7 @@ def _item_sentences(result: ItemFit, broken: int) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def item_map(result: ItemFit, most: int = 1500) -> Chart:
+def item_map_chart(result: ItemFit, most: int = 1500) -> Chart:
     """Difficulty against discrimination, one point per item; suspects named."""
     known = np.flatnonzero(np.isfinite(result.slope))
     flagged = known[result.flag[known] == "broken"]
@@ -230,14 +225,15 @@ def information_chart(result: ItemFit) -> Chart:
 
 @view.register
 def _suspect_keys_view(result: SuspectKeys) -> View:
+    section = keys_section(result)
     return View(
         title="Answer keys that look wrong",
         headline=keys_headline(result),
-        sections=(keys_section(result), *input_sections(result.notes)),
-        terminal=(keys_section(result),),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
         provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
-        columns=key_columns(result),
-        name=short_name(result.source),
+        columns=_key_columns(result),
+        name=PurePath(result.source).name,
         size=counted(result.answered, "item"),
         links={"review sheet": "review.csv"},
         downloads={"review.csv": review_sheet(result)},
@@ -252,8 +248,7 @@ KEY_METHODS = (
 )
 
 
-def key_columns(result: SuspectKeys) -> dict[str, Any]:
-    """The columns of ``to_frame`` of suspect keys."""
+def _key_columns(result: SuspectKeys) -> dict[str, Any]:
     names = ("key", "suggested", "margin", "models")
     return {"item": result.items, **{name: getattr(result, name) for name in names}}
 
@@ -261,7 +256,7 @@ def key_columns(result: SuspectKeys) -> dict[str, Any]:
 def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | None = None) -> str:
     """CSV for a reviewer: the question where logs have it, the key, what models say, columns for the verdict."""
     count = len(result.votes)
-    columns: dict[str, Any] = {"rank": result.position, **key_columns(result)}
+    columns: dict[str, Any] = {"rank": result.position, **_key_columns(result)}
     cut = {name: values[:count] for name, values in columns.items()}
     said = [
         ", ".join(f"{answer}: {100 * share:.0f} %" for answer, share in votes.items()) for votes in result.votes
@@ -293,7 +288,8 @@ def keys_headline(result: SuspectKeys) -> str:
 
 def keys_section(result: SuspectKeys) -> Section:
     """The most suspicious items."""
-    table = model_table(
+    table = table_of_columns(
+        "Suspect keys",
         {
             "rank": result.position,
             "item": result.items,
@@ -302,7 +298,6 @@ def keys_section(result: SuspectKeys) -> Section:
             "margin": result.margin.round(3),
             "models": result.models,
         },
-        "Suspect keys",
         max(10, min(result.suspicious, ROWS)),
     )
     sentences = [
@@ -358,26 +353,15 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     names = [f"{name}_{when}" for name in ("score", "rank", "tier") for when in ("before", "after")]
     columns = {"model": result.models} | {name: getattr(result, name) for name in names}
     words = {name: name.replace("_", " ") + (", %" if name.startswith("score") else "") for name in columns}
-    table = model_table(
-        {words[name]: percents(v) if name.startswith("score") else v for name, v in columns.items()}
-    )
-    keys = Table(
-        "Corrected keys",
-        ("item", "old key", "new key"),
-        tuple(zip(result.items, result.old_key, result.new_key, strict=True)),
-    )
+    shown = {words[name]: percents(v) if name.startswith("score") else v for name, v in columns.items()}
+    keys = {"item": result.items, "old key": result.old_key, "new key": result.new_key}
     section = Section(
         "Scores with the corrected keys",
         ("Only items whose key changed are scored again: 1 where an answer equals the new key, else 0.",),
-        tables=(table,),
-        folded=(keys,),
+        tables=(table_of_columns("Models", shown, ROWS),),
+        folded=(table_of_columns("Corrected keys", keys),),
     )
-    return View(
-        title="Corrected keys",
-        headline=headline,
-        sections=(section,),
-        columns=columns,
-    )
+    return View("Corrected keys", headline, (section,), columns=columns)
 
 
 SHORT_METHODS = (
@@ -391,6 +375,7 @@ SHORT_METHODS = (
 
 @view.register
 def _short_test_view(result: ShortTest) -> View:
+    columns = {"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids}
     section = short_section(result)
     tables = tuple(item for item in section.folded if isinstance(item, Table))
     section = dataclasses.replace(section, title="How many items are enough", tables=tables, folded=())
@@ -400,31 +385,22 @@ def _short_test_view(result: ShortTest) -> View:
         sections=(section, *input_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
-        columns=_short_columns(result),
+        columns=columns,
         size=f"{len(result.items):,} of {counted(result.n_items, 'item')}",
         links={"items for lm-eval --samples": "samples.json", "short_items.csv": "short_items.csv"},
-        downloads=short_files(result),
+        downloads={
+            "samples.json": result.samples() + "\n",
+            "short_items.csv": csv_text(columns),
+            "short_items.json": dumps([str(name) for name in result.items]) + "\n",
+        },
     )
-
-
-def short_files(result: ShortTest) -> dict[str, str]:
-    """The list of items: for lm-eval, as CSV, as JSON."""
-    return {
-        "samples.json": result.samples() + "\n",
-        "short_items.csv": csv_text(_short_columns(result)),
-        "short_items.json": dumps([str(name) for name in result.items]) + "\n",
-    }
-
-
-def _short_columns(result: ShortTest) -> dict[str, Any]:
-    return {"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids}
 
 
 def short_headline(result: ShortTest) -> str:
     """What the shorter test is good for."""
     return (
         f"{len(result.items):,} of {result.n_items:,} items estimate a new model's full score to "
-        f"±{100 * result.half_width:.1f} points ({100 * result.confidence:g} %)."
+        f"±{100 * result.half_width:.1f} points ({formatting.level(result.confidence)})."
     )
 
 
@@ -440,11 +416,7 @@ def short_section(result: ShortTest) -> Section:
         f"{100 * result.coverage:.0f} % of {result.held_out:,} trials; mean error {100 * result.mean_error:.1f} "
         f"points, on the best fifth of the models {formatting.points(result.bias_best)} points on average."
     ]
-    warnings = []
-    if result.contradicted:
-        warnings.append(
-            "The interval covered less often than stated on held-out models: do not use this selection."
-        )
+    warning = "The interval covered less often than stated on held-out models: do not use this selection."
     curves = {
         "half width of the interval": result.size_half_width,
         "mean error on held-out models": result.size_error,
@@ -461,21 +433,22 @@ def short_section(result: ShortTest) -> Section:
         f"With {len(result.items):,} items the interval is ±{100 * result.half_width:.1f} points wide.",
         {"x_title": "items", "y_title": "error of the full score", "log_x": True},
     )
-    table = model_table(
+    table = table_of_columns(
+        "Other numbers of items",
         {
             "items": result.sizes,
             "± points": percents(result.size_half_width),
             "mean error, points": percents(result.size_error),
             "coverage, %": percents(result.size_coverage),
         },
-        "Other numbers of items",
+        ROWS,
     )
     return Section(
         short_headline(result).removesuffix("."),
         tuple(sentences),
         charts=(chart,),
         folded=(table,),
-        warnings=tuple(warnings),
+        warnings=(warning,) if result.contradicted else (),
         key="short",
         short="Short test",
         methods=SHORT_METHODS,

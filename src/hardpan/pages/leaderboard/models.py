@@ -16,7 +16,7 @@ from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.ranking import Ranking
 from hardpan.pages import formatting
 from hardpan.pages.generic import view
-from hardpan.pages.sections import Chart, Section, Table, View, fields_of
+from hardpan.pages.sections import Chart, Section, Table, View, fields_of, table_of_columns
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
 
@@ -47,17 +47,6 @@ def input_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
     return (Section("How the scores were read", notes, key="input", short="Input"),) if notes else ()
 
 
-def short_name(source: str) -> str:
-    """The last part of a path, without the folders that only its owner knows."""
-    return PurePath(source).name if source else ""
-
-
-def model_table(columns: Mapping[str, Any], title: str = "Models", rows: int = ROWS) -> Table:
-    """A table of parallel columns, cut to its first rows."""
-    lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
-    return Table(title, tuple(columns), tuple(zip(*(column[:rows] for column in lists), strict=True)))
-
-
 def percents(values: Any, digits: int = 1) -> list[float]:
     """Fractions in percent, rounded."""
     return [round(100 * float(value), digits) for value in values]
@@ -73,57 +62,39 @@ def interval_marks(
 
 @view.register
 def _ranking_view(result: Ranking) -> View:
+    names = ("score", "stderr", "stderr_clustered", "low", "high", "rank_low", "rank_high", "tier", "items")
+    columns = {"model": result.models, **{name: getattr(result, name) for name in names}}
     return View(
         title="Leaderboard ranking",
         headline=ranking_headline(result),
         sections=(ranking_section(result), pairs_section(result), *input_sections(result.notes)),
         terminal=(ranking_section(result),),  # the matrix of pairs is too wide for a terminal
         provenance=Provenance(method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy")),
-        columns=ranking_columns(result),
-        name=short_name(result.source),
+        columns=columns,
+        name=PurePath(result.source).name,
         size=f"{counted(len(result.models), 'model')}, {counted(result.n_items, 'item')}",
         links={"ranking.csv": "ranking.csv"},
-        downloads={"ranking.csv": csv_text(ranking_columns(result))},
+        downloads={"ranking.csv": csv_text(columns)},
     )
 
 
-def ranking_columns(result: Ranking) -> dict[str, Any]:
-    """The columns of ``to_frame`` of a ranking."""
-    names = ("score", "stderr", "stderr_clustered", "low", "high", "rank_low", "rank_high", "tier", "items")
-    return {"model": result.models, **{name: getattr(result, name) for name in names}}
-
-
-def first_tier(result: Ranking) -> int:
-    """How many models from the top are in tier 1 before the first that is not."""
-    other = np.flatnonzero(result.tier != 1)
-    return int(other[0]) if other.size else len(result.models)
-
-
-def clustered_ratio(result: Ranking) -> float:
-    """How many times as large as the naive standard errors the clustered ones are; NaN without groups."""
-    known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
-    return float(np.median(result.stderr_clustered[known] / result.stderr[known])) if known.any() else math.nan
-
-
-def _power(difference: float, ranked: float, items: int, models: int, by: str) -> str:
+def _ranking_power(result: Ranking) -> str:
     """What one planned comparison finds, and what the ranking of all models needs."""
-    these = f"these {items:,} items{by}"
-    if not difference < 1:
+    these, ranked = f"these {result.n_items:,} items", result.smallest_difference_ranked
+    these += f" in {result.groups:,} groups ({result.cluster})" if result.cluster else ""
+    if not result.smallest_difference < 1:
         return f"One planned comparison of two models finds no difference reliably with {these} (80 % power)"
-    first = f"One planned comparison of two models finds {_points(difference)} with {these}"
-    if models == 2 or math.isnan(ranked):  # an earlier file does not have it
+    least = formatting.in_points(result.smallest_difference)
+    first = f"One planned comparison of two models finds {least} with {these}"
+    if len(result.models) == 2 or math.isnan(ranked):  # an earlier file does not have it
         return f"{first} (80 % power)"
-    needs = f"needs {_points(ranked)}" if ranked < 1 else "finds none"
-    return f"{first}; this ranking of {models:,} {needs} (80 % power)"
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:.1f} points"
+    needs = f"needs {formatting.in_points(ranked)}" if ranked < 1 else "finds none"
+    return f"{first}; this ranking of {len(result.models):,} {needs} (80 % power)"
 
 
 def ranking_headline(result: Ranking) -> str:
     """The sentence that an owner of the leaderboard would quote."""
-    m, tied = len(result.models), first_tier(result)
+    m, tied = len(result.models), result.first_tier
     if m == 1:
         score = formatting.estimate(result.estimates[0])
         return f"{result.models[0]} scores {score} on {counted(result.n_items, 'item')}."
@@ -131,9 +102,7 @@ def ranking_headline(result: Ranking) -> str:
         if m == 2:
             return "The two models share no items: nothing can be said about their order."
         return f"Some of the {m:,} models share no items with the others, even indirectly: their order is unknown."
-    by = f" in {result.groups:,} groups ({result.cluster})" if result.cluster else ""
-    detect = _power(result.smallest_difference, result.smallest_difference_ranked, result.n_items, m, by)
-    confidence = f"{100 * result.confidence:g} %"
+    detect, confidence = _ranking_power(result), formatting.level(result.confidence)
     if tied == 1:
         lead = formatting.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
         if m == 2:
@@ -162,13 +131,15 @@ def ranking_section(result: Ranking) -> Section:
             f"{100 * result.confidence:g} % confidence for all pairs together "
             f"({'McNemar’s exact test' if result.exact else 'paired tests'}, Holm)."
         )
-    if m > 1 and math.isfinite(result.items_needed) and first_tier(result) > 1 and result.lead.value > 0:
+    if m > 1 and math.isfinite(result.items_needed) and result.first_tier > 1 and result.lead.value > 0:
         sentences.append(
             f"{result.models[0]} leads {result.models[1]} by {formatting.plain(result.lead, 100, 'points')}; "
             f"with a correction for all pairs it takes about {formatting.round_up(result.items_needed)} items like "
             "these to separate two models that differ by so much (80 % power)."
         )
-    if math.isfinite(ratio := clustered_ratio(result)):
+    known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
+    if known.any():
+        ratio = np.median(result.stderr_clustered[known] / result.stderr[known])
         sentences.append(
             f"Intervals, tests and ranks are for further groups like these {result.groups:,} ({result.cluster}): "
             f"clustered standard errors are {ratio:.1f} times those of independent items."
@@ -182,55 +153,6 @@ def ranking_section(result: Ranking) -> Section:
             "models); more runs reduce only this part. An effect of a whole run (seed, prompt, server) is not "
             "included."
         )
-    return Section(
-        "Ranking",
-        tuple(sentences),
-        charts=(ranking_chart(result),),
-        tables=(ranking_table(result),),
-        warnings=ranking_warnings(result),
-        key="ranking",
-        methods=PAIRED,
-    )
-
-
-def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
-    """One row per model, best first."""
-    scores = formatting.aligned(result.estimates[:rows], scale=100)
-    columns: dict[str, Any] = {
-        "model": result.models,
-        f"score, % ({100 * result.confidence:g} % interval)": scores,
-        "standard error": [formatting.points(value, "", 2) for value in result.stderr],
-    }
-    if result.cluster:
-        clustered = [formatting.points(value, "", 2) for value in result.stderr_clustered]
-        columns[f"clustered by {result.cluster}"] = clustered
-    columns |= {"ranks": _rank_sets(result), "tier": result.tier, "items": result.items}
-    return model_table(columns, rows=rows)
-
-
-def _rank_sets(result: Ranking) -> list[str]:
-    return [f"{low}–{high}" for low, high in zip(result.rank_low, result.rank_high, strict=True)]
-
-
-def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
-    """Dots with intervals, the first tier shaded, rank sets at the right."""
-    tied = first_tier(result)  # a model with few items may be in tier 1 further down
-    further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(_rank_sets(result))]
-    more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
-    best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
-    note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
-    return Chart(
-        "ranking",
-        f"Scores with {100 * result.confidence:g} % intervals and possible ranks{more}",
-        interval_marks(result.models, result.estimates, further)[:rows],
-        f"{best} The shaded models are not separated from it.",
-        {"x_title": "score", "note_title": "ranks"} | note,
-    )
-
-
-def ranking_warnings(result: Ranking) -> tuple[str, ...]:
-    """What limits the ranking."""
-    m = len(result.models)
     warnings = []
     if result.complete < m:
         warnings.append(
@@ -244,7 +166,51 @@ def ranking_warnings(result: Ranking) -> tuple[str, ...]:
         )
     if result.unconnected:
         warnings.append("Some models share no items with the others, even indirectly; their order means nothing.")
-    return (*warnings, *_group_warnings(result))
+    warnings += _group_warnings(result)
+    return Section(
+        "Ranking",
+        tuple(sentences),
+        charts=(ranking_chart(result),),
+        tables=(ranking_table(result),),
+        warnings=tuple(warnings),
+        key="ranking",
+        methods=PAIRED,
+    )
+
+
+def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
+    """One row per model, best first."""
+    scores = formatting.aligned(result.estimates[:rows], scale=100)
+    columns: dict[str, Any] = {
+        "model": result.models,
+        f"score, % ({formatting.level(result.confidence)} interval)": scores,
+        "standard error": [formatting.points(value, "", 2) for value in result.stderr],
+    }
+    if result.cluster:
+        clustered = [formatting.points(value, "", 2) for value in result.stderr_clustered]
+        columns[f"clustered by {result.cluster}"] = clustered
+    columns |= {"ranks": _rank_sets(result), "tier": result.tier, "items": result.items}
+    return table_of_columns("Models", columns, rows)
+
+
+def _rank_sets(result: Ranking) -> list[str]:
+    return [f"{low}–{high}" for low, high in zip(result.rank_low, result.rank_high, strict=True)]
+
+
+def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
+    """Dots with intervals, the first tier shaded, rank sets at the right."""
+    tied = result.first_tier  # a model with few items may be in tier 1 further down
+    further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(_rank_sets(result))]
+    more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
+    best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
+    note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
+    return Chart(
+        "ranking",
+        f"Scores with {100 * result.confidence:g} % intervals and possible ranks{more}",
+        interval_marks(result.models, result.estimates, further)[:rows],
+        f"{best} The shaded models are not separated from it.",
+        {"x_title": "score", "note_title": "ranks"} | note,
+    )
 
 
 def _group_warnings(result: Ranking | PairedComparison) -> list[str]:
@@ -273,7 +239,7 @@ def pairs_section(result: Ranking) -> Section:
             "Each cell is the row's score minus the column's on the items both have; * marks separated pairs "
             "(Holm).",
         ),
-        tables=(model_table(columns, "Row minus column, points"),) if len(names) > 1 else (),
+        tables=(table_of_columns("Row minus column, points", columns),) if len(names) > 1 else (),
         key="pairs",
         short="Pairs",
     )
@@ -308,7 +274,9 @@ def _pair_headline(result: PairedComparison) -> str:
     headline = f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: "
     headline += formatting.signed(d)
     least = result.smallest_difference
-    return headline + (f"; this test finds {_points(least)} with 80 % power." if 0 < least < 1 else ".")
+    return headline + (
+        f"; this test finds {formatting.in_points(least)} with 80 % power." if 0 < least < 1 else "."
+    )
 
 
 def _pair_section(result: PairedComparison) -> Section:
@@ -336,7 +304,7 @@ def _pair_section(result: PairedComparison) -> Section:
         warnings.append(f"{counted(result.missing, 'item')} that one of the models lacks are not used.")
     warnings += _group_warnings(result)
     columns = {"item": result.differing, result.first: result.scores[:, 0], result.second: result.scores[:, 1]}
-    table = model_table(columns, "Items on which they differ")
+    table = table_of_columns("Items on which they differ", columns, ROWS)
     return Section(
         "Paired difference",
         tuple(sentences),
@@ -381,7 +349,7 @@ def _inflation_headline(result: Inflation) -> str:
 def _inflation_section(result: Inflation) -> Section:
     sentences = [
         f"Line on the probit scale: slope {result.slope:.2f} (uncorrected for noise "
-        f"{result.slope_uncorrected:.2f}), offset {_signed_offset(result.offset)}; "
+        f"{result.slope_uncorrected:.2f}), offset {formatting.fixed(result.offset, 2, '+')}; "
         f"{100 * result.noise_share:.0f} % of the spread of the reference scores is noise.",
         "An excess can mean contamination, tuning on this test set, or skills that the reference set does not "
         "measure.",
@@ -412,7 +380,10 @@ def _inflation_section(result: Inflation) -> Section:
         {"x_title": "excess"},
     )
     return Section(
-        "Score against the reference set", tuple(sentences), charts=(chart,), tables=(model_table(columns),)
+        "Score against the reference set",
+        tuple(sentences),
+        charts=(chart,),
+        tables=(table_of_columns("Models", columns, ROWS),),
     )
 
 
@@ -446,7 +417,7 @@ def _agreement_line_view(result: AgreementLine) -> View:
 def _agreement_section(result: AgreementLine, headline: str) -> Section:
     sentences = [
         f"Line of pairwise agreements on the probit scale: slope {result.slope:.2f} ± "
-        f"{result.slope_stderr:.2f}, offset {_signed_offset(result.offset)}, r² {result.r2:.3f}.",
+        f"{result.slope_stderr:.2f}, offset {formatting.fixed(result.offset, 2, '+')}, r² {result.r2:.3f}.",
         "Intervals contain the sampling of both sets' examples and a transfer error of "
         f"{100 * result.transfer_error:.1f} points (one standard error) for the assumption, which cannot be "
         "tested without labels.",
@@ -454,7 +425,7 @@ def _agreement_section(result: AgreementLine, headline: str) -> Section:
     warnings = []
     if result.r2 < 0.9:
         warnings.append("The agreements do not lie on a line (r² below 0.9): the method does not apply here.")
-    level = f"{100 * result.confidence:g} %"
+    level = formatting.level(result.confidence)
     columns = {
         "model": result.models,
         "labelled set, %": percents(result.accuracy),
@@ -472,10 +443,6 @@ def _agreement_section(result: AgreementLine, headline: str) -> Section:
         "Estimated accuracies",
         tuple(sentences),
         charts=(chart,),
-        tables=(model_table(columns),),
+        tables=(table_of_columns("Models", columns, ROWS),),
         warnings=tuple(warnings),
     )
-
-
-def _signed_offset(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
