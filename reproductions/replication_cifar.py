@@ -24,7 +24,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import read_npz
 from hardpan.pages import charts
-from hardpan.pages.testbed import section
+from hardpan.pages.testbed import comparison_section
 from hardpan.testbed.sets import TwoSets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,7 +93,7 @@ def main() -> None:
     print(text)
     files.save(result, ROOT / "reproductions" / "records" / "replication_cifar.json")
     (ROOT / "docs" / "results" / "replication_cifar.md").write_text(text + "\n", encoding="utf-8")
-    chart = section(everything, new="v4").charts[0]
+    chart = comparison_section(everything, new="v4").charts[0]
     picture = charts.svg_of_spec(charts.spec(chart) | {"width": 560, "background": "white"})
     (ROOT / "docs" / "results" / "replication_cifar.svg").write_text(picture, encoding="utf-8")
 

@@ -8,6 +8,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -53,12 +54,12 @@ class Report:
     """A result with a headline, sections, a page, a notebook view, a terminal view, a frame and JSON.
 
     A subclass is a frozen dataclass of numbers without sentences, registered with :func:`hardpan.files.record`.
-    What it says is made from its fields and its ``HEADLINE`` (:mod:`hardpan.pages.generic`). A module of
+    What it says is made from its fields and its ``HEADLINE`` (:mod:`hardpan.pages.field_views`). A module of
     :mod:`hardpan.pages` named like the package of the class may register another view with charts and prose; it is
     imported when it is first needed. A view is made once per result.
 
     Attributes:
-        HEADLINE: the main finding as a template that the fields fill (:func:`hardpan.pages.generic.fill`).
+        HEADLINE: the main finding as a template (:func:`hardpan.pages.field_views.fill_fields`).
     """
 
     __slots__ = ("_view",)
@@ -98,7 +99,9 @@ class Report:
             date: the day it was computed, likewise.
         """
         view = self.view()
-        from hardpan.pages.writer import view_page  # the drawing library is imported when a page is first written
+        from hardpan.pages.html_page import (
+            view_page,  # the drawing library is imported when a page is first written
+        )
 
         provenance = view.provenance or Provenance()
         if command and not provenance.command:
@@ -130,7 +133,10 @@ class Report:
         Returns:
             The path of the page.
         """
-        target, date, record = arguments.as_path("folder", folder), _today(), self.to_json() + "\n"
+        target, record = arguments.as_path("folder", folder), self.to_json() + "\n"
+        # SOURCE_DATE_EPOCH (seconds) fixes the day for builds that have to be equal to the byte.
+        seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+        date = datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
         contents: dict[str, Content] = {"index.html": self.to_html(command=command, date=date)}
         contents |= {**self.view().downloads, **(extra or {})}
         config = getattr(self, "config", None)
@@ -140,7 +146,7 @@ class Report:
         return target / "index.html"
 
     def _repr_html_(self) -> str:
-        from hardpan.pages.writer import first_screen
+        from hardpan.pages.html_page import first_screen
 
         return first_screen(self.view())
 
@@ -148,17 +154,6 @@ class Report:
         from hardpan.pages.terminal import render
 
         return render(self.view())
-
-
-def _today() -> str:
-    """The day in UTC; SOURCE_DATE_EPOCH (seconds) fixes it for builds that have to be equal to the byte."""
-    seconds = os.environ.get("SOURCE_DATE_EPOCH")
-    now = (
-        datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
-        if seconds
-        else datetime.datetime.now(datetime.UTC)
-    )
-    return now.date().isoformat()
 
 
 def _view_function(module: str) -> Callable[[Any], View]:
@@ -170,9 +165,9 @@ def _view_function(module: str) -> Callable[[Any], View]:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        from hardpan.pages import generic
+        from hardpan.pages import field_views
 
-        return generic.view
+        return field_views.view
 
 
 def versions_of(*packages: str) -> dict[str, str]:

@@ -7,9 +7,9 @@ from tests.pages.samples import EVERY
 
 from hardpan.estimates import Estimate
 from hardpan.pages.galleries import gallery_chart
+from hardpan.pages.html_page import view_page
 from hardpan.pages.leaderboard import scores_raster
 from hardpan.pages.sections import ProblemLine, Section, Table, Tile, View
-from hardpan.pages.writer import view_page
 from hardpan.report import Provenance
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

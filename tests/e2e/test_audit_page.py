@@ -5,8 +5,8 @@ import re
 import pytest
 
 from hardpan import auditing, files
+from hardpan.pages.html_page import view_page
 from hardpan.pages.sections import Chart, Section, Table, View
-from hardpan.pages.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -19,8 +19,8 @@ from hardpan.confusion.label_review import LabelReview
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import open_corrected
 from hardpan.pages.galleries import gallery_chart, gallery_thumbnails
+from hardpan.pages.html_page import view_page
 from hardpan.pages.sections import Section, View
-from hardpan.pages.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -12,8 +12,8 @@ from PIL import Image
 from tests.pages.samples import EVERY, FAR, floors
 
 from hardpan.pages import charts
+from hardpan.pages.html_page import view_page
 from hardpan.pages.sections import Section, Table, View
-from hardpan.pages.writer import view_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 KINDS = list(charts.KINDS)

@@ -9,9 +9,9 @@ import pytest
 
 import hardpan
 from hardpan.estimates import Estimate
+from hardpan.pages.html_page import view_page
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.pages.sections import Chart, Section, Table, Tile, View
-from hardpan.pages.writer import view_page
 from hardpan.report import Provenance
 
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='hacked=1'>\"'&</title>]]>\u2028"

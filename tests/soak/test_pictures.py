@@ -13,8 +13,8 @@ import pytest
 from PIL import Image, ImageOps
 from tests.pages.samples import EVERY
 
+from hardpan.pages.html_page import view_page
 from hardpan.pages.sections import Section, View
-from hardpan.pages.writer import view_page
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 FOLDER = Path(__file__).parent / "references"

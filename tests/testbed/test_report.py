@@ -21,7 +21,7 @@ def compared(models: int = 12, **choices: object) -> testbed.Comparison:
 
 @pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
 def test_every_chart_is_drawn_on_both_axes(scale: str) -> None:
-    part = report.section(compared(scale=scale))
+    part = report.comparison_section(compared(scale=scale))
     assert [chart.drawing for chart in part.charts] == ["scatter", "deviations", "slope"]
     robustness = part.folded[-1]
     assert isinstance(robustness, Chart)
@@ -38,7 +38,7 @@ def test_every_chart_is_drawn_on_both_axes(scale: str) -> None:
 
 def test_it_names_what_was_left_out() -> None:
     result = compared(exclude=("model-0[0-4]",))
-    part = report.section(result, original="test", new="fresh")
+    part = report.comparison_section(result, original="test", new="fresh")
     assert any("Left out of the lines: model-00, model-01" in sentence for sentence in part.sentences)
     assert "model-00 (left out of the line)" in [row[1] for row in part.folded[0].rows]
     assert any("fresh" in chart.title for chart in part.charts)
@@ -47,7 +47,7 @@ def test_it_names_what_was_left_out() -> None:
 
 def test_sentences_give_offsets_in_points_on_the_linear_scale_only() -> None:
     result = compared()
-    words = report.section(result).sentences
+    words = report.comparison_section(result).sentences
     assert f"offset of {formatting.signed(result.fit.offset)}; 95 % intervals" in words[3]
     assert f"offset of {formatting.plain(result.other_fit.offset)}; 95 % intervals" in words[4]
     assert " points (" in words[3]
@@ -55,7 +55,7 @@ def test_sentences_give_offsets_in_points_on_the_linear_scale_only() -> None:
 
 
 def test_many_models_show_the_most_extreme() -> None:
-    part = report.section(compared(120))
+    part = report.comparison_section(compared(120))
     assert len(part.charts[0].rows) == 120
     assert len(part.charts[1].rows) == len(part.charts[2].rows) == 80
     assert "of 120" in part.charts[1].title
@@ -66,7 +66,7 @@ def test_groups_get_a_table_and_a_section_survives_json() -> None:
     counts = simulate_counts(np.linspace(0.5, 3.0, 12))
     right = np.rint(counts.scores * counts.totals).astype(int).T
     grouped = counts_table(counts.models, right[0], 10_000, right[1], 2000, group=["a", "b", "c"] * 4)
-    part = report.section(testbed.compare(grouped, bootstrap=300))
+    part = report.comparison_section(testbed.compare(grouped, bootstrap=300))
     assert [row[0] for row in part.folded[1].rows] == ["a", "b", "c"]
     again = files.from_json(files.to_json(part))
     assert again.sentences == part.sentences
@@ -77,12 +77,12 @@ def test_the_drop_per_year_is_stated_where_dates_are_known() -> None:
     right = np.rint(counts.scores * counts.totals).astype(int).T
     dates = [*np.arange(2010.0, 2021.0), ""]
     dated = counts_table(counts.models, right[0], 10_000, right[1], 2000, date=dates)
-    part = report.section(testbed.compare(dated, bootstrap=300))
+    part = report.comparison_section(testbed.compare(dated, bootstrap=300))
     assert any("points per year" in sentence for sentence in part.sentences)
 
 
 def test_a_compact_report_draws_its_lines_without_bands() -> None:
-    lines = report.section(compared().compact()).charts[0].options["lines"]
+    lines = report.comparison_section(compared().compact()).charts[0].options["lines"]
     assert all(row["low"] == row["y"] == row["high"] for row in lines["linear"])
     assert len(lines["probit"]) == report.BAND_POINTS
 

@@ -80,7 +80,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def show_plan(steps: tuple[AuditStep, ...]) -> None:
     """Print on stderr what will be trained, and for how long at most."""
-    from hardpan.pages.auditing import SKIPPED
+    from hardpan.pages.auditing.sections import SKIPPED
 
     console = Console(stderr=True, highlight=False)
     planned = [step for step in steps if not step.skipped]

@@ -30,8 +30,8 @@ from hardpan.errors import counted
 from hardpan.pages import confusion_charts as charts
 from hardpan.pages import formatting
 from hardpan.pages.confusion_charts import class_name, rows_by_class, score_gallery
-from hardpan.pages.generic import view
-from hardpan.pages.sections import Aligned, Chart, Section, Table, View, table_of
+from hardpan.pages.field_views import view
+from hardpan.pages.sections import Aligned, Chart, Section, Table, View, table_of, table_of_columns
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import columns_of
 
@@ -57,7 +57,7 @@ CITATIONS = (
 )
 
 
-def _section_view(
+def _confusion_view(
     title: str,
     section: Section,
     columns: Mapping[str, Any],
@@ -83,7 +83,7 @@ def _(result: ScoreReport) -> View:
     more += [comparison_section(result.comparison)] if result.comparison is not None else []
     columns = {} if result.scores is None else _score_columns(result.scores, result.signals)
     hashes = {"scores, sha256": result.sha256}
-    made = _section_view(f"Confusion scores of {name}", section, columns, result.config.seed, hashes)
+    made = _confusion_view(f"Confusion scores of {name}", section, columns, result.config.seed, hashes)
     return dataclasses.replace(
         made,
         lede=rest if bands else (),
@@ -102,7 +102,7 @@ def _(result: ScoreReport) -> View:
 
 def score_section(result: ScoreReport) -> Section:
     """The section of a page: distribution, error by band, errors in the hardest tenth, and galleries."""
-    title, sentences, warnings = "Which examples are hard?", _score_sentences(result), _warnings(result)
+    title, sentences, warnings = "Which examples are hard?", _score_sentences(result), _score_warnings(result)
     if result.scores is None:  # read back from JSON: the arrays are in scores.json
         return Section(title, sentences, tables=_band_tables(result), warnings=warnings)
     everything = result.scores.in_bits()
@@ -110,11 +110,11 @@ def score_section(result: ScoreReport) -> Section:
     scores = everything.select(rows)
     signals = None if result.signals is None else result.signals.select(rows)
     hardest_table = _hardest_table(scores, signals, result)
-    figures: list[Chart | None] = []
+    figures: list[Chart] = []
     if result.dataset is not None:
         hardest = np.argsort(-scores.values, kind="stable")[:PICTURES]
         predicted = None if signals is None else signals.predicted
-        figures.append(score_gallery("", {"": hardest}, scores, result.dataset, predicted=predicted))
+        figures += score_gallery("", {"": hardest}, scores, result.dataset, predicted)
     if everything.split is not None and len(np.unique(everything.split)) > 1:
         groups = {str(name): everything.values[everything.split == name] for name in np.unique(everything.split)}
         figures.append(charts.score_distribution_chart(groups, everything.largest))
@@ -127,13 +127,9 @@ def score_section(result: ScoreReport) -> Section:
         title,
         sentences,
         estimates,
-        tuple(chart for chart in figures if chart is not None),
+        tuple(figures),
         warnings=warnings,
-        folded=(
-            *_band_tables(result),
-            hardest_table,
-            *_galleries(scores, signals, result),
-        ),
+        folded=(*_band_tables(result), hardest_table, *_folded_galleries(scores, signals, result)),
     )
 
 
@@ -216,7 +212,7 @@ def stability_sentence(stability: Stability) -> str:
     return f"{text}."
 
 
-def _galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> list[Chart]:
+def _folded_galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> list[Chart]:
     """Hardest of each class, and examples that no seed gets right."""
     dataset = result.dataset
     if dataset is None:
@@ -229,10 +225,11 @@ def _galleries(scores: Scores, signals: Signals | None, result: ScoreReport) -> 
         title += f", the {MOST_ISSUES} most confusing" if len(missed) > MOST_ISSUES else ""
         galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
     predicted = None if signals is None else signals.predicted
-    made = (
-        score_gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items()
-    )
-    return [chart for chart in made if chart is not None]
+    return [
+        chart
+        for title, groups in galleries.items()
+        for chart in score_gallery(title, groups, scores, dataset, predicted)
+    ]
 
 
 def _hardest_table(scores: Scores, signals: Signals | None, result: ScoreReport) -> Table:
@@ -249,10 +246,10 @@ def _hardest_table(scores: Scores, signals: Signals | None, result: ScoreReport)
         if labels is not None:
             columns[name] = [class_name(scores, int(label)) for label in labels[order]]
     title = f"The {len(order)} most confusing examples" if len(order) < len(scores) else "All examples, by score"
-    return Table(title, tuple(columns), tuple(zip(*columns.values(), strict=True)))
+    return table_of_columns(title, columns)
 
 
-def _warnings(result: ScoreReport) -> tuple[str, ...]:
+def _score_warnings(result: ScoreReport) -> tuple[str, ...]:
     warnings = []
     if len(result.seeds) < 2:
         warnings.append(
@@ -287,7 +284,7 @@ def _score_columns(scores: Scores, signals: Signals | None) -> dict[str, Any]:
 def _(result: LabelIssues) -> View:
     title = f"Label issues of {Path(result.source).name}" if result.source else "Label issues"
     columns = {name: getattr(result, name) for name in ISSUE_COLUMNS}
-    return _section_view(title, issues_section(result, 4 * MOST_ISSUES), columns)
+    return _confusion_view(title, issues_section(result, 4 * MOST_ISSUES), columns)
 
 
 def issues_section(issues: LabelIssues, most: int = MOST_ISSUES) -> Section:
@@ -329,19 +326,18 @@ def _(result: SubsetReport) -> View:
     if subset.per_class:
         listed = ", ".join(f"{name} {count}" for name, count in list(subset.per_class.items())[:20])
         sentences.insert(1, f"By class: {listed}.")
-    figures: list[Chart | None] = []
+    figures: list[Chart] = []
     if result.scores is not None:
         scores = result.scores.in_bits()
         figures.append(charts.score_distribution_chart({"all": scores.values}, scores.largest))
         if result.dataset is not None:
             members = scores.select(subset.rows(scores.ids))
-            figures.append(
-                score_gallery("Most confusing of each class", rows_by_class(members), members, result.dataset)
+            figures += score_gallery(
+                "Most confusing of each class", rows_by_class(members), members, result.dataset
             )
-    drawn = tuple(chart for chart in figures if chart is not None)
-    return _section_view(
+    return _confusion_view(
         f"A hard subset of {Path(subset.source).name}",
-        Section("Hard subset", tuple(sentences), charts=drawn),
+        Section("Hard subset", tuple(sentences), charts=tuple(figures)),
         {"id": subset.ids},
         hashes={"scores, sha256": subset.scores_sha256, "ids, sha256": subset.ids_sha256},
     )
@@ -378,20 +374,20 @@ def _(result: TransferReport) -> View:
     sentences = [_transfer_headline(result)]
     models = result.accuracy
     if models is not None:
-        figures.append(charts.mean_confusion_chart(models))
-        tables.append(_accuracy_table(models))
-        sentences += _accuracy_sentences(models)
+        chart, table, said = _mean_confusion(models)
+        figures, tables, sentences = [*figures, chart], [*tables, table], [*sentences, *said]
     warnings = tuple(
         f"{name} lacks some of {result.models[0]}'s examples, so its error by band is left out."
         for name in result.incomplete
     )
     section = Section("Transfer of confusion", tuple(sentences), {}, tuple(figures), tuple(tables), warnings)
     frame = columns_of(result.pairs, "first", "second", "examples", "tau.value", "rho.value", "below.value")
-    return _section_view("Confusion of several models", section, frame, result.config.seed)
+    return _confusion_view("Confusion of several models", section, frame, result.config.seed)
 
 
-def _accuracy_table(models: ConfusedModels) -> Table:
-    return table_of(
+def _mean_confusion(models: ConfusedModels) -> tuple[Chart, Table, list[str]]:
+    """Accuracy against mean confusion of several models."""
+    table = table_of(
         "Accuracy against mean confusion",
         models.models,
         {
@@ -400,15 +396,11 @@ def _accuracy_table(models: ConfusedModels) -> Table:
             "accuracy": lambda item: formatting.estimate(item.accuracy),
         },
     )
-
-
-def _accuracy_sentences(models: ConfusedModels) -> list[str]:
-    if len(models.models) < 3:
-        return []
-    return [
+    sentence = (
         f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
         f"{formatting.plain(models.rho)}; the interval resamples examples, not models."
-    ]
+    )
+    return charts.mean_confusion_chart(models), table, [sentence] if len(models.models) >= 3 else []
 
 
 def _transfer_headline(result: TransferReport) -> str:
@@ -449,13 +441,13 @@ def ablation_section(result: AblationReport) -> Section:
     )
     return Section(
         "Seeds and epochs that are needed",
-        (f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(variants)}.",),
+        (f"{used} give a mean score of {whole.mean:.3f} bits; {_ablation_sentence(variants)}.",),
         charts=tuple(chart for seeds in sizes for chart in charts.ablation_charts(ablation, seeds)),
         tables=(table,),
     )
 
 
-def _enough(variants: Sequence[Variant]) -> str:
+def _ablation_sentence(variants: Sequence[Variant]) -> str:
     """The fewest seeds and epochs that rank as all do; the last variant has all."""
     whole = variants[-1]
     if not math.isfinite(whole.tau.value):
@@ -471,7 +463,7 @@ def _enough(variants: Sequence[Variant]) -> str:
 def _(result: ComparisonReport) -> View:
     columns = columns_of(result.predictors.rows, score="name", **{name: f"{name}.value" for name in MEASURES})
     title = "Difficulty scores as predictors of errors"
-    return _section_view(title, comparison_section(result), columns, result.config.seed)
+    return _confusion_view(title, comparison_section(result), columns, result.config.seed)
 
 
 def comparison_section(result: ComparisonReport) -> Section:
@@ -494,9 +486,8 @@ def comparison_section(result: ComparisonReport) -> Section:
     table = table_of("Difficulty scores as predictors of errors", predictors.rows, columns)
     figures, tables = [charts.predictors_chart(predictors)], [table]
     if models is not None:
-        figures.append(charts.mean_confusion_chart(models))
-        tables.append(_accuracy_table(models))
-        sentences += _accuracy_sentences(models)
+        chart, table, said = _mean_confusion(models)
+        figures, tables, sentences = [*figures, chart], [*tables, table], [*sentences, *said]
     leads: dict[str, Any] = {
         "score": "name",
         "definition": "meaning",

@@ -107,14 +107,10 @@ def mean_confusion_chart(result: ConfusedModels) -> Chart:
 
 def predictors_chart(result: Predictors) -> Chart:
     """AUROC of each difficulty score, with its interval."""
-    roles = (
-        "ceiling" if row.name == "confusion score" else "muted" if row.uses_labels else "floor"
-        for row in result.rows
-    )
-    rows = tuple(
-        {"name": row.name, "role": role, **fields_of(row.auroc)}
-        for row, role in zip(result.rows, roles, strict=True)
-    )
+    roles = {row.name: "muted" if row.uses_labels else "floor" for row in result.rows} | {
+        "confusion score": "ceiling"
+    }
+    rows = tuple({"name": row.name, "role": roles[row.name], **fields_of(row.auroc)} for row in result.rows)
     first, last = result.rows[0], result.rows[-1]
     words = f"AUROC from {first.name} ({first.auroc.value:.3f}) to {last.name} ({last.auroc.value:.3f})."
     title = "AUROC of each difficulty score for errors"
@@ -128,15 +124,13 @@ def ablation_charts(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
     counts = {epochs: item.counts for epochs, item in variants.items()}
     charts = [score_histograms_chart(counts, ablation.edges, f"Distribution of scores, {noun}")]
     targeted = {
-        epochs + _correlation_label(item.bands): item.bands for epochs, item in variants.items() if item.bands
+        epochs + (f", ρ = {item.bands.rho.value:.2f}" if np.isfinite(item.bands.rho.value) else ""): item.bands
+        for epochs, item in variants.items()
+        if item.bands
     }
     if targeted:
         charts.append(error_by_band_chart(targeted, f"Error of {ablation.target or 'the model'} by band, {noun}"))
     return tuple(charts)
-
-
-def _correlation_label(bands: Bands) -> str:
-    return f", ρ = {bands.rho.value:.2f}" if np.isfinite(bands.rho.value) else ""
 
 
 def _scores_in_upper_half(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
@@ -174,10 +168,9 @@ def score_gallery(
     groups: Mapping[str, ArrayLike],
     scores: Scores,
     dataset: Dataset,
-    *,
     predicted: NDArray[np.int64] | None = None,
-) -> Chart | None:
-    """A gallery of examples; None if the dataset has no images.
+) -> tuple[Chart, ...]:
+    """A gallery of examples; none if the dataset has no images.
 
     Args:
         title: of the gallery.
@@ -186,11 +179,9 @@ def score_gallery(
         dataset: the images, joined by id.
         predicted: (N,) the ensemble's predictions.
     """
-    if dataset.x.ndim not in (3, 4):
-        return None
     rows = [(name, int(row)) for name, group in groups.items() for row in np.asarray(group, dtype=np.int64)]
-    if not rows:
-        return None
+    if dataset.x.ndim not in (3, 4) or not rows:
+        return ()
     tiles = []
     for group, row in rows:
         error = "" if scores.stderr is None else f" ± {scores.stderr[row]:.3f}"
@@ -206,7 +197,7 @@ def score_gallery(
         tiles.append(tile)
     positions = rows_of(dataset.ids, scores.ids[[row for _, row in rows]])
     words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."
-    return dataset_gallery(title, dataset, positions, tiles, words)
+    return (dataset_gallery(title, dataset, positions, tiles, words),)
 
 
 def label_gallery(issues: LabelIssues, dataset: Dataset | None, most: int) -> tuple[Chart, ...]:

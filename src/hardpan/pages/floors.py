@@ -22,8 +22,8 @@ from hardpan.bayes.floors.entries import (
 )
 from hardpan.bayes.floors.inputs import EQUAL, GROUPS
 from hardpan.pages import formatting
+from hardpan.pages.field_views import view
 from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning
-from hardpan.pages.generic import view
 from hardpan.pages.sections import Chart, Section, Table, Tile, View, fields_of, table_of
 from hardpan.report import Provenance
 from hardpan.tables import columns_of

@@ -14,9 +14,9 @@ from hardpan.flows.judging import Judgement
 from hardpan.flows.sampling import FlowSamples
 from hardpan.flows.synthetic_benchmark import Benchmark
 from hardpan.pages import formatting
+from hardpan.pages.field_views import view
 from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning, temperature_chart
 from hardpan.pages.galleries import gallery_chart, gallery_thumbnails
-from hardpan.pages.generic import view
 from hardpan.pages.sections import Chart, Section, Table, Tile, View
 from hardpan.report import Provenance
 

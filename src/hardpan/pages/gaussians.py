@@ -8,8 +8,8 @@ from hardpan import report
 from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.pages import formatting
+from hardpan.pages.field_views import view
 from hardpan.pages.flow_charts import temperature_chart
-from hardpan.pages.generic import view
 from hardpan.pages.sections import Section, Table, View
 from hardpan.report import Provenance
 
@@ -67,14 +67,10 @@ def _detail_section(detail: GaussianDetail) -> Section:
         other = int(np.argmax(others))
         confused = None
         if others[other] > 0:
-            confused = f"{other} ({_percent(others[other], detail.confusion_stderr[k, other])})"
-        error, top = (
-            _percent(values[k], errors[k])
-            for values, errors in (
-                (detail.class_error, detail.class_error_stderr),
-                (detail.top_k, detail.top_k_stderr),
-            )
-        )
+            spread = 2 * float(detail.confusion_stderr[k, other])
+            confused = f"{other} ({formatting.percent(float(others[other]), spread)})"
+        error = formatting.percent(float(detail.class_error[k]), 2 * float(detail.class_error_stderr[k]))
+        top = formatting.percent(float(detail.top_k[k]), 2 * float(detail.top_k_stderr[k]))
         rows.append((int(k), error, confused, int(k) + 1, top))
     columns = ("class", "error", "most often confused with", "k", "top-k error")
     return Section(
@@ -83,7 +79,3 @@ def _detail_section(detail: GaussianDetail) -> Section:
         tables=(Table("", columns, tuple(rows)),),
         key="classes",
     )
-
-
-def _percent(value: float, stderr: float) -> str:
-    return formatting.percent(float(value), 2 * float(stderr))

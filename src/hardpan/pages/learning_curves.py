@@ -5,7 +5,7 @@ from __future__ import annotations
 from hardpan import report
 from hardpan.learning_curves import LearningCurve
 from hardpan.pages import formatting
-from hardpan.pages.generic import view
+from hardpan.pages.field_views import view
 from hardpan.pages.sections import Chart, Section, Table, View, fields_of
 from hardpan.report import Provenance
 from hardpan.tables import columns_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hardpan.errors import counted
 from hardpan.ledger.ledger import HoldoutScores, LedgerAnswer, LedgerStatus
 from hardpan.ledger.verification import LedgerCheck
-from hardpan.pages.generic import generic_view, view
+from hardpan.pages.field_views import view, view_of_fields
 from hardpan.pages.sections import Section, Table, View
 
 _NO_LIMIT = 10**12
@@ -81,7 +81,7 @@ def _holdout_scores_view(result: HoldoutScores) -> View:
     scored = counted(len(result.scores), "submission")
     earlier = counted(result.earlier_openings, "time")
     warning = f"the hold-out was opened {earlier} before: later submissions may have used its scores"
-    return generic_view(
+    return view_of_fields(
         result,
         f"{scored} scored on the super hold-out; the log records it.",
         title="Super hold-out",

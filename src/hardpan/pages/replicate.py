@@ -11,8 +11,8 @@ import numpy as np
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
 from hardpan.pages import formatting
-from hardpan.pages.generic import generic_view, view
-from hardpan.pages.sections import Chart, Section, Table, View
+from hardpan.pages.field_views import view, view_of_fields
+from hardpan.pages.sections import Chart, Section, Table, View, table_of_columns
 from hardpan.replicate.assembly import AssembledSet
 from hardpan.replicate.documents import datasheet_limits
 from hardpan.replicate.experiment import ExperimentResults
@@ -27,7 +27,7 @@ MOST_LINES = 20
 
 @view.register
 def _project_status_view(result: ProjectStatus) -> View:
-    shown = generic_view(replace(result, quality=None), title=result.name)
+    shown = view_of_fields(replace(result, quality=None), title=result.name)
     if result.quality is None:
         return shown
     votes = view(result.quality)
@@ -50,7 +50,7 @@ def _tasks_view(result: TasksMade) -> View:
     headline = f"{result.tasks:,} new tasks with {result.candidates:,} candidates."
     if result.extra_workers:
         headline += f" {result.extra_workers:,} more workers are needed to replace those who fail the controls."
-    return generic_view(result, headline, title="Tasks", warnings=warnings)
+    return view_of_fields(result, headline, title="Tasks", warnings=warnings)
 
 
 @view.register
@@ -159,8 +159,7 @@ def _experiment_results_view(result: ExperimentResults) -> View:
         for name, count in result.answered.items()
         if count < result.questions
     )
-    rows = tuple(zip(*columns.values(), strict=True))
-    table = Table("Accuracy of people, with Clopper–Pearson intervals", tuple(columns), rows)
+    table = table_of_columns("Accuracy of people, with Clopper–Pearson intervals", columns)
     charts = tuple(chart for section in people.sections() for chart in section.charts)
     section = Section(
         "People on the hardest images", (sentence,), charts=charts, tables=(table,), warnings=warnings

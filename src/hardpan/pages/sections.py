@@ -199,10 +199,9 @@ def table_of(title: str, rows: Iterable[Any], columns: Mapping[str, Cell | Align
     cells: dict[str, list[Any]] = {}
     for name, column in columns.items():
         of = column.cell if isinstance(column, Aligned) else column
-        values = list(map(attrgetter(of) if isinstance(of, str) else of, listed))
-        cells[name] = (
-            formatting.aligned(values, column.scale, column.sign) if isinstance(column, Aligned) else values
-        )
+        cells[name] = list(map(attrgetter(of) if isinstance(of, str) else of, listed))
+        if isinstance(column, Aligned):
+            cells[name] = formatting.aligned(cells[name], column.scale, column.sign)
     return table_of_columns(title, cells)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -74,8 +73,8 @@ class FittedTable:
 
     Example:
         >>> table = FittedTable("Errors", ("model", "error"), [("linear", "26.8 % (24.9–28.9 %)")])
-        >>> for width in (30, 24, 16):
-        ...     print("\\n".join(line.rstrip() for line in _terminal_lines(table, width)))
+        >>> for width in (30, 24, 16):  # doctest: +NORMALIZE_WHITESPACE
+        ...     Console(width=width).print(table)
         Errors
         model   error
         linear  26.8 % (24.9–28.9 %)
@@ -156,11 +155,3 @@ def _widened_columns(widths: Sequence[int], names: Sequence[str], room: int) -> 
         more = min(left, max(0, _terminal_width([name]) - width))
         left, result = left - more, [*result, width + more]
     return result
-
-
-def _terminal_lines(table: FittedTable, width: int) -> list[str]:
-    """What a terminal of this width shows."""
-    console = Console(width=width, file=io.StringIO())
-    with console.capture() as captured:
-        console.print(table)
-    return captured.get().splitlines()

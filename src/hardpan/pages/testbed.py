@@ -11,7 +11,7 @@ import numpy as np
 from hardpan.errors import counted
 from hardpan.estimates import Estimate
 from hardpan.pages import formatting
-from hardpan.pages.generic import frame_columns, generic_view, view
+from hardpan.pages.field_views import frame_of_fields, view, view_of_fields
 from hardpan.pages.sections import Aligned, Chart, Section, Table, View, differences, fields_of, percents, table_of
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import columns_of
@@ -31,15 +31,15 @@ _XY = {axis: (axis, f"{axis}_low", f"{axis}_high") for axis in "xy"}
 
 @view.register
 def _comparison_view(result: Comparison) -> View:
-    full, rows = section(result), result.rows
+    full, rows = comparison_section(result), result.rows
     models = table_of(
-        f"Accuracies in percent; gap in points with its {_level(result.config.confidence)} interval",
+        f"Accuracies in percent; gap in points with its {formatting.level(result.config.confidence)} interval",
         rows,
         {
             "#": "original_rank",
             "model": lambda row: _short(row.model),
-            "original": lambda row: _percent(row.original.value),
-            "new": lambda row: _percent(row.new.value),
+            "original": lambda row: formatting.fixed(100 * row.original.value, 1),
+            "new": lambda row: formatting.fixed(100 * row.new.value, 1),
             "gap": differences("gap"),
             "new #": "new_rank",
         },
@@ -53,20 +53,11 @@ def _comparison_view(result: Comparison) -> View:
         full.sentences[0],
         (dataclasses.replace(full, sentences=full.sentences[3:]), *tested),
         full.sentences[1:3],
-        provenance=provenance(result),
+        provenance=comparison_provenance(result),
         columns=columns_of(
             rows,
-            *(
-                "model",
-                "original.value",
-                "new.value",
-                "gap.value",
-                "gap.low",
-                "gap.high",
-                "original_rank",
-                "new_rank",
-            ),
-            *("new_rank_low", "new_rank_high", "residual.value", "in_fit"),
+            *("model", "original.value", "new.value", "gap.value", "gap.low", "gap.high", "original_rank"),
+            *("new_rank", "new_rank_low", "new_rank_high", "residual.value", "in_fit"),
         ),
         terminal=(terminal, *tested),
     )
@@ -103,13 +94,13 @@ def pairs_section(result: ComparedPairs) -> Section:
         f"A dot with its interval per model: {'; '.join(listed)}.",
         {"x_title": "difference of accuracy"},
     )
-    made = generic_view(result)
+    made = view_of_fields(result)
     return dataclasses.replace(made.sections[0], title="Pairs", sentences=(made.headline,), charts=(chart,))
 
 
 @view.register
-def _pairs_view(result: ComparedPairs) -> View:
-    return dataclasses.replace(generic_view(result), sections=(pairs_section(result),))
+def _testbed_pairs_view(result: ComparedPairs) -> View:
+    return dataclasses.replace(view_of_fields(result), sections=(pairs_section(result),))
 
 
 @view.register
@@ -131,7 +122,7 @@ def _decomposition_view(result: Decomposition) -> View:
         f"{result.beyond_chance} of {len(result.parts)} models drop beyond chance."
     )
     ordered = sorted(result.parts, key=lambda part: -part.gap)[:MOST_ROWS]
-    limits = f"{_level(result.confidence)} limits"
+    limits = f"{formatting.level(result.confidence)} limits"
     chart = Chart(
         "deviations",
         "Drop beyond chance, limits for all models at once",
@@ -156,7 +147,7 @@ def _decomposition_view(result: Decomposition) -> View:
         },
     )
     parts = Section("Parts of the drop", tuple(sentences), charts=(chart,), folded=(table,), warnings=result.notes)
-    return View("Parts of the drop", headline, (parts,), columns=frame_columns(result))
+    return View("Parts of the drop", headline, (parts,), columns=frame_of_fields(result))
 
 
 @view.register
@@ -177,7 +168,7 @@ def _humans_view(result: Humans) -> View:
     )
     options = {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"}
     chart = Chart("scatter", "Accuracy of each person on both sets", marks, words, options)
-    made = generic_view(result, headline, title="People on both test sets", warnings=result.notes)
+    made = view_of_fields(result, headline, title="People on both test sets", warnings=result.notes)
     first, *rest = made.sections
     return dataclasses.replace(made, sections=(dataclasses.replace(first, charts=(chart,)), *rest))
 
@@ -192,29 +183,29 @@ def _hardest_view(result: Hardest) -> View:
         "set": ["original"] * len(result.original) + ["new"] * len(result.new),
         "row": [*result.original.tolist(), *result.new.tolist()],
     }
-    made = generic_view(result, headline, title="Hardest examples")
+    made = view_of_fields(result, headline, title="Hardest examples")
     return dataclasses.replace(made, columns=columns)
 
 
 @view.register
-def _duplicates_view(result: Duplicates) -> View:
+def _testbed_duplicates_view(result: Duplicates) -> View:
     most = max(row.explained for row in result.rows)
     headline = (
         f"{result.duplicates:,} of {result.examples:,} examples are near-duplicates of training data; they explain "
         f"at most {100 * most:.1f} points of a model's accuracy."
     )
-    return generic_view(result, headline, title="Near-duplicates")
+    return view_of_fields(result, headline, title="Near-duplicates")
 
 
 @view.register
-def _class_balance_view(result: ClassBalance) -> View:
+def _testbed_class_balance_view(result: ClassBalance) -> View:
     moved = max(abs(row.balanced.value - row.accuracy.value) for row in result.rows)
     headline = f"Weighting every class equally changes the accuracies by up to {100 * moved:.1f} points."
-    return generic_view(result, headline, title="Class-balanced accuracy")
+    return view_of_fields(result, headline, title="Class-balanced accuracy")
 
 
 @view.register
-def _breakdown_view(result: Breakdown) -> View:
+def _testbed_breakdown_view(result: Breakdown) -> View:
     by_model: dict[str, dict[str, Estimate]] = {}
     for row in result.rows:
         by_model.setdefault(row.model, {})[row.group] = row.accuracy
@@ -228,10 +219,10 @@ def _breakdown_view(result: Breakdown) -> View:
         f"({formatting.percent(means[best])}) and lowest for {worst} ({formatting.percent(means[worst])})."
     )
     sections = (Section("Models", tables=(table,)),)
-    return View(f"Accuracy by {result.by}", headline, sections, columns=frame_columns(result))
+    return View(f"Accuracy by {result.by}", headline, sections, columns=frame_of_fields(result))
 
 
-def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:
+def comparison_section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:
     """What a comparison says, with its charts: accuracies and lines, gaps, ranks, residuals.
 
     Args:
@@ -240,21 +231,23 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
         new: what to call the new test set.
     """
     beyond = f"new accuracy beyond the {report.fit.scale} line"
-    residuals = (_deviations(report, "residual", "Effective robustness", beyond),) if report.fit.defined else ()
+    residuals = (
+        (_deviations_chart(report, "residual", "Effective robustness", beyond),) if report.fit.defined else ()
+    )
     return Section(
         title="Will the score hold?",
-        sentences=(*headlines(report), *_line_sentences(report)),
+        sentences=(*comparison_headlines(report), *_line_sentences(report)),
         charts=(
-            _scatter(report, original, new),
-            _deviations(report, "gap", "Drop by model", "drop in accuracy"),
-            _slope(report, original, new),
+            _accuracies_chart(report, original, new),
+            _deviations_chart(report, "gap", "Drop by model", "drop in accuracy"),
+            _ranks_chart(report, original, new),
         ),
         folded=(_models_table(report), *_group_tables(report), *residuals),
         warnings=report.notes,
     )
 
 
-def provenance(report: Comparison) -> Provenance:
+def comparison_provenance(report: Comparison) -> Provenance:
     """How a comparison was computed: method in words, papers, versions, and hashes of the files."""
     return Provenance(
         method=(
@@ -278,7 +271,7 @@ def provenance(report: Comparison) -> Provenance:
     )
 
 
-def headlines(report: Comparison) -> tuple[str, str, str]:
+def comparison_headlines(report: Comparison) -> tuple[str, str, str]:
     """The drop, what its interval covers, and the order."""
     gap, rows = report.mean_gap, report.rows
     moved = sum(row.delta_rank != 0 for row in rows)
@@ -289,7 +282,7 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
         f"{len(rows):,} models {verb} {drop} on average from the original to the new test set "
         f"({report.metric}; {_span([row.gap.value for row in rows])}).",
         f"{_kind(gap.confidence, report.evidence)}; for other models on these two test sets it is "
-        f"{100 * over_models.low:.1f} to {_plain_points(over_models.high)}.",
+        f"{100 * over_models.low:.1f} to {formatting.in_points(over_models.high)}.",
         f"Ranks change for {moved:,} of {len(rows):,} models; Kendall's τ between the two orders is "
         f"{formatting.plain(report.kendall)}.",
     )
@@ -301,7 +294,7 @@ def _absolute(item: Estimate, sign: float) -> Estimate:
 
 
 def _kind(confidence: float, evidence: str) -> str:
-    covered = f"The {_level(confidence)} interval covers the sampling of both test sets"
+    covered = f"The {formatting.level(confidence)} interval covers the sampling of both test sets"
     if evidence == "examples":
         return covered
     return f"{covered}; from counts it is an upper bound, since counts do not show which examples models share"
@@ -311,9 +304,9 @@ def _span(gaps: Sequence[float]) -> str:
     """The smallest and the largest drop, without signs: the words state the direction."""
     low, high = min(gaps), max(gaps)
     if low < 0 < high:
-        return f"from a gain of {_plain_points(-low)} to a loss of {_plain_points(high)}"
+        return f"from a gain of {formatting.in_points(-low)} to a loss of {formatting.in_points(high)}"
     ends = sorted((abs(low), abs(high)))
-    return f"each between {100 * ends[0]:.1f} and {_plain_points(ends[1])}"
+    return f"each between {100 * ends[0]:.1f} and {formatting.in_points(ends[1])}"
 
 
 def line_sentence(fit: AccuracyLine) -> str:
@@ -322,8 +315,8 @@ def line_sentence(fit: AccuracyLine) -> str:
         return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
     return (
         f"On the {fit.scale} scale the new accuracy is the original one times "
-        f"{formatting.plain(fit.slope)}, with an "
-        f"offset of {_offset(fit)}; {_level(fit.slope.confidence)} intervals, {fit.n:,} models, r² = {fit.r2:.3f}."
+        f"{formatting.plain(fit.slope)}, with an offset of {_offset(fit)}; "
+        f"{formatting.level(fit.slope.confidence)} intervals, {fit.n:,} models, r² = {fit.r2:.3f}."
     )
 
 
@@ -347,7 +340,7 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _scatter(report: Comparison, original: str, new: str) -> Chart:
+def _accuracies_chart(report: Comparison, original: str, new: str) -> Chart:
     rows = tuple(
         {"name": row.model, "role": _role(row)} | fields_of(row.original, *_XY["x"]) | fields_of(row.new, *_XY["y"])
         for row in report.rows
@@ -362,8 +355,8 @@ def _scatter(report: Comparison, original: str, new: str) -> Chart:
         "scatter",
         f"Accuracy on the {new} against the {original} test set",
         rows,
-        f"Scatter of {len(rows)} models with {_level(report.config.confidence)} crosses, the identity as a dashed "
-        f"line, and the fitted line with its band. {line_sentence(report.fit)}",
+        f"Scatter of {len(rows)} models with {formatting.level(report.config.confidence)} crosses, the identity as "
+        f"a dashed line, and the fitted line with its band. {line_sentence(report.fit)}",
         {
             "x_title": f"accuracy on the {original} set",
             "y_title": f"accuracy on the {new} set",
@@ -384,7 +377,7 @@ def _band(fit: AccuracyLine, rows: Sequence[Mapping[str, Any]]) -> tuple[dict[st
     return tuple({"x": a, "y": b, "low": c, "high": d} for a, b, c, d in columns)
 
 
-def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Chart:
+def _deviations_chart(report: Comparison, field: str, title: str, x_title: str) -> Chart:
     values = {row.model: getattr(row, field) for row in report.rows}
     rows = sorted(report.rows, key=lambda row: -values[row.model].value)
     half = MOST_ROWS // 2
@@ -400,7 +393,7 @@ def _per_year(change: Estimate) -> str:
     return formatting.signed(change, unit="points per year")
 
 
-def _slope(report: Comparison, original: str, new: str) -> Chart:
+def _ranks_chart(report: Comparison, original: str, new: str) -> Chart:
     rows, title = report.rows, "Ranks on the two sets"
     listed = sorted(rows, key=lambda row: -abs(row.delta_rank))[:MOST_ROWS] if len(rows) > MOST_ROWS else list(rows)
     listed.sort(key=lambda row: row.original_rank)
@@ -413,7 +406,7 @@ def _slope(report: Comparison, original: str, new: str) -> Chart:
 
 
 def _models_table(report: Comparison) -> Table:
-    level = _level(report.config.confidence)
+    level = formatting.level(report.config.confidence)
     return table_of(
         f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {TIES}",
         report.rows,
@@ -454,18 +447,6 @@ def _offset(fit: AccuracyLine) -> str:
 
 def _role(row: ModelRow) -> str:
     return "in the fit" if row.in_fit else "left out"
-
-
-def _plain_points(value: float) -> str:
-    return f"{100 * value:.1f} points"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
-def _level(confidence: float) -> str:
-    return f"{100 * confidence:g} %"
 
 
 def _short(name: str) -> str:

@@ -12,8 +12,8 @@ from hardpan.training.running import Trained
 
 def view(result: Trained) -> View:
     """What a training result says and shows."""
-    models = {run.store: _relative_path(str(Path(run.weights).parent)) for run in result.runs}
-    where = [f"Predictions: {_relative_path(store)}   models: {models[store]}" for store in result.stores]
+    models = {run.store: _path_in_command(str(Path(run.weights).parent)) for run in result.runs}
+    where = [f"Predictions: {_path_in_command(store)}   models: {models[store]}" for store in result.stores]
     names = ("model", "seed", "epochs", "loss", "validation accuracy", "test accuracy")
     rows = [
         (run.model, run.seed, run.epochs, run.values.get("loss"), *map(run.accuracy.get, ("validation", "test")))
@@ -21,10 +21,10 @@ def view(result: Trained) -> View:
     ]
     tables = [Table("", names, tuple(rows))]
     if any(run.group_accuracy for run in result.runs):
-        tables.append(_groups_table(result))
+        tables.append(_training_groups_table(result))
     runs = Section("Runs", tables=tuple(tables), key="runs")
     files = Section(
-        "Files", (*where, f"Next: hardpan confusion score {_relative_path(result.stores[0])}"), key="files"
+        "Files", (*where, f"Next: hardpan confusion score {_path_in_command(result.stores[0])}"), key="files"
     )
     accuracies = {
         f"{split}_accuracy": [run.accuracy[split].value if split in run.accuracy else None for run in result.runs]
@@ -41,7 +41,7 @@ def view(result: Trained) -> View:
     return View("Training", headline, (runs, files), columns=columns)
 
 
-def _groups_table(result: Trained) -> Table:
+def _training_groups_table(result: Trained) -> Table:
     split = "test" if any("test" in run.accuracy for run in result.runs) else "validation"
     rows = [
         (run.model, run.seed, group, accuracy.n, accuracy)
@@ -51,7 +51,7 @@ def _groups_table(result: Trained) -> Table:
     return Table("", ("model", "seed", "group", f"{split} examples", f"{split} accuracy"), tuple(rows))
 
 
-def _relative_path(path: str) -> str:
+def _path_in_command(path: str) -> str:
     """A path as it would be typed here."""
     absolute = Path(path)
     if "://" in path or not absolute.is_relative_to(Path.cwd()):

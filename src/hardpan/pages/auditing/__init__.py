@@ -12,35 +12,33 @@ from hardpan.auditing.running import Audit
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.comparison import comparison_view
 from hardpan.pages.auditing.problems import problem_lines
-from hardpan.pages.auditing.sections import FRESH_METHOD, audit_sections
+from hardpan.pages.auditing.sections import (
+    FRESH_METHOD,
+    audit_sections,
+    learning_chart,
+    learning_section,
+    run_section,
+)
 from hardpan.pages.confusion import CITATIONS as HARD_CITATIONS
 from hardpan.pages.confusion import METHOD as HARD_METHOD
-from hardpan.pages.generic import view
+from hardpan.pages.field_views import view
 from hardpan.pages.sections import Chart, Section, Table, Tile, View
 from hardpan.report import Provenance
 
 __all__ = ["view"]
 IN_HERO = 7  # confusing examples beside the problems
-SKIPPED = {
-    "not-requested": "not requested",
-    "no-test": "models cannot be trained and evaluated on these data",
-    "predictions": "predictions were passed",
-    "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
-    "no-time": "earlier steps used up the budget",
-}
-"""Why a step of an audit was skipped, in words."""
 
 
 @view.register
 def audit_view(audit: Audit) -> View:
     """The page of an audit."""
     size = audit.size
-    learning = [_learning_section(audit.learning)] if audit.learning is not None else []
+    learning = [learning_section(audit.learning)] if audit.learning is not None else []
     floor = [floors.floor_section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
     parts = () if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
     first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
     last = [section for section in parts if section not in first]
-    run = _run_section(audit)
+    run = run_section(audit)
     return View(
         title=f"Audit of {audit.dataset}",
         headline=headline(audit),
@@ -98,7 +96,8 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
             results.append(Tile("Best model", formatting.value_of(best), detail))
         if headroom is not None and floor.bracket.low_from:
             detail = "From the best error down to the lower end of the lowest possible error."
-            results.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
+            write = formatting.in_points if headroom.high >= 0.01 else formatting.rounded_points
+            results.append(Tile("Headroom", f"at most {write(headroom.high)}", detail))
         if audit.learning is not None and audit.learning.promises:
             double = audit.learning.at_double
             detail = f"{formatting.capital(audit.learning.model)}, extrapolated: {formatting.estimate(double)}."
@@ -119,9 +118,9 @@ def _audit_hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
     charts = []
     budget = audit.budget
     if budget is not None and sum(item.value > 0 for item in (budget.labels, budget.agreed, budget.rest)) > 1:
-        charts.append(_budget_chart(budget))
+        charts.append(_error_budget_chart(budget))
     if audit.learning is not None:
-        charts.append(_learning_chart(audit.learning, height=150))
+        charts.append(learning_chart(audit.learning, height=150))
     elif audit.floor is not None:
         charts.append(floors.ceilings_chart(audit.floor))
     if len(charts) < 2:
@@ -135,7 +134,7 @@ def _audit_hero(audit: Audit, parts: Sequence[Section]) -> list[Chart]:
     return charts
 
 
-def _budget_chart(budget: ErrorBudget) -> Chart:
+def _error_budget_chart(budget: ErrorBudget) -> Chart:
     parts = (
         *([("annotators outvote the label", budget.labels)] if budget.labels.value else []),
         ("all models predict the same other class", budget.agreed),
@@ -151,103 +150,6 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
     return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
 
 
-def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
-    rows = tuple(
-        {"series": curve.model, "x": size, "y": item.value, "low": item.low, "high": item.high}
-        for size, item in zip(curve.sizes, curve.errors, strict=True)
-    )
-    words = "; ".join(
-        f"{size:,} examples: {formatting.estimate(item)}"
-        for size, item in zip(curve.sizes, curve.errors, strict=True)
-    )
-    options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
-    title = f"Learning curve of {curve.model}"
-    if curve.promises:
-        title += f"; with twice the data about {formatting.estimate(curve.at_double)} error"
-    return Chart("lines", title, rows, words, options)
-
-
-def _learning_section(curve: DataCurve) -> Section:
-    double = formatting.estimate(curve.at_double)
-    now, lowest, n = formatting.value_of(curve.errors[-1]), curve.lowest, curve.at_double.n
-    fitted = (
-        f"{formatting.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with "
-        f"all of them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
-        f"{formatting.plain(curve.exponent)}."
-    )
-    if curve.promises:
-        title = f"Twice the data: about {double} error"
-        said = (
-            f"Extrapolated to twice the training examples: {double}. The interval covers a law that falls to 0 and "
-            "one that levels off, and the sampling of the test set; the true curve may be neither."
-        )
-    elif lowest * n < 0.5:  # no error, up to rounding
-        faultless = formatting.capital(curve.model) if curve.errors[-1].value * n < 0.5 else "The best model"
-        title = f"{faultless} makes no error on this test set: no room to measure more data"
-        said = f"To measure what more data bring takes more test examples than these {n:,}."
-    else:
-        title = "These data do not show that more of them would help"
-        said = (
-            f"Extrapolated to twice the training examples the error is {double}, which is not measurably below the "
-            f"lowest error here, {formatting.percent(lowest, curve.at_double.stderr)}. With {n:,} test "
-            "examples a gain may go unseen."
-        )
-    table = Table(
-        "Error by training size",
-        ("training examples", "error"),
-        tuple(zip(curve.sizes, curve.errors, strict=True)),
-    )
-    return Section(title, (fitted, said), folded=(_learning_chart(curve), table), key="learning", short="More data")
-
-
-def _run_section(audit: Audit) -> Section | None:
-    if not audit.steps and not audit.notes:
-        return None
-    rows = tuple((step.name, round(step.planned, 1), _step_words(step)) for step in audit.steps)
-    done = sum(step.seconds for step in audit.steps)
-    taken, planned = (formatting.fixed(seconds, 0) for seconds in (done, audit.config.budget))
-    said = f"Training took {taken} s of a budget of {planned} s of wall-clock time. "
-    said += "The plan was revised as it went: each step got its part of the time that was left when it began."
-    if not done:
-        said = "Nothing was trained."
-    elif done > audit.config.budget:
-        said += " A step that has begun is finished, so a slow or busy machine exceeds a small budget."
-    table = Table("Steps", ("step", "planned, s", "taken"), rows)
-    notes = (note if isinstance(note, str) else _note_words(note) for note in audit.notes)
-    return Section("What was trained", (said, *notes), folded=(table,), key="run", short="Run")
-
-
-def _step_words(step: AuditStep) -> str:
-    return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{formatting.fixed(step.seconds, 1)} s"
-
-
-def _note_words(note: AuditNote) -> str:
-    """What a note says."""
-    details = note.details
-    if note.code == "skipped":
-        return f"{details['step']}: {SKIPPED[details['why']]}."
-    if note.code == "fewer-networks":
-        counts = f"{details['trained']} of {details['planned']}"
-        return f"{counts} networks were trained: the time of this step was used up."
-    if note.code == "epochs":
-        ends = [formatting.fixed(details[name], 1) for name in ("low", "high")]
-        return (
-            f"Networks stopped after {' to '.join(dict.fromkeys(ends))} epochs (time limit or early stopping); a "
-            "rerun on another machine gives slightly different numbers."
-        )
-    if note.code == "sampled":
-        return (
-            f"Models, near-copies and estimates use {details['rows']:,} of the {details['of']:,} examples, drawn "
-            "from each split at random; exact and turned copies are searched in all."
-        )
-    if note.code == "no-curve":
-        return (
-            f"No learning curve: {details['model']} would not reach the best model with twice the data, so it does "
-            "not say what more data bring; a larger --budget may help."
-        )
-    return f"No flow of this dataset: {details['reason']}."
-
-
 def _audit_provenance(audit: Audit) -> Provenance:
     """How the audit was computed; an audit that was read from a file has the words already."""
     evidence = audit.evidence
@@ -259,21 +161,11 @@ def _audit_provenance(audit: Audit) -> Provenance:
     if evidence.fresh is not None and evidence.fresh.comparison is not None:
         from hardpan.pages import testbed as testbed_page
 
-        comparison = testbed_page.provenance(evidence.fresh.comparison)
+        comparison = testbed_page.comparison_provenance(evidence.fresh.comparison)
         method, citations = [*method, *comparison.method], [*citations, *comparison.citations]
     elif evidence.fresh is not None:
         method += FRESH_METHOD
     return dataclasses.replace(audit.origin, method=tuple(method), citations=tuple(dict.fromkeys(citations)))
-
-
-def limit_in_points(value: float) -> str:
-    """An upper limit of a difference in points.
-
-    Example:
-        >>> limit_in_points(0.02708), limit_in_points(3.1e-6)
-        ('2.7 points', '0.00031 points')
-    """
-    return f"{formatting.fixed(100 * value, 1)} points" if value >= 0.01 else formatting.rounded_points(value)
 
 
 view.register(AuditComparison, comparison_view)

@@ -11,6 +11,7 @@ from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.problems import first_names
 from hardpan.pages.sections import Chart, Section, Table, View, fields_of
 from hardpan.report import Provenance, versions_of
+from hardpan.tables import columns_of
 
 MEASURES = {
     "bracket": "bracket of the lowest error (its lower end under the condition that the audit states)",
@@ -44,6 +45,7 @@ COMPARISON_CITATIONS = (
 
 def comparison_view(comparison: AuditComparison) -> View:
     """The page of a comparison."""
+    cells = [(m, name, item) for m, values in comparison.values.items() for name, item in values.items()]
     sections = [_measures_section(comparison)]
     if comparison.rankings:
         sections.append(_rankings_section(comparison))
@@ -55,11 +57,9 @@ def comparison_view(comparison: AuditComparison) -> View:
             COMPARISON_METHOD, COMPARISON_CITATIONS, versions=versions_of(), hashes=comparison.hashes
         ),
         columns={
-            "measure": [measure for measure, values in comparison.values.items() for _ in values],
-            "dataset": [name for values in comparison.values.values() for name in values],
-            "value": [item.value for values in comparison.values.values() for item in values.values()],
-            "low": [item.low for values in comparison.values.values() for item in values.values()],
-            "high": [item.high for values in comparison.values.values() for item in values.values()],
+            "measure": [measure for measure, _, _ in cells],
+            "dataset": [name for _, name, _ in cells],
+            **columns_of([item for *_, item in cells], "value", "low", "high"),
         },
         name=formatting.listed(comparison.names),
     )
@@ -93,18 +93,14 @@ def comparison_headline(comparison: AuditComparison) -> str:
     words = MEASURES[ranking.measure]
     order = f"From hard to easy by the {words}: {', '.join(ranking.names)}"
     if len(ranking.names) > 2:
-        return f"{order}{_not_separated(ranking)}."
+        pairs = [f"{a} and {b}" for a, b in ranking.not_separated]
+        return f"{order}; not separated: {'; '.join(first_names(pairs))}." if pairs else f"{order}."
     shown_values = " against ".join(
         measure_words(ranking.measure, comparison.values[ranking.measure][name]) for name in ranking.names
     )
     if ranking.not_separated:
         return f"{formatting.listed(ranking.names)} are not separated by the {words}: {shown_values}."
     return f"{ranking.names[0]} is harder than {ranking.names[1]} by the {words}: {shown_values}."
-
-
-def _not_separated(ranking: HardnessOrder) -> str:
-    pairs = [f"{a} and {b}" for a, b in ranking.not_separated]
-    return f"; not separated: {'; '.join(first_names(pairs))}" if pairs else ""
 
 
 def _first_unrefuted(comparison: AuditComparison) -> HardnessOrder | None:
@@ -181,13 +177,8 @@ def _measure_chart(measure: str, comparison: AuditComparison) -> Chart:
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
     options = {"x_title": MEASURES[measure], "log": wide}
-    return Chart(
-        "intervals",
-        formatting.capital(MEASURES[measure]),
-        tuple(rows),
-        f"{formatting.capital(MEASURES[measure])}: {words}.",
-        options,
-    )
+    title = formatting.capital(MEASURES[measure])
+    return Chart("intervals", title, tuple(rows), f"{title}: {words}.", options)
 
 
 def _measure_doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:

@@ -25,6 +25,7 @@ _FIXED_TEXTS = {
         "Constant features: {columns}",
         "They carry no information; check how they were exported.",
     ),
+    "channels-first": ("The images are stored with channels first", "{message}."),
     "permuted-classes": (
         "The class columns of {model} look permuted ({moved} classes)",
         "Another order of its columns fits the labels far better: check the order of the class names.",
@@ -38,23 +39,24 @@ _FIXED_TEXTS = {
 
 def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
     """What a problem is, in one line, and what to do about it."""
-    where = _SPLITS[problem.of]
+    message = str(problem.details.get("message", problem.kind)).rstrip(".")
     if "texts" in problem.details:  # of an earlier version
         title, advice = problem.details["texts"]
         return title, advice
     if problem.kind in _FIXED_TEXTS:
         columns = formatting.listed(first_names(problem.details.get("columns", ())))
-        fields = {**problem.details, "where": where, "columns": columns}
+        fields = {**problem.details, "where": _SPLITS[problem.of], "columns": columns, "message": message}
         title, advice = (text.format_map(fields) for text in _FIXED_TEXTS[problem.kind])
         return title, advice
     if problem.kind in _PROBLEM_WORDS:
-        return _PROBLEM_WORDS[problem.kind](problem, where, problem.noun)
-    return formatting.capital(str(problem.details.get("message", problem.kind)).rstrip(".")), ""
+        return _PROBLEM_WORDS[problem.kind](problem)
+    return formatting.capital(message), ""
 
 
-def _copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
     count, expected = _problem_count(problem), float(problem.details["expected"])
-    title = f"{counted(count, f'test {noun}')} {'equals' if count == 1 else 'equal'} a training {noun}"
+    equal = "equals" if count == 1 else "equal"
+    title = f"{counted(count, f'test {problem.noun}')} {equal} a training {problem.noun}"
     advice = f"{_problem_proportion(problem)} of the test set. "
     usual = f"about {formatting.fixed(expected, 0)}" if expected >= 0.5 else "none"
     advice += f"If test were drawn like train, {usual} would (p {formatting.p_value(problem.details['p_value'])}). "
@@ -70,8 +72,8 @@ def _copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, 
     )
 
 
-def _near_copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    details, count = problem.details, _problem_count(problem)
+def _near_copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    details, count, noun = problem.details, _problem_count(problem), problem.noun
     rows = counted(count, f"test {noun}")
     if "limit" in details:
         title = f"{rows} at most {formatting.number(details['limit'])} from a training {noun}"
@@ -101,7 +103,7 @@ def _near_copy_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[
     return title, advice + "So some are nearly copies: look at the pairs, the nearest first."
 
 
-def _conflict_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _conflict_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details, rows = problem.details, counted(_problem_count(problem), "row")
     groups = details["groups"]
     title = f"{counted(groups, 'input')} {'has' if groups == 1 else 'have'} equal rows with different labels"
@@ -116,16 +118,16 @@ def _conflict_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[s
     )
 
 
-def _duplicate_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _duplicate_words(problem: BenchmarkProblem) -> tuple[str, str]:
     verb = "repeats" if _problem_count(problem) == 1 else "repeat"
     return (
-        f"{counted(_problem_count(problem), 'row')} of {where} {verb} another one",
+        f"{counted(_problem_count(problem), 'row')} of {_SPLITS[problem.of]} {verb} another one",
         f"{_problem_proportion(problem)} of its rows. Rows with few possible values repeat naturally; if these "
         "were copied, they count more than once.",
     )
 
 
-def _class_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _class_words(problem: BenchmarkProblem) -> tuple[str, str]:
     n, classes = len(problem.details["classes"]), formatting.listed(first_names(problem.details["classes"]))
     words = counted(n, "class", "classes")
     if problem.of == "all":
@@ -134,10 +136,10 @@ def _class_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
         "train": "Every test example of these classes is an error",
         "test": "Scores say nothing about these classes",
     }[problem.of]
-    return f"{words} {'is' if n == 1 else 'are'} missing from {where}", f"{classes}. {effect}."
+    return f"{words} {'is' if n == 1 else 'are'} missing from {_SPLITS[problem.of]}", f"{classes}. {effect}."
 
 
-def _imbalance_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _imbalance_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details, small = problem.details, problem.details["classes"]
     more = f" Fewer than 5 test examples: {formatting.listed(first_names(small))}." if small else ""
     always = ""
@@ -149,7 +151,7 @@ def _imbalance_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[
     )
 
 
-def _small_test_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _small_test_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details = problem.details
     if "nested" not in details:  # of an earlier file, whose approximation was wrong both ways
         return f"The test set has {details['n']:,} examples", "Audit again for the differences that they can show."
@@ -175,7 +177,7 @@ def _small_test_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple
     )
 
 
-def _index_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _index_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details = problem.details
     columns = formatting.listed(first_names(details["columns"]))
     if details.get("dropped"):
@@ -198,7 +200,7 @@ def _index_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     )
 
 
-def _leak_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _leak_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details = problem.details
     first, *rest = details["alone"]
     also = formatting.listed(
@@ -222,11 +224,11 @@ def _column_of_class(item: Mapping[str, Any]) -> str:
     return f"{subject} predicts {target}"
 
 
-def _shift_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _shift_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details, shown = problem.details, problem.details["shown"]
     facts = []
     if "columns" in shown:
-        listed = [_column_shift(item) for item in details["columns"]["columns"][:3]]
+        listed = [_shifted_column_words(item) for item in details["columns"]["columns"][:3]]
         more = len(details["columns"]["columns"]) - len(listed)
         facts.append("; ".join(listed) + (f"; {counted(more, 'more column')}" if more else ""))
     if "labels" in shown:
@@ -240,23 +242,20 @@ def _shift_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
         item = details["error"]
         train, test = (formatting.percent(item[name], 0.01) for name in ("train", "test"))
         facts.append(f"A model fitted on train errs on {train} of unseen training rows and on {test} of test")
-    subject = {
-        "error": "what holds in train holds less in test" if {*shown} <= {"error"} else "",
-        "labels": "classes have other frequencies" if {*shown} <= {"labels", "error"} else "",
-    }
-    what = next((text for name, text in subject.items() if name in shown and text), "")
-    title = "The test rows are not drawn like the training rows" + (f": {what}" if what else "")
-    return (
-        "Differences between test and training rows" if problem.severity == "note" else title,
-        ". ".join(facts)
-        + "."
-        + _units_of_split(details.get("unit", {}))
-        + " The score then mixes what was learned "
-        "with the change; it stands for rows like those of test only.",
+    title = "The test rows are not drawn like the training rows"
+    if problem.severity == "note":
+        title = "Differences between test and training rows"
+    elif {*shown} == {"error"}:
+        title += ": what holds in train holds less in test"
+    elif "labels" in shown and {*shown} <= {"labels", "error"}:
+        title += ": classes have other frequencies"
+    return title, (
+        f"{'. '.join(facts)}.{_problem_units_words(details.get('unit', {}))} The score then mixes what was learned "
+        "with the change; it stands for rows like those of test only."
     )
 
 
-def _units_of_split(unit: Mapping[str, Any]) -> str:
+def _problem_units_words(unit: Mapping[str, Any]) -> str:
     """By what units the rows were compared; empty for single rows."""
     names = {"groups": "group", "inputs": "equal rows", "clusters": "cluster of near rows"}
     kind = f"value of {unit['column']}" if unit.get("by") == "values" else names.get(unit.get("by", ""), "")
@@ -275,7 +274,7 @@ def _units_of_split(unit: Mapping[str, Any]) -> str:
     return f" {kept} in one split ({sizes}); {result}."
 
 
-def _column_shift(item: Mapping[str, Any]) -> str:
+def _shifted_column_words(item: Mapping[str, Any]) -> str:
     name = str(item["column"])
     words = formatting.capital(name) if " of the pixels" in name or name.startswith("pixels ") else f"Column {name}"
     if "train" in item:
@@ -290,7 +289,7 @@ def _column_shift(item: Mapping[str, Any]) -> str:
     return words
 
 
-def _group_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _group_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details = problem.details
     columns = formatting.listed(first_names(details["columns"]))
     new, random = (formatting.percent(details[name], 0.01) for name in ("new", "random"))
@@ -316,7 +315,7 @@ def _group_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     )
 
 
-def _order_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _order_words(problem: BenchmarkProblem) -> tuple[str, str]:
     details, shown = problem.details, problem.details["shown"]
     along = "over time" if details["time"] else "along the file"
     changing = {("labels",): "Labels change", ("error",): "The error rises"}.get(
@@ -339,10 +338,6 @@ def _order_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     return f"{changing} {along}", ". ".join(facts) + "." + advice
 
 
-def _channel_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
-    return "The images are stored with channels first", f"{str(problem.details['message']).rstrip('.')}."
-
-
 def _problem_count(problem: BenchmarkProblem) -> int:
     return 0 if problem.count is None else round(problem.count.value)
 
@@ -351,16 +346,16 @@ def _problem_proportion(problem: BenchmarkProblem) -> str:
     return "" if problem.proportion is None else formatting.estimate(problem.proportion)
 
 
-def _label_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str, str]:
+def _label_words(problem: BenchmarkProblem) -> tuple[str, str]:
     count, details = _problem_count(problem), problem.details
     if details["from"] == "votes":
         return (
-            f"Annotators outvote {counted(count, 'label')} of {where}",
+            f"Annotators outvote {counted(count, 'label')} of {_SPLITS[problem.of]}",
             f"{_problem_proportion(problem)} of {details['examples']:,} labels with votes: more annotators chose "
             "another class.",
         )
     if details["from"] == "review":
-        return count_words(details)
+        return review_problem_words(details)
     verb = "differs" if count == 1 else "differ"
     return (
         f"{counted(count, 'label')} of {details['examples']:,} {verb} from what models predict",
@@ -369,7 +364,7 @@ def _label_words(problem: BenchmarkProblem, where: str, noun: str) -> tuple[str,
     )
 
 
-def count_words(details: Mapping[str, Any]) -> tuple[str, str]:
+def review_problem_words(details: Mapping[str, Any]) -> tuple[str, str]:
     """What a review says: the number of wrong labels; precision of the list, the corrected error."""
     wrong, precision, error = (details[name] for name in ("wrong", "precision", "test_error"))
     ends = f"{round(wrong.low):,}–{round(wrong.high):,}"
@@ -405,7 +400,6 @@ _PROBLEM_WORDS = {
     "small-test": _small_test_words,
     "index-feature": _index_words,
     "leak-feature": _leak_words,
-    "channels-first": _channel_words,
     "shift": _shift_words,
     "groups": _group_words,
     "order": _order_words,

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import errors
-from hardpan.auditing.evidence import USABLE, Evidence
+from hardpan.auditing.evidence import USABLE, AuditNote, Evidence, FlowView
 from hardpan.auditing.hardness import Hardness
+from hardpan.auditing.improvement import DataCurve
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.entries import MAY_HAVE_SEEN
@@ -24,12 +25,12 @@ from hardpan.pages.confusion import score_section
 from hardpan.pages.confusion_charts import confusion_matrix_chart, error_by_band_chart, reliability_chart
 from hardpan.pages.flow_charts import temperature_chart
 from hardpan.pages.galleries import captioned_gallery
-from hardpan.pages.sections import Chart, Section, Table
+from hardpan.pages.sections import Chart, Section, Table, fields_of, table_of, table_of_columns
 
 if TYPE_CHECKING:
     from hardpan.auditing.fresh import FreshScores
+    from hardpan.auditing.running import Audit
     from hardpan.confusion.label_noise import LabelIssues
-    from hardpan.testbed import Comparison
 
 GALLERY = 12
 COLUMNS = 20  # classes that are drawn as upright bars
@@ -37,6 +38,14 @@ OPEN_ROWS = 8  # of a table that is open on the page
 CLASS_BARS = 12  # classes with the largest errors
 MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
 WIDEST = 0.5  # an interval of the proportion of errors that is wider says nothing
+SKIPPED = {
+    "not-requested": "not requested",
+    "no-test": "models cannot be trained and evaluated on these data",
+    "predictions": "predictions were passed",
+    "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
+    "no-time": "earlier steps used up the budget",
+}
+"""Why a step of an audit was skipped, in words."""
 FRESH_METHOD = (
     "The networks of the ensemble are evaluated on the fresh set without change. The drop is accuracy on the "
     "original test set minus accuracy on the fresh one, mean over the networks; its interval combines the "
@@ -58,7 +67,10 @@ def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
         parts.append(copies_section(evidence, problems))
     if evidence.probs:
         parts.append(models_section(evidence))
-    return (*parts, contents_section(evidence), *flow_sections(evidence))
+    parts.append(contents_section(evidence))
+    if evidence.flow is not None:
+        parts.append(flow_section(evidence.flow))
+    return tuple(parts)
 
 
 def hard_section(hard: Hardness, floor: Floor | None) -> Section:
@@ -117,8 +129,16 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
     if fresh.comparison is not None:
         from hardpan.pages import testbed as testbed_page
 
-        section = testbed_page.section(fresh.comparison)
-        warnings = (*_other_test_set_warning(fresh.comparison, evidence), *section.warnings)
+        section = testbed_page.comparison_section(fresh.comparison)
+        warnings = section.warnings
+        sizes, here = sorted({row.original.n for row in fresh.comparison.rows}), len(evidence.split.test)
+        if here not in sizes:
+            size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+            other = (
+                f"The table has models on an original set of {size} examples, and the test set of this audit has "
+                f"{here:,}: this section is about that set, not about this test set."
+            )
+            warnings = (other, *warnings)
         return dataclasses.replace(section, warnings=warnings, key="fresh", short="Fresh data")
     rows = tuple(
         (
@@ -140,18 +160,6 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
         tables=(Table("Networks on both sets", ("model", "original", "fresh", "drop, points"), rows),),
         key="fresh",
         short="Fresh data",
-    )
-
-
-def _other_test_set_warning(comparison: Comparison, evidence: Evidence) -> tuple[str, ...]:
-    """A warning where the table's original set cannot be the test set of this audit."""
-    sizes, here = sorted({row.original.n for row in comparison.rows}), len(evidence.split.test)
-    if here in sizes:
-        return ()
-    size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    return (
-        f"The table has models on an original set of {size} examples, and the test set of this audit has {here:,}: "
-        "this section is about that set, not about this test set.",
     )
 
 
@@ -181,7 +189,7 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
         captions = [f"{formatting.fixed(100 * p, 0)} %" for p in issues.probability[:GALLERY]]
         suggested = names[issues.suggested[:GALLERY]].tolist()
         title_of = "Labels that differ from the prediction"
-        charts.append(_example_gallery(evidence, issues.row, captions, title_of, "all", suggested))
+        charts.append(_section_gallery(evidence, issues.row, captions, title_of, "all", suggested))
     columns = ("split", "example", "label", "predicted", "probability of the label")
     table = Table("Labels that differ from the prediction", columns, tuple(rows))
     # Without pictures the first rows of the table are what there is to look at.
@@ -197,7 +205,7 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
     )
 
 
-def _example_gallery(
+def _section_gallery(
     evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, of: str, suggested: Sequence[str] = ()
 ) -> Chart:
     dataset, some = evidence.dataset, rows[:GALLERY]
@@ -242,7 +250,7 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
             for number in range(len(both))
         ]
         charts.append(
-            _example_gallery(evidence, both, captions, "Closest pairs: test example, then training example", "test")
+            _section_gallery(evidence, both, captions, "Closest pairs: test example, then training example", "test")
         )
     conflicts = [item for item in problems if item.kind == "conflicting-labels"]
     tables = [pairs]
@@ -342,7 +350,7 @@ def models_section(evidence: Evidence) -> Section:
     return Section(
         title,
         said,
-        charts=(*charts, _class_error_chart(rows), reliability),
+        charts=(*charts, _class_error_section_chart(rows), reliability),
         folded=(
             Table("Error by class", ("class", "error", "most often confused with"), rows, bars=("error",)),
             Table("All models with probabilities", ("model", "error", "note"), errors),
@@ -352,14 +360,12 @@ def models_section(evidence: Evidence) -> Section:
     )
 
 
-def _class_error_chart(rows: Sequence[tuple[Any, ...]]) -> Chart:
+def _class_error_section_chart(rows: Sequence[tuple[Any, ...]]) -> Chart:
     """Error per class with its interval, worst first."""
     bars = tuple(
         {
             "name": name if other is None else f"{name} → {other}",
-            "value": item.value,
-            "low": item.low,
-            "high": item.high,
+            **fields_of(item),
         }
         for name, item, other in rows[:CLASS_BARS]
     )
@@ -373,17 +379,24 @@ def contents_section(evidence: Evidence) -> Section:
     k = dataset.n_classes
     counts = {name: np.bincount(evidence.labels[rows], minlength=k) for name, rows in evidence.parts.items()}
     total = np.bincount(evidence.labels, minlength=k)
+    small, large = int(total.argmin()), int(total.argmax())
+    by_size = np.argsort(-total, kind="stable").tolist()
     kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
     size = int(np.prod(dataset.x.shape[1:]))
     sentences = [
         f"{dataset.name} has {len(dataset):,} {kind} ({counted(size, 'number')} each) in {k:,} classes.",
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
-        _class_balance(total, dataset.class_names),
+        f"Every class has {int(total[0]):,} examples."
+        if total[small] == total[large]
+        else f"The smallest class ({dataset.class_names[small]}) has {int(total[small]):,} examples, the largest "
+        f"({dataset.class_names[large]}) {int(total[large]):,}.",
     ]
     if dataset.feature_names:
         sentences.append(f"Features: {errors.few(dataset.feature_names, 50)}.")
-    bars, which = _class_bars(total)
+    bars, which, half = list(range(k)), "", MOST_BARS // 2
+    if k > MOST_BARS:
+        bars, which = by_size[:half] + by_size[-half:], f": the {half} largest and the {half} smallest of {k:,}"
     chart = Chart(
         "columns" if len(bars) <= COLUMNS else "bars",
         f"Examples per class{which}",
@@ -391,9 +404,9 @@ def contents_section(evidence: Evidence) -> Section:
         f"Bars of class sizes{which}: from {int(total.min()):,} to {int(total.max()):,} examples.",
         {"x_title": "class" if len(bars) <= COLUMNS else "examples", "height": 110},
     )
-    order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
+    order = range(k) if k <= MOST_ROWS else by_size[:MOST_ROWS]
     columns = (total, *counts.values())
-    more = _class_columns(evidence)
+    more = _contents_columns(evidence)
     rows = tuple(
         (dataset.class_names[c], *(int(column[c]) for column in columns), *(column[c] for column in more.values()))
         for c in order
@@ -410,7 +423,7 @@ def contents_section(evidence: Evidence) -> Section:
     )
 
 
-def _class_columns(evidence: Evidence) -> dict[str, list[Any]]:
+def _contents_columns(evidence: Evidence) -> dict[str, list[Any]]:
     """Per class, on the test set: errors of the models, mean confusion."""
     test, labels, k = evidence.modelled.test, evidence.labels, evidence.dataset.n_classes
     level = evidence.config.confidence
@@ -425,39 +438,13 @@ def _class_columns(evidence: Evidence) -> dict[str, list[Any]]:
             ]
     if "confusion" in evidence.columns:
         values = np.asarray(evidence.columns["confusion"], dtype=np.float64)
-        columns["mean confusion, bits"] = [_mean_of_known(values[rows]) for rows in by_class]
+        known = [values[rows][np.isfinite(values[rows])] for rows in by_class]
+        columns["mean confusion, bits"] = [round(float(v.mean()), 3) if len(v) else None for v in known]
     return columns
 
 
-def _mean_of_known(values: NDArray[np.float64]) -> float | None:
-    known = values[np.isfinite(values)]
-    return round(float(known.mean()), 3) if len(known) else None
-
-
-def _class_balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:
-    small, large = int(total.argmin()), int(total.argmax())
-    if total[small] == total[large]:
-        return f"Every class has {int(total[small]):,} examples."
-    return (
-        f"The smallest class ({names[small]}) has {int(total[small]):,} examples, the largest ({names[large]}) "
-        f"{int(total[large]):,}."
-    )
-
-
-def _class_bars(total: NDArray[np.int64]) -> tuple[list[int], str]:
-    """The classes that a chart has room for, and which they are."""
-    if len(total) <= MOST_BARS:
-        return list(range(len(total))), ""
-    order = np.argsort(-total, kind="stable").tolist()
-    half = MOST_BARS // 2
-    return order[:half] + order[-half:], f": the {half} largest and the {half} smallest of {len(total):,}"
-
-
-def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
+def flow_section(flow: FlowView) -> Section:
     """Bayes error of the flow against temperature."""
-    flow = evidence.flow
-    if flow is None:
-        return ()
     chart = temperature_chart(
         flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted"
     )
@@ -465,4 +452,93 @@ def flow_sections(evidence: Evidence) -> tuple[Section, ...]:
         "The flow's exact Bayes error as its latents are scaled. It describes the flow; whether it describes the "
         "data is tested in the table of estimates under an assumption."
     )
-    return (Section("A flow of this dataset", (words,), charts=(chart,), key="dial", short="Flow"),)
+    return Section("A flow of this dataset", (words,), charts=(chart,), key="dial", short="Flow")
+
+
+def learning_chart(curve: DataCurve, height: int = 260) -> Chart:
+    """Error against the number of training examples."""
+    pairs = list(zip(curve.sizes, curve.errors, strict=True))
+    rows = tuple({"series": curve.model, "x": size, **fields_of(item, "y")} for size, item in pairs)
+    words = "; ".join(f"{size:,} examples: {formatting.estimate(item)}" for size, item in pairs)
+    options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
+    title = f"Learning curve of {curve.model}"
+    if curve.promises:
+        title += f"; with twice the data about {formatting.estimate(curve.at_double)} error"
+    return Chart("lines", title, rows, words, options)
+
+
+def learning_section(curve: DataCurve) -> Section:
+    """What more data would bring."""
+    double = formatting.estimate(curve.at_double)
+    now, lowest, n = formatting.value_of(curve.errors[-1]), curve.lowest, curve.at_double.n
+    fitted = (
+        f"{formatting.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with "
+        f"all of them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
+        f"{formatting.plain(curve.exponent)}."
+    )
+    if curve.promises:
+        title = f"Twice the data: about {double} error"
+        said = (
+            f"Extrapolated to twice the training examples: {double}. The interval covers a law that falls to 0 and "
+            "one that levels off, and the sampling of the test set; the true curve may be neither."
+        )
+    elif lowest * n < 0.5:  # no error, up to rounding
+        faultless = formatting.capital(curve.model) if curve.errors[-1].value * n < 0.5 else "The best model"
+        title = f"{faultless} makes no error on this test set: no room to measure more data"
+        said = f"To measure what more data bring takes more test examples than these {n:,}."
+    else:
+        title = "These data do not show that more of them would help"
+        said = (
+            f"Extrapolated to twice the training examples the error is {double}, which is not measurably below the "
+            f"lowest error here, {formatting.percent(lowest, curve.at_double.stderr)}. With {n:,} test "
+            "examples a gain may go unseen."
+        )
+    table = table_of_columns("Error by training size", {"training examples": curve.sizes, "error": curve.errors})
+    return Section(title, (fitted, said), folded=(learning_chart(curve), table), key="learning", short="More data")
+
+
+def run_section(audit: Audit) -> Section | None:
+    """What was trained, in which time."""
+    if not audit.steps and not audit.notes:
+        return None
+    done = sum(step.seconds for step in audit.steps)
+    taken, planned = (formatting.fixed(seconds, 0) for seconds in (done, audit.config.budget))
+    said = f"Training took {taken} s of a budget of {planned} s of wall-clock time. "
+    said += "The plan was revised as it went: each step got its part of the time that was left when it began."
+    if not done:
+        said = "Nothing was trained."
+    elif done > audit.config.budget:
+        said += " A step that has begun is finished, so a slow or busy machine exceeds a small budget."
+    columns: dict[str, Any] = {"step": "name", "planned, s": lambda step: round(step.planned, 1)}
+    columns["taken"] = lambda step: (
+        f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{formatting.fixed(step.seconds, 1)} s"
+    )
+    table = table_of("Steps", audit.steps, columns)
+    notes = (note if isinstance(note, str) else _run_note(note) for note in audit.notes)
+    return Section("What was trained", (said, *notes), folded=(table,), key="run", short="Run")
+
+
+def _run_note(note: AuditNote) -> str:
+    details = note.details
+    if note.code == "skipped":
+        return f"{details['step']}: {SKIPPED[details['why']]}."
+    if note.code == "fewer-networks":
+        counts = f"{details['trained']} of {details['planned']}"
+        return f"{counts} networks were trained: the time of this step was used up."
+    if note.code == "epochs":
+        ends = [formatting.fixed(details[name], 1) for name in ("low", "high")]
+        return (
+            f"Networks stopped after {' to '.join(dict.fromkeys(ends))} epochs (time limit or early stopping); a "
+            "rerun on another machine gives slightly different numbers."
+        )
+    if note.code == "sampled":
+        return (
+            f"Models, near-copies and estimates use {details['rows']:,} of the {details['of']:,} examples, drawn "
+            "from each split at random; exact and turned copies are searched in all."
+        )
+    if note.code == "no-curve":
+        return (
+            f"No learning curve: {details['model']} would not reach the best model with twice the data, so it does "
+            "not say what more data bring; a larger --budget may help."
+        )
+    return f"No flow of this dataset: {details['reason']}."

@@ -16,10 +16,10 @@ from hardpan.leaderboard.keys import SuspectKeys
 from hardpan.leaderboard.ranking import Ranking
 from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
 from hardpan.pages import formatting
+from hardpan.pages.field_views import view
 from hardpan.pages.galleries import png_address
-from hardpan.pages.generic import view
 from hardpan.pages.leaderboard.items import IRT, ITEM_METHODS, SHORT_METHODS, short_section
-from hardpan.pages.leaderboard.models import CITATIONS, PAIRED, input_sections, ranking_table
+from hardpan.pages.leaderboard.models import CITATIONS, PAIRED, ranking_table, scores_read_sections
 from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
 from hardpan.report import Provenance, versions_of
 
@@ -58,7 +58,7 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         sections.append(short_section(short))
         downloads |= short.view().downloads
         links["short test for lm-eval"] = "samples.json"
-    sections += input_sections(result.notes)
+    sections += scores_read_sections(result.notes)
     problems = (*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys))
     table = ranking_table(ranking, 10)
     fitting = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}

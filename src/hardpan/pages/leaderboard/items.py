@@ -16,11 +16,11 @@ from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.short_tests import ShortTest
 from hardpan.pages import formatting
-from hardpan.pages.generic import view
+from hardpan.pages.field_views import view
 from hardpan.pages.leaderboard.models import (
     ROWS,
-    input_sections,
     percents,
+    scores_read_sections,
 )
 from hardpan.pages.sections import Chart, Section, Table, View, table_of_columns
 from hardpan.report import Provenance, versions_of
@@ -42,13 +42,13 @@ IRT = "Bock and Aitkin, Marginal maximum likelihood estimation of item parameter
 @view.register
 def _item_fit_view(result: ItemFit) -> View:
     names = ("slope", "slope_stderr", "intercept", "intercept_stderr", "mean_score", "flag")
-    columns = {"item": result.items, **{name: getattr(result, name) for name in names}}
-    skills = {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
+    columns: dict[str, Any] = {"item": result.items, **{name: getattr(result, name) for name in names}}
+    skills: dict[str, Any] = {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
     sections = (items_section(result), information_section(result))
     return View(
         title="Item analysis",
         headline=items_headline(result),
-        sections=(*sections, *input_sections(result.notes)),
+        sections=(*sections, *scores_read_sections(result.notes)),
         terminal=sections,
         provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
         columns=columns,
@@ -68,11 +68,8 @@ def _no_broken_items(result: ItemFit) -> str:
 def items_headline(result: ItemFit) -> str:
     """What the items are worth, in one sentence."""
     broken = int((result.flag == "broken").sum())
-    start = (
-        _no_broken_items(result)
-        if not broken
-        else f"On {counted(broken, 'item')} better models do worse, beyond chance"
-    )
+    start = f"On {counted(broken, 'item')} better models do worse, beyond chance"
+    start = start if broken else _no_broken_items(result)
     cohort = result.cohorts[min(1, len(result.cohorts) - 1)]
     share = cohort.dead / max(cohort.items, 1)
     best = f"the best {cohort.size} models" if cohort.size < len(result.models) else "any models"
@@ -229,7 +226,7 @@ def _suspect_keys_view(result: SuspectKeys) -> View:
     return View(
         title="Answer keys that look wrong",
         headline=keys_headline(result),
-        sections=(section, *input_sections(result.notes)),
+        sections=(section, *scores_read_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
         columns=_key_columns(result),
@@ -375,14 +372,19 @@ SHORT_METHODS = (
 
 @view.register
 def _short_test_view(result: ShortTest) -> View:
-    columns = {"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids}
+    columns: dict[str, Any] = {
+        "item": result.items,
+        "row": result.rows,
+        "task": result.tasks,
+        "doc_id": result.doc_ids,
+    }
     section = short_section(result)
     tables = tuple(item for item in section.folded if isinstance(item, Table))
     section = dataclasses.replace(section, title="How many items are enough", tables=tables, folded=())
     return View(
         title="A shorter test",
         headline=short_headline(result),
-        sections=(section, *input_sections(result.notes)),
+        sections=(section, *scores_read_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns=columns,

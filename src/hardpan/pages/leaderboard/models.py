@@ -15,7 +15,7 @@ from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.prediction import AgreementLine, Inflation
 from hardpan.leaderboard.ranking import Ranking
 from hardpan.pages import formatting
-from hardpan.pages.generic import view
+from hardpan.pages.field_views import view
 from hardpan.pages.sections import Chart, Section, Table, View, fields_of, table_of_columns
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
@@ -42,7 +42,7 @@ INFLATION_METHODS = (
 )
 
 
-def input_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
+def scores_read_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
     """How the scores were read: metric and filter, rows dropped, answers not parsed."""
     return (Section("How the scores were read", notes, key="input", short="Input"),) if notes else ()
 
@@ -67,7 +67,7 @@ def _ranking_view(result: Ranking) -> View:
     return View(
         title="Leaderboard ranking",
         headline=ranking_headline(result),
-        sections=(ranking_section(result), pairs_section(result), *input_sections(result.notes)),
+        sections=(ranking_section(result), pairs_section(result), *scores_read_sections(result.notes)),
         terminal=(ranking_section(result),),  # the matrix of pairs is too wide for a terminal
         provenance=Provenance(method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy")),
         columns=columns,
@@ -247,11 +247,11 @@ def pairs_section(result: Ranking) -> Section:
 
 @view.register
 def _paired_comparison_view(result: PairedComparison) -> View:
-    section = _pair_section(result)
+    section = _paired_comparison_section(result)
     return View(
         title=f"{result.first} and {result.second}",
-        headline=_pair_headline(result),
-        sections=(section, *input_sections(result.notes)),
+        headline=_paired_comparison_headline(result),
+        sections=(section, *scores_read_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
         columns={
@@ -264,7 +264,7 @@ def _paired_comparison_view(result: PairedComparison) -> View:
     )
 
 
-def _pair_headline(result: PairedComparison) -> str:
+def _paired_comparison_headline(result: PairedComparison) -> str:
     d = result.difference
     ahead, behind = (result.first, result.second) if d.value >= 0 else (result.second, result.first)
     if d.low > 0 or d.high < 0:
@@ -279,7 +279,7 @@ def _pair_headline(result: PairedComparison) -> str:
     )
 
 
-def _pair_section(result: PairedComparison) -> Section:
+def _paired_comparison_section(result: PairedComparison) -> Section:
     d = result.difference
     sentences = [
         f"{result.first} − {result.second}: {formatting.signed(d)}.",
@@ -324,7 +324,7 @@ def _inflation_view(result: Inflation) -> View:
     return View(
         title="Scores against a reference set",
         headline=_inflation_headline(result),
-        sections=(section, *input_sections(result.notes)),
+        sections=(section, *scores_read_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=INFLATION_METHODS, versions=versions_of("numpy", "scipy")),
         columns={"model": result.models, **{name: getattr(result, name) for name in arrays}},

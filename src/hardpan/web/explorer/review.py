@@ -11,7 +11,7 @@ from hardpan.auditing.examples import Examples
 from hardpan.auditing.labels import label_issues
 from hardpan.confusion.label_review import FILE, LabelReview, count_wrong
 from hardpan.errors import InputError
-from hardpan.pages.auditing.problems import count_words
+from hardpan.pages.auditing.problems import review_problem_words
 
 
 class ReviewSite:
@@ -79,7 +79,7 @@ class ReviewSite:
         done = self.review.judged == len(self.review)
         found = count_wrong(self.review) if done else None
         details = {} if found is None else {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-        return {"judged": self.review.judged, "result": list(count_words(details)) if details else None}
+        return {"judged": self.review.judged, "result": list(review_problem_words(details)) if details else None}
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from hardpan.estimates import Estimate, Interval
 from hardpan.files import TRANSIENT, from_json, record
-from hardpan.pages import generic
+from hardpan.pages import field_views
 from hardpan.report import Report
 
 ERROR = Estimate(0.0139, 0.006, 0.0046, 0.0322, method="m", n=359)
@@ -66,7 +66,7 @@ def test_the_frame_has_a_row_per_record_with_the_ends_of_intervals():
 
 def test_a_view_is_made_once_and_is_no_part_of_the_record(monkeypatch):
     calls = []
-    monkeypatch.setattr(generic, "view", lambda item: calls.append(item) or generic.generic_view(item))
+    monkeypatch.setattr(field_views, "view", lambda item: calls.append(item) or field_views.view_of_fields(item))
     shown = result()
     assert shown.view() is shown.view()
     assert shown.headline in repr(shown)

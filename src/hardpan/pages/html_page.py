@@ -1,4 +1,4 @@
-"""The page and the first screen in a notebook: a view in, HTML out. Nothing else in hardpan writes report HTML."""
+"""The HTML page and the first screen in a notebook: nothing else in hardpan writes report HTML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import functools
 import hashlib
-import html
 import itertools
 import json
 import math
@@ -25,7 +24,7 @@ from hardpan.pages.charts import COLOURS, Drawing, draw, notebook_svg, vega_bund
 from hardpan.pages.galleries import GALLERY, gallery_tiles
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.pages.sections import Chart, ProblemLine, Section, View
-from hardpan.report import Provenance, versions_of
+from hardpan.report import versions_of
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
@@ -40,23 +39,6 @@ SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note
 _FIRST_OF_NUMBER = "0123456789+−"
 _NUMBER_RANGE = re.compile(r"(?<=\d)–(?=\d)")
 _COMMAND_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,24}(?![\w-])")
-
-
-NOTEBOOK_STYLE = """
-.hp-view{max-width:60rem;line-height:1.45;font-size:14px}
-.hp-view .hp-top{opacity:.75;font-size:12px}
-.hp-view .hp-headline{font-size:1.35em;font-weight:650;margin:.3em 0 .6em}
-.hp-view .hp-hero{display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}
-.hp-view .hp-hero>*{flex:1 1 22rem;min-width:0;max-width:30rem}
-.hp-view ol{list-style:none;margin:0;padding:0}
-.hp-view li{display:flex;gap:.6em;margin:0;padding:.35em 0;border-top:1px solid #8884}
-.hp-view li:first-child{border:0}
-.hp-view li i{flex:none;width:.7em;height:.7em;border-radius:50%;margin-top:.4em}
-.hp-view small{display:block;opacity:.75;font-size:.9em}
-.hp-view svg{width:100%;height:auto}
-.hp-view table{border-collapse:collapse;margin:.3em 0}
-.hp-view td{padding:.1em 1.2em .1em 0;text-align:left}
-"""
 _DOTS = {"high": LIGHT.ceiling, "medium": LIGHT.warm, "low": LIGHT.floor, "note": "#8a93a0"}
 
 
@@ -71,14 +53,16 @@ def view_page(view: View, *, date: str = "") -> str:
         view: what the report says and shows.
         date: the day it was computed.
     """
-    view = _with_hero_chart(_without_repeats(view))
+    view = _page_with_hero_chart(_page_without_repeats(view))
     keys = itertools.count(1)
     hero = [_chart_for_template(chart, keys) for chart in view.hero]
     # A tall first chart has the second one beside it, under the problems; so has any beside a few words.
     tall = bool(view.problems) and len(view.hero) > 1 and view.hero[0].drawing in TALL
     tall = tall or (not view.problems and bool(view.lede) and len(view.hero) == 2)
     # Few problems leave room for the numbers beside the picture; without problems the text is there, too.
-    tiles_beside = bool(view.hero and view.tiles) and not tall and _problem_rows(view.problems) <= MOST_BESIDE_TILES
+    tiles_beside = (
+        bool(view.hero and view.tiles) and not tall and _html_problem_rows(view.problems) <= MOST_BESIDE_TILES
+    )
     lede_beside = bool(view.hero and view.lede) and not view.problems
     sections = [_section_for_template(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
@@ -90,6 +74,10 @@ def view_page(view: View, *, date: str = "") -> str:
     ]
     script = Markup(_page_resource("page.js") if view.sections or drawings else "")
     bundle = Markup(vega_bundle() if drawings else "")
+    css = _page_resource("page.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
+    provenance = view.provenance
+    if provenance is not None and not provenance.versions:  # those that every report has
+        provenance = dataclasses.replace(provenance, versions=versions_of())
     environment = _template_environment()
     return environment.get_template("page.html").render(
         view=view,
@@ -98,14 +86,21 @@ def view_page(view: View, *, date: str = "") -> str:
         below=hero[1:] if tall else [],
         tiles_beside=tiles_beside,
         lede_beside=lede_beside,
-        problems=[_problem_for_template(problem) for problem in view.problems],
+        problems=[
+            {
+                "problem": item,
+                "gallery": item.examples and gallery_tiles(item.examples),
+                "words": SEVERITY_WORDS[item.severity],
+            }
+            for item in view.problems
+        ],
         sections=sections,
-        provenance=_provenance_with_versions(view.provenance),
+        provenance=provenance,
         payload=Markup(_script_payload(drawings)),
         bundle=bundle,
         script=script,
-        policy=_content_security_policy([text for text in (bundle, script) if text]),
-        css=Markup(_page_css()),
+        policy=_page_security_policy([text for text in (bundle, script) if text]),
+        css=Markup(css),
         version=hardpan.__version__,
         table=functools.partial(_table_html, environment),
     )
@@ -118,38 +113,20 @@ def first_screen(view: View) -> str:
         >>> first_screen(View("Audit", "Two <classes>."))[-57:]
         '<div class="hp-headline">Two &lt;classes&gt;.</div></div>'
     """
-    top = " · ".join(text for text in (view.name or view.title, view.size) if text)
-    body = f'<div class="hp-top">{_escaped_html(top)}</div>'
-    body += f'<div class="hp-headline">{_escaped_html(view.headline)}</div>'
-    blocks = []
-    if view.problems:
-        items = (
-            f'<li><i style="background:{_DOTS[item.severity]}"></i><div>{_escaped_html(item.title)}'
-            f"{f'<small>{_escaped_html(item.detail)}</small>' if item.detail else ''}</div></li>"
-            for item in view.problems
-        )
-        blocks.append(f"<div><b>Problems and notes</b><ol>{''.join(items)}</ol></div>")
     charts = view.hero or tuple(chart for section in view.sections for chart in section.charts)[:1]
-    pictures = [f"<b>{_escaped_html(chart.title)}</b>{svg}" for chart in charts if (svg := notebook_svg(chart))]
-    if pictures:
-        blocks.append(f"<div>{''.join(pictures)}</div>")
-    if blocks:
-        body += f'<div class="hp-hero">{"".join(blocks)}</div>'
-    tiles = [tile for tile in view.tiles if tile.value]
-    if tiles:
-        rows = (
-            f"<tr><td>{_escaped_html(tile.title)}</td><td><b>{_escaped_html(tile.value)}</b></td></tr>"
-            for tile in tiles
+    return (
+        _template_environment()
+        .get_template("notebook.html")
+        .render(
+            view=view,
+            dots=_DOTS,
+            pictures=[(chart.title, svg) for chart in charts if (svg := notebook_svg(chart))],
+            tiles=[tile for tile in view.tiles if tile.value],
         )
-        body += f"<table>{''.join(rows)}</table>"
-    return f'<div class="hp-view"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
+    )
 
 
-def _escaped_html(value: str) -> str:
-    return html.escape(formatting.unbroken(value), quote=True)
-
-
-def _without_repeats(view: View) -> View:
+def _page_without_repeats(view: View) -> View:
     """A chart of the first screen is folded in its section; pictures that follow at once are not shown before."""
     in_hero = [(chart.drawing, chart.rows) for chart in view.hero]
     sections = [
@@ -167,16 +144,16 @@ def _without_repeats(view: View) -> View:
     hero = tuple(
         chart for chart in view.hero if chart.drawing != GALLERY or chart.options["sprite"] not in following
     )
-    few = 0 < _problem_rows(view.problems) <= MOST_BESIDE_PICTURE
+    few = 0 < _html_problem_rows(view.problems) <= MOST_BESIDE_PICTURE
     return dataclasses.replace(view, sections=tuple(sections), hero=hero if hero and few else view.hero)
 
 
-def _problem_rows(problems: Sequence[ProblemLine]) -> int:
+def _html_problem_rows(problems: Sequence[ProblemLine]) -> int:
     """Rows that problems take: those with pictures two."""
     return sum(2 if problem.examples else 1 for problem in problems)
 
 
-def _with_hero_chart(view: View) -> View:
+def _page_with_hero_chart(view: View) -> View:
     """A view without a picture of its own gets the first section's first chart, and its text beside it."""
     if view.hero or view.problems or not view.sections or not view.sections[0].charts:
         return view
@@ -191,55 +168,21 @@ def _with_hero_chart(view: View) -> View:
     if charts and beside and not view.tiles:  # the second one beside it
         pictures.append(charts.pop(0))
     rest = dataclasses.replace(first, charts=tuple(charts), sentences=first.sentences[room:])
+    parts = (rest.charts, rest.sentences, rest.tables, rest.folded, rest.estimates, rest.methods, rest.warnings)
     return dataclasses.replace(
         view,
         hero=tuple(pictures),
         lede=(*view.lede, *first.sentences[:room]),
-        sections=(*([rest] if _section_has_content(rest) else ()), *others),
+        sections=(*([rest] if any(parts) else ()), *others),
     )
-
-
-def _is_unbroken_number(text: str) -> bool:
-    return len(text) <= MOST_UNBROKEN and text[:1] in _FIRST_OF_NUMBER
-
-
-def _section_has_content(section: Section) -> bool:
-    parts = (section.charts, section.sentences, section.tables, section.folded, section.estimates)
-    return any((*parts, section.methods, section.warnings))
-
-
-def _provenance_with_versions(provenance: Provenance | None) -> Provenance | None:
-    """Provenance with the versions that every report has where the view names none."""
-    if provenance is None or provenance.versions:
-        return provenance
-    return dataclasses.replace(provenance, versions=versions_of())
-
-
-def _problem_for_template(problem: ProblemLine) -> dict[str, Any]:
-    gallery = problem.examples and gallery_tiles(problem.examples)
-    return {"problem": problem, "gallery": gallery, "words": SEVERITY_WORDS[problem.severity]}
 
 
 def _section_for_template(section: Section, number: int, keys: Iterator[int]) -> dict[str, Any]:
     """A section as the template reads it: charts drawn, numbers written."""
     charts_open = [_chart_for_template(chart, keys) for chart in section.charts]
     folded = [
-        {"table": None, **_chart_for_template(item, keys)}
-        if isinstance(item, Chart)
-        else {"table": item, "drawing": None, "gallery": None, "raster": None}
+        _chart_for_template(item, keys) if isinstance(item, Chart) else {"table": item, "drawing": None}
         for item in section.folded
-    ]
-    estimates = [
-        (
-            name,
-            {
-                "shown": formatting.estimate(item),
-                "method": item.method,
-                "notes": item.notes,
-                "n": _sample_count(item.n),
-            },
-        )
-        for name, item in section.estimates.items()
     ]
     figures = [item for item in charts_open if not item["gallery"]]
     return {
@@ -252,7 +195,7 @@ def _section_for_template(section: Section, number: int, keys: Iterator[int]) ->
         "columns": _chart_columns_class([chart for chart in section.charts if chart.drawing != GALLERY]),
         "galleries": [item["gallery"] for item in charts_open if item["gallery"]],
         "items": [*charts_open, *folded],
-        "estimates": estimates,
+        "estimates": section.estimates,
         "tables": section.tables,
         "folded": folded,
         "methods": section.methods,
@@ -271,16 +214,12 @@ def _chart_columns_class(charts: Sequence[Chart]) -> str:
 
 def _chart_for_template(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
     """A chart as the template reads it: drawn by Vega, or a gallery or raster that the page shows itself."""
+    item: dict[str, Any] = dict.fromkeys(("drawing", "gallery", "raster", "table")) | {"title": chart.title}
     if chart.drawing == GALLERY:
-        return {"drawing": None, "gallery": gallery_tiles(chart), "raster": None, "title": chart.title}
+        return item | {"gallery": gallery_tiles(chart)}
     if chart.drawing == RASTER:
-        return {"drawing": None, "gallery": None, "raster": chart, "title": chart.title}
-    drawing = draw(chart, f"chart-{next(keys)}")
-    return {"drawing": drawing, "gallery": None, "raster": None, "title": chart.title}
-
-
-def _sample_count(n: int) -> str:
-    return f"{n:,}" if n else "exact"
+        return item | {"raster": chart}
+    return item | {"drawing": draw(chart, f"chart-{next(keys)}")}
 
 
 def _table_html(
@@ -291,10 +230,12 @@ def _table_html(
     sortable: bool,
     bars: Sequence[str] = (),
 ) -> Markup:
-    values = [[_sort_number(cell) for cell in row] for row in rows]
+    values = [[_html_sort_number(cell) for cell in row] for row in rows]
     numeric = [
         any(row[i] is not None for row in values)
-        and all(value[i] is not None or _is_empty_cell(row[i]) for row, value in zip(rows, values, strict=True))
+        and all(
+            value[i] is not None or _html_cell_is_empty(row[i]) for row, value in zip(rows, values, strict=True)
+        )
         for i in range(len(columns))
     ]
     largest = [
@@ -307,16 +248,16 @@ def _table_html(
     ]
     template = environment.get_template("table.html")
     texts = list(zip(*(formatting.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
-    whole = [list(map(_is_unbroken_number, row)) for row in texts]
+    whole = [[len(text) <= MOST_UNBROKEN and text[:1] in _FIRST_OF_NUMBER for text in row] for row in texts]
     cells = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
     return Markup(template.render(title=title, columns=columns, rows=cells, numeric=numeric, sortable=sortable))
 
 
-def _is_empty_cell(cell: Any) -> bool:
+def _html_cell_is_empty(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and not math.isfinite(cell))
 
 
-def _sort_number(value: Any) -> float | None:
+def _html_sort_number(value: Any) -> float | None:
     """What a cell is sorted by, where it is a number."""
     if isinstance(value, Estimate):
         value = value.value
@@ -330,13 +271,8 @@ def _script_payload(drawings: Sequence[Drawing]) -> str:
         "colours": COLOURS,
         "width": charts.SAVED_WIDTH,
         "charts": {
-            item.key: {
-                "specs": item.specs,
-                "on": item.on,
-                "title": item.chart.title,
-                "file": item.file,
-                "zoom": item.zoom,
-            }
+            item.key: {name: getattr(item, name) for name in ("specs", "on", "file", "zoom")}
+            | {"title": item.chart.title}
             for item in drawings
         },
     }
@@ -346,15 +282,11 @@ def _script_payload(drawings: Sequence[Drawing]) -> str:
     return text
 
 
-def _content_security_policy(scripts: Iterable[str]) -> str:
+def _page_security_policy(scripts: Iterable[str]) -> str:
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     # Vega compiles its expressions with Function(), which is what unsafe-eval permits; inline text stays forbidden.
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed} 'unsafe-eval'"
-
-
-def _page_css() -> str:
-    return _page_resource("page.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
 
 
 def _page_resource(name: str) -> str:
@@ -385,5 +317,5 @@ def _template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["prose"] = _prose_html
+    environment.filters |= {"prose": _prose_html, "estimate": formatting.estimate}
     return environment
