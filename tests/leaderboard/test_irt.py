@@ -54,7 +54,7 @@ def test_information_is_minus_the_second_derivative():
     point = np.concatenate([slope, intercept])
     numeric = -np.array([(gradient(point + h) - gradient(point - h)) / 2e-5 for h in 1e-5 * np.eye(16)])
     for dense in (True, False):
-        system = irt._System(data, theta, irt._evaluate(data, theta, log_prior, slope, intercept))
+        system = irt._ItemInformation(data, theta, irt._evaluate(data, theta, log_prior, slope, intercept))
         system.dense = dense
         assert system.factor(1.0)
         # four polynomials of skill per model leave little of the missing information out

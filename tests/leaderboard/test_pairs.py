@@ -10,7 +10,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.leaderboard import compare
-from hardpan.leaderboard.pairs import _binary_difference
+from hardpan.leaderboard.pairs import _binary_pair_difference
 from hardpan.stats.intervals import tango_limits
 
 
@@ -72,7 +72,7 @@ def test_the_interval_excludes_no_difference_exactly_where_mcnemar_does(n, p):
     for apart in range(n + 1):
         for ahead in range(apart + 1) if binom.pmf(apart, n, p) > 1e-6 else ():
             d = np.r_[np.ones(ahead), -np.ones(apart - ahead), np.zeros(n - apart)]
-            interval, p_value = _binary_difference(d, 0.95)
+            interval, p_value = _binary_pair_difference(d, 0.95)
             assert (interval.low > 0 or interval.high < 0) == (p_value <= 0.05)
             alarm += (interval.low > 0) * binom.pmf(apart, n, p) * binom.pmf(ahead, apart, 0.5)
     assert alarm <= 0.025

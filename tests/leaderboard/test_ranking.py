@@ -13,7 +13,8 @@ from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
 from hardpan.leaderboard import compare, rank, ranking, summarize
-from hardpan.leaderboard.pairs import Groups, all_pairs
+from hardpan.leaderboard.item_groups import ItemGroups
+from hardpan.leaderboard.pairs import all_pairs
 from hardpan.stats import mcnemar
 from hardpan.stats.hypothesis_tests import smallest_difference_by_t
 from hardpan.stats.intervals import bootstrap_t_limits
@@ -63,7 +64,7 @@ def test_all_pairs_are_the_paired_tests_one_by_one(clustered):
     rng = np.random.default_rng(2)
     holes = np.where(rng.random(scores.shape) < 0.2, np.nan, scores)
     fractions = 0.7 * scores + 0.3 * rng.random(scores.shape)
-    groups = Groups("g", group, np.bincount(group).astype(float))
+    groups = ItemGroups("g", group, np.bincount(group).astype(float))
     for values, used in ((fractions, None), (holes + 0 * fractions, None), (fractions, groups), (holes, groups)):
         found = all_pairs(values, used, binary=False)
         for i, j in ((0, 1), (2, 5), (4, 3)):
@@ -84,7 +85,7 @@ def test_missing_cells_change_nothing_where_none_is_missing(clustered):
     scores, group = clustered
     from hardpan.leaderboard.ranking import _adjusted_means, _complete_means
 
-    groups = Groups("g", group, np.bincount(group).astype(float))
+    groups = ItemGroups("g", group, np.bincount(group).astype(float))
     one, other = _complete_means(scores, groups), _adjusted_means(scores, np.isfinite(scores), groups)
     for name in ("score", "raw", "stderr", "clustered", "jackknife"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)

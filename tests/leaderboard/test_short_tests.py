@@ -125,8 +125,8 @@ def test_hypergeometric_limits_cover_every_share():
 
 
 def test_a_selection_that_covers_too_seldom_is_not_offered():
-    errors = np.zeros((200, 6))
-    errors[:, 5] = np.repeat(np.arange(20), 10)
+    errors = np.zeros((200, 5))
+    errors[:, 4] = np.repeat(np.arange(20), 10)
     errors[:, 2] = np.tile(np.arange(10) < 8, 20)  # 80 % for every model
     assert _covers_too_seldom(errors, 0.95)
     errors[:, 2] = np.random.default_rng(0).random(200) < 0.95

@@ -233,7 +233,7 @@ def fit_by_quadrature(
     while True:
         steps += 1
         gradient = _objective_gradient(data, theta, state)
-        system = _System(data, theta, state)
+        system = _ItemInformation(data, theta, state)
         state, decrement = _newton_step(data, theta, log_prior, state, gradient, system)
         if decrement < _TOLERANCE * max(1.0, data.right.shape[1]):
             converged = settled
@@ -314,7 +314,7 @@ def _posterior_moments(
     return result
 
 
-def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDArray[np.float32]]:
+def _skill_polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDArray[np.float32]]:
     """Orthonormal polynomials of skill under the posterior of each model, of degree 1 on, times it: (M, Q)."""
     mean = (weights @ theta)[:, None]
     spread = np.sqrt(np.maximum(weights @ theta**2 - mean[:, 0] ** 2, 1e-12))[:, None]
@@ -330,7 +330,7 @@ def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDAr
     return [weights * polynomial for polynomial in basis[1:]]
 
 
-class _System:
+class _ItemInformation:
     """The information B − CᵀC of (a, d), solved densely or by Woodbury's identity, whichever is smaller."""
 
     def __init__(self, data: _ScoreData, theta: Floats, state: _State) -> None:
@@ -345,7 +345,7 @@ class _System:
         self.dd = weight.sum(axis=1) + prior.intercept_spread**-2
         self.shared = data.shared_slope
         self.n = len(state.a)
-        weighted = _polynomials(state.weights, theta, FEW_ITEM_DEGREE if self.n <= FEW_ITEMS else DEGREE)
+        weighted = _skill_polynomials(state.weights, theta, FEW_ITEM_DEGREE if self.n <= FEW_ITEMS else DEGREE)
         self.rows = np.concatenate([_posterior_moments(data, theta, state, basis) for basis in weighted])
         self.dense = self.rows.shape[1] <= self.rows.shape[0]
         self._factor: Any = None
@@ -431,7 +431,7 @@ class _System:
 
 
 def _newton_step(
-    data: _ScoreData, theta: Floats, log_prior: Floats, state: _State, gradient: Floats, system: _System
+    data: _ScoreData, theta: Floats, log_prior: Floats, state: _State, gradient: Floats, system: _ItemInformation
 ) -> tuple[_State, float]:
     """One Newton step that raises the objective; the decrement is gᵀH⁻¹g/2 at the point where it starts."""
     n = system.n
@@ -480,7 +480,7 @@ def fit_by_modes(data: _ScoreData, a: Floats, d: Floats, robust: bool, progress:
     centred = data.right - known * (data.right.sum(axis=0) / known.sum(axis=0))
     total = centred.sum(axis=1) / known.sum(axis=1)
     start = (total - total.mean()) / (total.std() or 1.0)
-    modes = _Modes(data, a.copy(), d.copy(), start)
+    modes = _ItemModes(data, a.copy(), d.copy(), start)
     steps, change = 0, math.inf
     while steps < MOST_STEPS:
         steps += 1
@@ -509,7 +509,7 @@ def fit_by_modes(data: _ScoreData, a: Floats, d: Floats, robust: bool, progress:
     return Fit(a, slope_error, d, intercept_error, skill, errors, log_likelihood, steps, change, converged)
 
 
-class _Modes:
+class _ItemModes:
     """Slopes, intercepts and skills, each moved by Fisher scoring while the others stay.
 
     A few hundred items at a time, in single precision: the passes over the scores are nearly all of the time, and

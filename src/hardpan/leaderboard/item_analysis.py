@@ -174,15 +174,15 @@ def items(
         guessing=guessing,
         items=outcomes.items,
         models=outcomes.models,
-        slope=_at_rows(fitted.slope, columns),
-        slope_stderr=_at_rows(fitted.slope_stderr, columns),
-        intercept=_at_rows(fitted.intercept, columns),
-        intercept_stderr=_at_rows(fitted.intercept_stderr, columns),
-        skill=_at_rows(fitted.skill, rows),
-        skill_stderr=_at_rows(fitted.skill_stderr, rows),
-        mean_score=_at_rows(_nan_mean(used), columns),
+        slope=_nan_where_no_scores(fitted.slope, columns),
+        slope_stderr=_nan_where_no_scores(fitted.slope_stderr, columns),
+        intercept=_nan_where_no_scores(fitted.intercept, columns),
+        intercept_stderr=_nan_where_no_scores(fitted.intercept_stderr, columns),
+        skill=_nan_where_no_scores(fitted.skill, rows),
+        skill_stderr=_nan_where_no_scores(fitted.skill_stderr, rows),
+        mean_score=_nan_where_no_scores(_item_means(used), columns),
         flag=flag,
-        p_adjusted=_at_rows(adjusted, columns),
+        p_adjusted=_nan_where_no_scores(adjusted, columns),
         cohorts=_cohorts(used, fitted.skill),
         broken_slopes=POWER_SLOPES,
         broken_power=_flag_power(fitted.skill, used.shape[1], seed),
@@ -208,14 +208,14 @@ def _scored_cells(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_],
     return rows, columns, used
 
 
-def _at_rows(values: Floats, where: NDArray[np.bool_]) -> Floats:
+def _nan_where_no_scores(values: Floats, where: NDArray[np.bool_]) -> Floats:
     """The values at the places that are True, NaN at the others."""
     result = np.full(len(where), np.nan)
     result[where] = values
     return result
 
 
-def _nan_mean(scores: Floats) -> Floats:
+def _item_means(scores: Floats) -> Floats:
     known = np.isfinite(scores)
     return np.asarray(np.where(known, scores, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
@@ -230,7 +230,7 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     n = scores.shape[1]
     # In order of the total the columns are nearly sorted, which makes ranking them several times faster.
     scores = scores[np.argsort(np.nansum(scores, axis=1), kind="stable")]
-    centred = scores - _nan_mean(scores)
+    centred = scores - _item_means(scores)
     known = np.isfinite(centred)
     filled = np.where(known, centred, 0.0)
     total, count = filled.sum(axis=1, keepdims=True), known.sum(axis=1, keepdims=True)

@@ -18,6 +18,7 @@ from hardpan.leaderboard.pairs import Floats
 from hardpan.leaderboard.ranking import rank
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
+from hardpan.stats import ranks
 
 SHEET = 20  # items on a review sheet, at least
 MOST_ANSWERS = 5
@@ -149,8 +150,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         on_key = float(votes[labels == key[i]].sum())
         others = np.where(labels == key[i], -1.0, votes)
         best = int(np.argmax(others))
-        result = others[best] > 0
-        suggested = str(labels[best]) if result else ""
+        suggested = str(labels[best]) if others[best] > 0 else ""
         rows.append((i, suggested, max(float(others[best]), 0.0) - on_key, voters, len(labels)))
         frequent = np.argsort(-votes, kind="stable")[:MOST_ANSWERS]
         shares.append({str(labels[k]): round(float(votes[k]), 6) for k in frequent})
@@ -175,7 +175,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         answered=len(rows),
         unanswered=n - len(rows),
         distinct=np.array([rows[i][4] for i in order], dtype=np.int64),
-        effective_models=_effective_models(outcomes.item_scores()),
+        effective_models=_independent_key_votes(outcomes.item_scores()),
         votes=tuple(shares[i] for i in sheet),
         groups={
             name: tuple(str(value) for value in np.asarray(values)[index[sheet]])
@@ -228,8 +228,8 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         models=before.models,
         score_before=before.score,
         score_after=after.score[row],
-        rank_before=_score_ranks(before.score),
-        rank_after=_score_ranks(after.score)[row],
+        rank_before=ranks(before.score.round(12)).astype(np.int64),
+        rank_after=ranks(after.score.round(12)).astype(np.int64)[row],
         tier_before=before.tier,
         tier_after=after.tier[row],
         n_items=outcomes.n_items,
@@ -248,12 +248,6 @@ def read_verdicts(path: Path) -> dict[str, tuple[str, str]]:
     return {item: (key, comment) for item, key, comment in cells if key or comment}
 
 
-def _score_ranks(scores: Floats) -> NDArray[np.int64]:
-    """Rank 1 for the highest; scores that differ by rounding only share a rank."""
-    rounded = scores.round(12)
-    return np.array([1 + int((rounded > value).sum()) for value in rounded], dtype=np.int64)
-
-
 def _answers_and_key(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
     missing = [name for name in ("answers", "key") if getattr(outcomes, name) is None]
     if missing or outcomes.answers is None or outcomes.key is None:
@@ -264,7 +258,7 @@ def _answers_and_key(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.s
     return outcomes.answers.reshape(*outcomes.answers.shape[:2], -1), outcomes.key
 
 
-def _effective_models(scores: Floats) -> float:
+def _independent_key_votes(scores: Floats) -> float:
     """M²/1ᵀR1 with R the correlations between models of their scores over the items."""
     complete = np.isfinite(scores).all(axis=0)
     filled = np.where(np.isfinite(scores), scores, np.nanmean(scores))

@@ -1,19 +1,19 @@
-"""Paired differences of models, and the sampling errors under them: groups of items, standard errors, limits."""
+"""Paired differences of models: of two, and of all against all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, special
+from scipy import special
 
 from hardpan.arguments import check_confidence
-from hardpan.errors import InputError, few
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.leaderboard.item_groups import ItemGroups, item_group_counts, item_groups
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.stats.hypothesis_tests import mcnemar, smallest_difference, smallest_difference_by_t
@@ -29,9 +29,6 @@ from hardpan.stats.intervals import (
 )
 
 Floats = NDArray[np.float64]
-FEW_GROUPS = 20
-FEWEST_GROUPS = 5  # with fewer, intervals for further groups are too wide to use unless they are asked for
-LARGE_GROUP = 0.1
 FLAT = 1e-12  # a standard error below this is rounding: all values are equal
 _COLUMNS = 4096
 _ROUNDING = 1e-10
@@ -151,13 +148,13 @@ def compare(
     if groups is not None:
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
-        interval, p = _clustered_difference(value, sums, clustered, groups, n, level)
+        interval, p = _clustered_pair_difference(value, sums, clustered, groups, n, level)
         least = smallest_difference_by_t(float(jackknife_stderr(sums, groups.sizes)), groups.count - 1, 1 - level)
     elif binary:
-        interval, p = _binary_difference(d, level)
+        interval, p = _binary_pair_difference(d, level)
         least = smallest_difference((ahead + behind) / n, n, 1 - level)
     else:
-        interval, p = _fractional_difference(d, level, seed)
+        interval, p = _fractional_pair_difference(d, level, seed)
         least = smallest_difference_by_t(stderr, n - 1, 1 - level)
     differing = np.flatnonzero(d)
     differing = differing[np.argsort(-np.abs(d[differing]), kind="stable")]
@@ -176,7 +173,7 @@ def compare(
         items=n,
         missing=outcomes.n_items - n,
         cluster="" if groups is None else groups.name,
-        **group_counts(groups),
+        **item_group_counts(groups),
         smallest_difference=least,
         items_needed=float(np.ceil(n * (least / value) ** 2)) if value and least else float("nan"),
         differing=pair.items[differing],
@@ -185,8 +182,8 @@ def compare(
     )
 
 
-def _clustered_difference(
-    value: float, sums: Floats, stderr: float, groups: Groups, n: int, level: float
+def _clustered_pair_difference(
+    value: float, sums: Floats, stderr: float, groups: ItemGroups, n: int, level: float
 ) -> tuple[Estimate, float]:
     """Interval and p-value from the sums of d − d̄ over groups of items."""
     error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
@@ -197,7 +194,7 @@ def _clustered_difference(
     return interval, float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
 
 
-def _binary_difference(d: Floats, level: float) -> tuple[Estimate, float]:
+def _binary_pair_difference(d: Floats, level: float) -> tuple[Estimate, float]:
     """Tango's interval, joined with that of McNemar's test given how many answers differ: both must exclude 0."""
     n, ahead, behind = len(d), int((d > 0).sum()), int((d < 0).sum())
     ends = np.array([tango_limits(ahead, behind, n, level)])
@@ -210,7 +207,7 @@ def _binary_difference(d: Floats, level: float) -> tuple[Estimate, float]:
     return Estimate(float(d.mean()), stderr, low, high, level, method, n), float(mcnemar(ahead, behind))
 
 
-def _fractional_difference(d: Floats, level: float, seed: int) -> tuple[Estimate, float]:
+def _fractional_pair_difference(d: Floats, level: float, seed: int) -> tuple[Estimate, float]:
     """Student's t, for few items joined with bootstrap-t: one errs for skewed differences, one for rare ones."""
     n = len(d)
     value, stderr = float(d.mean()), float(d.std(ddof=1) / np.sqrt(n))
@@ -226,58 +223,6 @@ def _fractional_difference(d: Floats, level: float, seed: int) -> tuple[Estimate
     low, high = (float(end) for end in np.clip([min(made.low, lows[0]), max(made.high, highs[0])], -1.0, 1.0))
     method = f"{method}, with bootstrap-t over the items"
     return Estimate(value, stderr, low, high, level, method, n, seed), max(p, float(resampled[0]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Groups:
-    """The groups of the items: the name of the column, (N,) codes 0..G−1, and their sizes (G,)."""
-
-    name: str
-    codes: NDArray[np.int64]
-    sizes: Floats
-
-    @property
-    def count(self) -> int:
-        """G, how many groups there are."""
-        return len(self.sizes)
-
-    def indicator(self) -> sparse.csr_array:
-        """(N, G) with 1 where an item belongs to a group."""
-        n = len(self.codes)
-        return sparse.csr_array((np.ones(n), (np.arange(n), self.codes)), shape=(n, self.count))
-
-    def deviations(self, scores: Floats, mean: Floats) -> Floats:
-        """(M, G) sums over the items of a group of scores (M, N) minus the models' means (M,)."""
-        return np.asarray((self.indicator().T @ scores.T).T) - mean[:, None] * self.sizes
-
-
-def item_groups(outcomes: Outcomes, group: str | None = None) -> Groups | None:
-    """The groups of items to cluster by, or None where items count as independent.
-
-    Those of the named column; without a name, of the first column with at least 5 groups and fewer than items
-    (``doc_id`` numbers the documents of a task and is no group); None for "".
-    """
-    if group == "":
-        return None
-    if group is not None and group not in outcomes.groups:
-        known = few(list(outcomes.groups)) if outcomes.groups else "none"
-        raise InputError(f"must be a column of item groups (known: {known}); got {group!r}", argument="group")
-    for name in outcomes.groups if group is None else (group,):
-        labels, codes = np.unique(np.asarray(outcomes.groups[name]).astype(np.str_), return_inverse=True)
-        usable = len(labels) >= 2 and name == group
-        if usable or (group is None and name != "doc_id" and FEWEST_GROUPS <= len(labels) < outcomes.n_items):
-            return Groups(name, codes.astype(np.int64), np.bincount(codes).astype(np.float64))
-    if group is not None:
-        raise InputError(f"must be a column with 2 or more groups; {group!r} has one", argument="group")
-    return None
-
-
-def group_counts(groups: Groups | None) -> dict[str, Any]:
-    """The fields of a result on its groups: how many, whether they are few, and whether one is large."""
-    if groups is None:
-        return {"groups": 0, "few_groups": False, "large_group": False}
-    large = bool(groups.sizes.max() > LARGE_GROUP * groups.sizes.sum())
-    return {"groups": groups.count, "few_groups": groups.count < FEW_GROUPS, "large_group": large}
 
 
 def column_blocks(count: int) -> Iterator[slice]:
@@ -305,7 +250,7 @@ class PairTests:
     exact: bool
 
 
-def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTests:
+def all_pairs(scores: Floats, groups: ItemGroups | None, *, binary: bool) -> PairTests:
     """Paired tests of all pairs by matrix products over the items, a few thousand items at a time.
 
     Without groups: t with n − 1 degrees of freedom on the shared items, or McNemar's exact test for right and
@@ -319,7 +264,7 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
     known = np.isfinite(scores)
     complete = bool(known.all())
     if groups is None:
-        sums = _paired_item_sums(scores, None if complete else known)
+        sums = _model_pair_sums(scores, None if complete else known)
         difference, square, shared = sums
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.maximum(square - shared * difference**2, 0.0) / (shared - 1) / shared
@@ -332,7 +277,7 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
             return PairTests(difference, _stderr_or_zero(variance, noise), p, shared.astype(np.int64), True)
     else:
         difference, variance, shared, degrees, noise = (
-            _paired_group_sums(scores, groups) if complete else _paired_group_sums_missing(scores, known, groups)
+            _pair_group_sums(scores, groups) if complete else _shared_pair_group_sums(scores, known, groups)
         )
     stderr = _stderr_or_zero(variance, noise)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -345,7 +290,7 @@ def _stderr_or_zero(variance: Floats, noise: Floats) -> Floats:
     return np.asarray(np.sqrt(np.where(variance > noise, variance, np.where(np.isnan(variance), np.nan, 0.0))))
 
 
-def _paired_item_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats, Floats, Floats]:
+def _model_pair_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats, Floats, Floats]:
     """Mean difference, sum of squared differences and number of shared items of all pairs."""
     m, n = scores.shape
     cross, totals = np.zeros((m, m)), np.zeros(m)
@@ -371,7 +316,7 @@ def _paired_item_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[
     return difference, square + square.T - 2 * cross, shared
 
 
-def _paired_group_sums(scores: Floats, groups: Groups) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _pair_group_sums(scores: Floats, groups: ItemGroups) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     m, n = scores.shape
     centre = scores.mean(axis=1)
     weighted = groups.deviations(scores, centre) * np.sqrt((groups.count - 1) / groups.count) / (n - groups.sizes)
@@ -388,15 +333,15 @@ def _paired_group_sums(scores: Floats, groups: Groups) -> tuple[Floats, Floats, 
     )
 
 
-def _paired_group_sums_missing(
-    scores: Floats, known: NDArray[np.bool_], groups: Groups
+def _shared_pair_group_sums(
+    scores: Floats, known: NDArray[np.bool_], groups: ItemGroups
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """As :func:`_paired_group_sums`, on the items that both models of a pair have, in one pass.
+    """As :func:`_pair_group_sums`, on the items that both models of a pair have, in one pass.
 
     Σ_g w_g (D_g − d n_g)² with D_g the sum of differences in group g and w_g = (G−1)/G/(n − n_g)² is a
     quadratic in d whose coefficients are sums over groups.
     """
-    difference, square, shared = _paired_item_sums(scores, known)
+    difference, square, shared = _model_pair_sums(scores, known)
     m = len(scores)
     count, terms = np.zeros((m, m)), np.zeros((3, m, m))
     order = np.argsort(groups.codes, kind="stable")

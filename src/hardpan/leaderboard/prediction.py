@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtr, stdtr, stdtrit
 
 from hardpan.arguments import check_confidence, real_number, whole_number
 from hardpan.errors import InputError
@@ -22,6 +22,7 @@ from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
 from hardpan.stats import fit_lines, holm, normal_quantile
+from hardpan.stats.lines import probit_of_shares, scale_derivative
 
 FEWEST_REFERENCE = 6  # models on a test and a reference set
 LEAST_SPREAD = 0.1  # of the spread of the reference scores must be more than noise
@@ -138,17 +139,17 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
             f"must have at least {FEWEST_REFERENCE} models in common with outcomes, by name; got {len(names)}",
             argument="reference",
         )
-    y, y_noise = _probit_scores("outcomes", outcomes.align(names))
-    x, x_noise = _probit_scores("reference", reference.align(names))
+    y, y_noise = _inflation_probits("outcomes", outcomes.align(names))
+    x, x_noise = _inflation_probits("reference", reference.align(names))
     m = len(names)
     everyone = np.arange(m)
-    slope, offset, plain, share = _corrected_line(x, y, x_noise, everyone)
+    slope, offset, plain, share = _inflation_line(x, y, x_noise, everyone)
     predicted, error, outside = np.empty(m), np.empty(m), np.zeros(m, dtype=bool)
     for i in everyone:
         others = everyone[everyone != i]
-        b, a, _, _ = _corrected_line(x, y, x_noise, others)
+        b, a, _, _ = _inflation_line(x, y, x_noise, others)
         residual = y[others] - a - b * x[others]
-        own_noise = _relative_noise(y_noise, others) + b**2 * _relative_noise(x_noise, others)
+        own_noise = _reference_noise(y_noise, others) + b**2 * _reference_noise(x_noise, others)
         scatter = max(float((residual**2).sum() / (m - 3) - own_noise.mean()), 0.0)
         centre = x[others].mean()
         spread = float(((x[others] - centre) ** 2).sum()) * (1 - share)
@@ -188,7 +189,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
     )
 
 
-def _probit_scores(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
+def _inflation_probits(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
     """Φ⁻¹ of the models' scores on the items that all have, and the covariance (M, M) of their sampling noise."""
     scores = outcomes.item_scores()
     complete = np.isfinite(scores).all(axis=0)
@@ -196,25 +197,24 @@ def _probit_scores(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
     if n < 20:
         raise InputError(f"must have at least 20 items that all models have; got {n}", argument=name)
     used = scores[:, complete]
-    mean = np.clip(used.mean(axis=1), 0.5 / n, 1 - 0.5 / n)
-    z = ndtri(mean)
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    z = probit_of_shares(used.mean(axis=1), n)
+    density = scale_derivative(z, "probit")
     return z, np.cov(used) / n / density[:, None] / density
 
 
-def _relative_noise(noise: Floats, rows: NDArray[np.int64]) -> Floats:
+def _reference_noise(noise: Floats, rows: NDArray[np.int64]) -> Floats:
     """Variances of the noise relative to the mean of these models: what they share shifts all of them alike."""
     block = noise[np.ix_(rows, rows)]
     return np.asarray(np.maximum(np.diag(block) - 2 * block.mean(axis=1) + block.mean(), 0.0))
 
 
-def _corrected_line(
+def _inflation_line(
     x: Floats, y: Floats, noise: Floats, rows: NDArray[np.int64]
 ) -> tuple[float, float, float, float]:
     """Noise-corrected slope and offset, the uncorrected slope, and the share of the spread of x that is noise."""
     a, b = x[rows] - x[rows].mean(), y[rows] - y[rows].mean()
     spread = float(a @ a)
-    share = float(_relative_noise(noise, rows).sum()) / spread if spread > 0 else 1.0
+    share = float(_reference_noise(noise, rows).sum()) / spread if spread > 0 else 1.0
     if share > 1 - LEAST_SPREAD:
         raise InputError(
             ": the models' scores differ by little more than sampling noise, so no line can be "
@@ -318,22 +318,19 @@ def agreement(
     level = check_confidence(confidence)
     real_number("transfer_error", transfer_error, "[0, 1)")
     whole_number("resamples", resamples, 20)
-    names, old, truth, new = _aligned_classes(predictions_old, labels, predictions_new)
+    names, old, truth, new = _agreement_classes(predictions_old, labels, predictions_new)
     right = old == truth
-    first, second = np.triu_indices(len(old), 1)
-    agree_old, agree_new = _pairwise_agreements(old), _pairwise_agreements(new)
     accuracy = right.mean(axis=1)
     counts = (old.shape[1], new.shape[1])
-    x, y = (
-        _clipped_probit(agree_old[first, second], counts[0]),
-        _clipped_probit(agree_new[first, second], counts[1]),
-    )
+    upper = np.triu_indices(len(old), 1)
+    agreements = (np.stack([(side == row).mean(axis=1) for row in side])[upper] for side in (old, new))
+    x, y = (probit_of_shares(agree, n) for agree, n in zip(agreements, counts, strict=True))
     slope, offset, r2 = (float(value) for value in fit_lines(x, y))
     if not np.isfinite(slope):
         raise InputError(
             ": all pairs of models agree equally often; the line is not defined", argument="predictions_old"
         )
-    estimate = ndtr(slope * _clipped_probit(accuracy, counts[0]) + offset)
+    estimate = ndtr(slope * probit_of_shares(accuracy, counts[0]) + offset)
     slopes, draws = _resampled_lines(old, right, new, int(resamples), seed)
     stderr = np.sqrt(draws.std(axis=1, ddof=1) ** 2 + float(transfer_error) ** 2)
     reach = normal_quantile(level) * stderr
@@ -357,7 +354,7 @@ def agreement(
     )
 
 
-def _aligned_classes(
+def _agreement_classes(
     predictions_old: Any, labels: ArrayLike, predictions_new: Any
 ) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Names of the models, their classes on the labelled set, its labels, their classes on the new set."""
@@ -392,12 +389,12 @@ def _resampled_lines(
     counts = (old.shape[1], new.shape[1])
     weights = [rng.multinomial(n, np.full(n, 1 / n), size=resamples).T.astype(np.float32) / n for n in counts]
     agreements = [
-        _clipped_probit((classes[first] == classes[second]).astype(np.float32) @ weight, n).T
+        probit_of_shares((classes[first] == classes[second]).astype(np.float32) @ weight, n).T
         for classes, weight, n in zip((old, new), weights, counts, strict=True)
     ]
     accuracy = right.astype(np.float32) @ weights[0]
     slopes, offsets, _ = fit_lines(*agreements)
-    return slopes, ndtr(slopes * _clipped_probit(accuracy, counts[0]) + offsets)
+    return slopes, ndtr(slopes * probit_of_shares(accuracy, counts[0]) + offsets)
 
 
 def _predicted_classes(name: str, predictions: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
@@ -422,12 +419,3 @@ def _predicted_classes(name: str, predictions: Any) -> tuple[tuple[str, ...], ND
             argument=name,
         )
     return names, array
-
-
-def _pairwise_agreements(classes: NDArray[Any]) -> Floats:
-    return np.stack([(classes == row).mean(axis=1) for row in classes])
-
-
-def _clipped_probit(shares: ArrayLike, n: int) -> Floats:
-    """Φ⁻¹ of shares of n examples; 0 and 1 are moved by half an example."""
-    return np.asarray(ndtri(np.clip(np.asarray(shares, dtype=np.float64), 0.5 / n, 1 - 0.5 / n)))

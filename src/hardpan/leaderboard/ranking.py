@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +13,8 @@ from hardpan.estimates import Estimate, estimates_of_columns
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.leaderboard.pairs import (
-    FLAT,
-    Floats,
-    Groups,
-    PairTests,
-    all_pairs,
-    column_blocks,
-    compare,
-    group_counts,
-    item_groups,
-)
+from hardpan.leaderboard.item_groups import ItemGroups, item_group_counts, item_groups
+from hardpan.leaderboard.pairs import FLAT, Floats, PairTests, all_pairs, column_blocks, compare
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.stats.hypothesis_tests import POWER, holm, smallest_difference, smallest_difference_by_t
@@ -196,40 +186,47 @@ def rank(
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
     level = check_confidence(confidence)
-    outcomes, scores, groups = _answered_items(Outcomes.of_items(outcomes), group)
+    outcomes = Outcomes.of_items(outcomes)
+    scores = outcomes.item_scores()
+    answered = np.isfinite(scores).any(axis=0)
+    if not answered.all():
+        outcomes, scores = outcomes.select(items=answered), scores[:, answered]
+    groups = item_groups(outcomes, group)
     column = "" if groups is None else groups.name
     tell = progress or no_progress
     tell("estimating scores", 0.0)
-    means = _mean_scores(scores, groups)
-    counts = np.isfinite(scores).sum(axis=1).astype(np.int64)
-    binary = outcomes.is_binary()
-    low, high = _score_limits(scores, means, counts, groups, binary, level, seed)
+    known = np.isfinite(scores)
+    means = _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
+    counts, binary = known.sum(axis=1).astype(np.int64), outcomes.is_binary()
+    low, high = _ranked_score_limits(scores, means, counts, groups, binary, level, seed)
     tell("comparing all pairs", 0.3)
-    pairs = _holm_corrected(all_pairs(scores, groups, binary=binary), 1 - level)
+    tests = all_pairs(scores, groups, binary=binary)
+    p_holm, separated = _holm_separated(tests, 1 - level)
     tell("ranking", 0.8)
     order = np.lexsort((np.arange(len(scores)), -means.raw, -np.nan_to_num(means.score, nan=-1.0)))
-    tier = _tiers(pairs.separated, order)
+    tier = _tiers(separated, order)
     first_tier = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
-    rank_low, rank_high = pairs.rank_sets()
+    difference, top = np.nan_to_num(tests.difference), np.ix_(order[:TOP], order[:TOP])
+    models = tuple(outcomes.models[row] for row in order)
     between, within = _repeat_variances(outcomes)
     lead, needed = _lead_of_first(outcomes, order, column, level)
-    least, least_ranked = _smallest_differences(pairs.tests, order, groups, 1 - level)
+    least, least_ranked = _smallest_differences(tests, order, groups, 1 - level)
     return Ranking(
-        models=tuple(outcomes.models[row] for row in order),
+        models=models,
         score=means.score[order],
         raw_score=means.raw[order],
         stderr=means.stderr[order],
         stderr_clustered=means.clustered[order],
         low=low[order],
         high=high[order],
-        rank_low=rank_low[order],
-        rank_high=rank_high[order],
+        rank_low=1 + (separated & (difference < 0)).sum(axis=1)[order],
+        rank_high=len(order) - (separated & (difference > 0)).sum(axis=1)[order],
         tier=tier,
         items=counts[order],
         n_items=outcomes.n_items,
         complete=int((counts == outcomes.n_items).sum()),
         cluster=column,
-        **group_counts(groups),
+        **item_group_counts(groups),
         repeats=outcomes.n_repeats,
         between_variance=between[order],
         within_variance=within[order],
@@ -237,53 +234,20 @@ def rank(
         smallest_difference_ranked=least_ranked,
         lead=lead,
         items_needed=needed,
-        separated=pairs.count_separated(order),
-        separated_at_top=pairs.count_separated(first_tier),
-        few_shared=int(np.triu(pairs.tests.shared < min(FEW_SHARED, outcomes.n_items), 1).sum()),
+        separated=int(np.triu(separated, 1).sum()),
+        separated_at_top=int(np.triu(separated[np.ix_(first_tier, first_tier)], 1).sum()),
+        few_shared=int(np.triu(tests.shared < min(FEW_SHARED, outcomes.n_items), 1).sum()),
         unconnected=means.unconnected,
-        exact=pairs.tests.exact,
+        exact=tests.exact,
         confidence=level,
-        pairs=pairs.of(order[:TOP], outcomes.models),
+        pairs=TopPairs(models[:TOP], tests.difference[top], tests.stderr[top], p_holm[top], tests.shared[top]),
         source=outcomes.source,
         notes=outcomes.notes,
     )
 
 
-def _answered_items(outcomes: Outcomes, group: str | None) -> tuple[Outcomes, Floats, Groups | None]:
-    """The items that some model has, their scores, and their groups."""
-    scores = outcomes.item_scores()
-    answered = np.isfinite(scores).any(axis=0)
-    if not answered.all():
-        outcomes, scores = outcomes.select(items=answered), scores[:, answered]
-    return outcomes, scores, item_groups(outcomes, group)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _SeparatedPairs:
-    """Paired tests of all models against all, with p-values by Holm, and which pairs are separated."""
-
-    tests: PairTests
-    p_holm: Floats
-    separated: NDArray[np.bool_]
-
-    def rank_sets(self) -> tuple[Ints, Ints]:
-        """1 + how many models are significantly better, M − how many are significantly worse."""
-        difference = np.nan_to_num(self.tests.difference)
-        better, worse = self.separated & (difference < 0), self.separated & (difference > 0)
-        return 1 + better.sum(axis=1), len(difference) - worse.sum(axis=1)
-
-    def count_separated(self, rows: Ints) -> int:
-        """How many pairs among these models are separated."""
-        return int(np.triu(self.separated[np.ix_(rows, rows)], 1).sum())
-
-    def of(self, rows: Ints, names: Sequence[str]) -> TopPairs:
-        """The tests among these models."""
-        tests, block = self.tests, np.ix_(rows, rows)
-        values = (tests.difference[block], tests.stderr[block], self.p_holm[block], tests.shared[block])
-        return TopPairs(tuple(names[row] for row in rows), *values)
-
-
-def _holm_corrected(tests: PairTests, alpha: float) -> _SeparatedPairs:
+def _holm_separated(tests: PairTests, alpha: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """P-values of all pairs by Holm, and which pairs are separated."""
     m = len(tests.p_value)
     upper = np.triu_indices(m, 1)
     p_holm = np.ones((m, m))
@@ -292,7 +256,7 @@ def _holm_corrected(tests: PairTests, alpha: float) -> _SeparatedPairs:
     p_holm = np.minimum(p_holm, p_holm.T)
     # A standard error of 0 separates nobody; McNemar's test needs none, and all right against all wrong is apart.
     usable = (np.nan_to_num(tests.difference) != 0) & (tests.exact | (np.nan_to_num(tests.stderr) > 0))
-    return _SeparatedPairs(tests, p_holm, (p_holm <= alpha) & usable)
+    return p_holm, (p_holm <= alpha) & usable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,26 +270,20 @@ class _MeanScores:
     lacked: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))  # offset and slope of the predicted logits
 
 
-def _mean_scores(scores: Floats, groups: Groups | None) -> _MeanScores:
-    known = np.isfinite(scores)
-    return _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
-
-
-def _complete_means(scores: Floats, groups: Groups | None) -> _MeanScores:
+def _complete_means(scores: Floats, groups: ItemGroups | None) -> _MeanScores:
     m, n = scores.shape
     mean = scores.mean(axis=1)
     square = np.zeros(m)
     for columns in column_blocks(n):
         square += ((scores[:, columns] - mean[:, None]) ** 2).sum(axis=1)
     stderr = np.sqrt(square / (n - 1) / n) if n > 1 else np.full(m, np.nan)
-    missing = np.full(m, np.nan)
     if groups is None:
-        return _MeanScores(mean, mean, stderr, missing, missing)
+        return _MeanScores(mean, mean, stderr, np.full(m, np.nan), np.full(m, np.nan))
     sums = groups.deviations(scores, mean)
     return _MeanScores(mean, mean, stderr, clustered_stderr(sums, n), jackknife_stderr(sums, groups.sizes))
 
 
-def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _MeanScores:
+def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: ItemGroups | None) -> _MeanScores:
     """Means over all items where models lack some: the mean on the lacked items is predicted on the logit scale.
 
     With A the items that model m has and L those that it lacks, logit p_m(L) follows from logit p_m(A) by the line
@@ -336,7 +294,7 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | N
     m, n = scores.shape
     per_model = known.sum(axis=1).astype(np.float64)
     observed = np.where(known, scores, 0.0)
-    alpha, beta, unconnected = _additive_fit(observed, known)
+    alpha, beta, unconnected = _fill_score_gaps(observed, known)
     completed = np.where(known, scores, np.clip(alpha[:, None] + beta, 0.0, 1.0))
     # Row: model m whose gaps are filled; column: model k that the prediction is taken from.
     has = known.astype(np.float64)
@@ -370,8 +328,8 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | N
     slope = ((n - per_model) * lacked * (1 - lacked))[:, None]
     by_own = slope * line.slope[:, None] * np.diag(per_has)[:, None]
     by_has, by_lacks = slope * line.by_has * per_has, slope * line.by_lacks * per_lacks
-    square, sums = np.zeros(m), None if groups is None else np.zeros((m, groups.count))
-    indicator = None if groups is None else groups.indicator()
+    square, sums = np.zeros(m), np.zeros((m, groups.count if groups else 0))
+    indicator = groups.indicator() if groups else None
     for columns in column_blocks(n):
         mask, block = known[:, columns], completed[:, columns]
         answered = (1 + by_own) * (block - raw[:, None]) + (raw - score)[:, None]
@@ -379,18 +337,16 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | N
         other = (lacked - score)[:, None] + by_lacks @ block - (by_lacks * p_lacks).sum(axis=1)[:, None]
         influence = np.where(mask, answered, other) / n
         square += (influence**2).sum(axis=1)
-        if sums is not None and indicator is not None:
+        if indicator is not None:
             sums += np.asarray((indicator[columns].T @ influence.T).T)
     prior = slope[:, 0] * line.prior_error / n
     stderr = np.hypot(np.sqrt(square * n / (n - 1)), prior) if n > 1 else np.full(m, np.nan)
     ends = (line.logit - line.slope * special.logit(own), line.slope)
-    missing = np.full(m, np.nan)
-    if sums is None or groups is None:
-        return _MeanScores(score, raw, stderr, missing, missing, unconnected, ends)
-    clustered, jackknife = clustered_stderr(sums * n, n), jackknife_stderr(sums * n, groups.sizes)
-    return _MeanScores(
-        score, raw, stderr, np.hypot(clustered, prior), np.hypot(jackknife, prior), unconnected, ends
-    )
+    clustered = jackknife = np.full(m, np.nan)
+    if groups is not None:
+        clustered = np.hypot(clustered_stderr(sums * n, n), prior)
+        jackknife = np.hypot(jackknife_stderr(sums * n, groups.sizes), prior)
+    return _MeanScores(score, raw, stderr, clustered, jackknife, unconnected, ends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -436,7 +392,7 @@ def _lacked_logits(x: Floats, y: Floats, noise_x: Floats, noise_y: Floats, weigh
     )
 
 
-def _additive_fit(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, Floats, bool]:
+def _fill_score_gaps(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, Floats, bool]:
     """Least squares of s_mi = α_m + β_i on the known cells, and whether some models share no items with others."""
     per_item = known.sum(axis=0).astype(np.float64)
     item_mean = observed.sum(axis=0) / per_item
@@ -451,11 +407,11 @@ def _additive_fit(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, F
     return alpha, item_mean - (alpha @ known) / per_item, int((~usable).sum()) > 1
 
 
-def _score_limits(
+def _ranked_score_limits(
     scores: Floats,
     effect: _MeanScores,
     counts: Ints,
-    groups: Groups | None,
+    groups: ItemGroups | None,
     binary: bool,
     level: float,
     seed: int,
@@ -504,7 +460,7 @@ def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:
 
 
 def _smallest_differences(
-    tests: PairTests, order: Ints, groups: Groups | None, alpha: float
+    tests: PairTests, order: Ints, groups: ItemGroups | None, alpha: float
 ) -> tuple[float, float]:
     """The true difference found with power 0.8 by one planned test, and at the first step of Holm's procedure."""
     for count in (TOP, 100, len(order)):  # more models where the best have equal scores
@@ -530,13 +486,12 @@ def _smallest_differences(
 
 
 def _lead_of_first(outcomes: Outcomes, order: Ints, group: str, level: float) -> tuple[Estimate, float]:
-    nothing = Estimate(float("nan"), float("nan"), float("nan"), float("nan"), level, "one model")
-    if len(order) < 2:
-        return nothing, float("nan")
-    first, second = int(order[0]), int(order[1])
-    pair = np.isfinite(outcomes.scores[[first, second]].reshape(2, outcomes.n_items, -1)).any(axis=2).all(axis=0)
-    if pair.sum() < 2 or (group and len(np.unique(outcomes.groups[group][pair])) < 2):
-        return nothing, float("nan")
+    first_two = order[:2]
+    pair = np.isfinite(outcomes.item_scores()[first_two]).all(axis=0)
+    if len(order) < 2 or pair.sum() < 2 or (group and len(np.unique(outcomes.groups[group][pair])) < 2):
+        nan = float("nan")
+        return Estimate(nan, nan, nan, nan, level, "one model"), nan
+    first, second = map(int, first_two)
     result = compare(outcomes, first, second, group=group, confidence=level)
     pairs = len(order) * (len(order) - 1) / 2
     tails = [1 - (1 - level) / (2 * pairs), 0.5 + level / 2]

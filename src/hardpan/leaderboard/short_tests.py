@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,9 +95,9 @@ class ShortTest(Report):
                 f"must be {len(self.rows)} numbers in [0, 1], in the order of items", argument="scores"
             )
         strata = self.strata if self.method == "stratified" else None
-        plan = _Calibration(self.ease, strata, self.binary)
-        made = _full_score_estimates(plan, x[None], self.rows[None])
-        (low,), (high,) = (ends.tolist() for ends in _full_score_limits(plan, x[None], *made, self.confidence))
+        plan = _ShortTestPlan(self.ease, strata, self.binary)
+        made = plan.full_scores(x[None], self.rows[None])
+        (low,), (high,) = (ends.tolist() for ends in plan.full_score_limits(x[None], *made, self.confidence))
         return Estimate(float(made[0][0]), float(made[1][0]), low, high, self.confidence, self.method, len(x))
 
     def samples(self) -> str:
@@ -112,15 +111,72 @@ class ShortTest(Report):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Calibration:
+class _ShortTestPlan:
     """What an estimate needs to know about the items: ease by the models that calibrate them, strata if any."""
 
     ease: Floats
     strata: NDArray[np.int64] | None
     binary: bool
 
-    def of_items(self, subset: NDArray[Any]) -> _Calibration:
-        return _Calibration(self.ease[subset], None if self.strata is None else self.strata[subset], self.binary)
+    def of_items(self, subset: NDArray[Any]) -> _ShortTestPlan:
+        return _ShortTestPlan(self.ease[subset], None if self.strata is None else self.strata[subset], self.binary)
+
+    def sample(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Items drawn at random, from strata in proportion to their sizes by largest remainder."""
+        if self.strata is None:
+            return rng.choice(len(self.ease), count, replace=False).astype(np.int64)
+        sizes = np.bincount(self.strata)
+        exact = count * sizes / sizes.sum()
+        quota = np.floor(exact).astype(np.int64)
+        order = np.argsort(-(exact - quota), kind="stable")
+        quota[order[: count - quota.sum()]] += 1
+        samples = [rng.choice(np.flatnonzero(self.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
+        return np.concatenate(samples).astype(np.int64)
+
+    def full_scores(self, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """Estimate, standard error and degrees of freedom by row of x: scores on the items in rows, both (D, n)."""
+        (draws, n), total = x.shape, len(self.ease)
+        offset = _short_test_offsets(self.ease[rows], x)[:, None]
+        mean = np.stack([special.expit(self.ease + t).mean() for t in offset[:, 0]])
+        p = special.expit(self.ease[rows] + offset)
+        residual = x - p
+        centred = residual - residual.mean(axis=1, keepdims=True)
+        value, spread = mean + residual.mean(axis=1), (centred**2).sum(axis=1) / max(n - 2, 1)
+        degrees = np.full(draws, max(n - 2, 1))
+        if self.strata is not None:
+            sizes = np.bincount(self.strata)
+            codes = self.strata[rows] + len(sizes) * np.arange(draws)[:, None]
+            counts = np.bincount(codes.ravel(), minlength=draws * len(sizes))
+            means = np.bincount(codes.ravel(), residual.ravel(), draws * len(sizes)) / np.maximum(counts, 1)
+            present = counts.reshape(draws, -1) > 0
+            weight = sizes * present
+            value = mean + (weight * means.reshape(draws, -1)).sum(axis=1) / weight.sum(axis=1)
+            within = np.maximum(n - present.sum(axis=1) - 1, 1)
+            # With too few items per stratum the spread within cannot be seen: that of all is not smaller.
+            enough = within >= n / 2
+            spread = np.where(enough, ((residual - means[codes]) ** 2).sum(axis=1) / within, spread)
+            degrees = np.where(enough, within, degrees)
+        if self.binary:
+            right = x.sum(axis=1)
+            few = np.minimum(right, n - right) < _FEW_EVENTS
+            spread = np.where(few, np.maximum(spread, (p * (1 - p)).mean(axis=1)), spread)
+        return value, np.sqrt((1 - n / total) * spread / n), degrees
+
+    def full_score_limits(
+        self, x: Floats, value: Floats, stderr: Floats, degrees: NDArray[np.int64], level: float
+    ) -> tuple[Floats, Floats]:
+        """Student's t around the estimates; with few answers of one kind joined with exact limits of that count."""
+        reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
+        low, high = value - reach, value + reach
+        n, total = x.shape[1], len(self.ease)
+        if self.binary:
+            right = np.rint(x.sum(axis=1)).astype(np.int64)
+            for row in np.flatnonzero(np.minimum(right, n - right) < FEW_EVENTS):
+                few = int(min(right[row], n - right[row]))
+                ends = np.array(hypergeometric_limits(few, n, total, level))
+                first, last = ends if few == right[row] else 1 - ends[::-1]
+                low[row], high[row] = min(low[row], first), max(high[row], last)
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def shorten(
@@ -169,15 +225,15 @@ def shorten(
     if not known.any(axis=0).all():
         raise InputError("must have a score of every item; select those items first", argument="outcomes")
     binary = outcomes.is_binary()
-    strata = _strata(outcomes, scores) if method == "stratified" else None
+    strata = _item_strata(outcomes, scores) if method == "stratified" else None
     count = int(items)
     sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))
     sizes = sizes[(sizes >= 5) & (sizes < n)]
-    plan = _Calibration(_item_ease(scores), strata, binary)
+    plan = _ShortTestPlan(_item_ease(scores), strata, binary)
     results = _held_out_errors(scores, np.unique([*sizes, count]), plan, level, seed, progress or no_progress)
     errors = results[count]
-    rows = np.sort(_sampled_items(plan, count, np.random.default_rng([seed, 0])))
-    order = np.argsort(-errors[:, 4], kind="stable")
+    rows = np.sort(plan.sample(count, np.random.default_rng([seed, 0])))
+    order = np.argsort(-errors[:, 3], kind="stable")
     best = order[: max(1, len(order) // 5)]
     tasks = outcomes.groups.get("task")
     docs = outcomes.groups.get("doc_id", outcomes.items)
@@ -207,7 +263,7 @@ def shorten(
     )
 
 
-def _strata(outcomes: Outcomes, scores: Floats) -> NDArray[np.int64]:
+def _item_strata(outcomes: Outcomes, scores: Floats) -> NDArray[np.int64]:
     for values in outcomes.groups.values():
         labels, codes = np.unique(np.asarray(values).astype(np.str_), return_inverse=True)
         if 2 <= len(labels) <= outcomes.n_items // 5:
@@ -223,118 +279,35 @@ def _item_ease(scores: Floats) -> Floats:
     return np.asarray(special.logit(mean))
 
 
-def _sampled_items(plan: _Calibration, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    if plan.strata is None:
-        return rng.choice(len(plan.ease), count, replace=False).astype(np.int64)
-    quota = _allocate_to_strata(np.bincount(plan.strata), count)
-    samples = [rng.choice(np.flatnonzero(plan.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
-    return np.concatenate(samples).astype(np.int64)
-
-
-def _allocate_to_strata(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Proportional numbers that sum to ``count``, by largest remainder."""
-    exact = count * sizes / sizes.sum()
-    quota: NDArray[np.int64] = np.floor(exact).astype(np.int64)
-    order = np.argsort(-(exact - quota), kind="stable")
-    quota[order[: count - quota.sum()]] += 1
-    return quota
-
-
-def _full_score_estimates(
-    plan: _Calibration, x: Floats, rows: NDArray[np.int64]
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Estimate, standard error and degrees of freedom by row of x: scores on the items in rows, both (D, n)."""
-    (draws, n), total = x.shape, len(plan.ease)
-    offset = _skill_offsets(plan.ease[rows], x)[:, None]
-    mean = np.stack([special.expit(plan.ease + t).mean() for t in offset[:, 0]])
-    p = special.expit(plan.ease[rows] + offset)
-    residual = x - p
-    centred = residual - residual.mean(axis=1, keepdims=True)
-    value, spread = mean + residual.mean(axis=1), (centred**2).sum(axis=1) / max(n - 2, 1)
-    degrees = np.full(draws, max(n - 2, 1))
-    if plan.strata is not None:
-        sizes = np.bincount(plan.strata)
-        codes = plan.strata[rows] + len(sizes) * np.arange(draws)[:, None]
-        counts = np.bincount(codes.ravel(), minlength=draws * len(sizes))
-        means = np.bincount(codes.ravel(), residual.ravel(), draws * len(sizes)) / np.maximum(counts, 1)
-        present = counts.reshape(draws, -1) > 0
-        weight = sizes * present
-        value = mean + (weight * means.reshape(draws, -1)).sum(axis=1) / weight.sum(axis=1)
-        within = np.maximum(n - present.sum(axis=1) - 1, 1)
-        # With too few items per stratum the spread within cannot be seen: that of all is not smaller.
-        enough = within >= n / 2
-        spread = np.where(enough, ((residual - means[codes]) ** 2).sum(axis=1) / within, spread)
-        degrees = np.where(enough, within, degrees)
-    if plan.binary:
-        right = x.sum(axis=1)
-        few = np.minimum(right, n - right) < _FEW_EVENTS
-        spread = np.where(few, np.maximum(spread, (p * (1 - p)).mean(axis=1)), spread)
-    return value, np.sqrt((1 - n / total) * spread / n), degrees
-
-
-def _full_score_limits(
-    plan: _Calibration, x: Floats, value: Floats, stderr: Floats, degrees: NDArray[np.int64], level: float
-) -> tuple[Floats, Floats]:
-    """Student's t around the estimates; with few answers of one kind joined with the exact limits of that count."""
-    reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
-    low, high = value - reach, value + reach
-    n, total = x.shape[1], len(plan.ease)
-    if plan.binary:
-        right = np.rint(x.sum(axis=1)).astype(np.int64)
-        for row in np.flatnonzero(np.minimum(right, n - right) < FEW_EVENTS):
-            few = int(min(right[row], n - right[row]))
-            ends = np.array(hypergeometric_limits(few, n, total, level))
-            first, last = ends if few == right[row] else 1 - ends[::-1]
-            low[row], high[row] = min(low[row], first), max(high[row], last)
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-
-
 def _covers_too_seldom(errors: Floats, level: float) -> bool:
     """Whether the mean over models of their coverage is below the level beyond chance, t-test at 5 %, one-sided."""
-    models, codes = np.unique(errors[:, 5], return_inverse=True)
+    models, codes = np.unique(errors[:, 4], return_inverse=True)
     covered = np.bincount(codes, errors[:, 2]) / np.bincount(codes)
     m = len(models)
     error = float(covered.std(ddof=1) / np.sqrt(m)) if m > 1 else np.inf
     return bool(covered.mean() + float(special.stdtrit(max(m - 1, 1), 0.95)) * error < level)
 
 
-def _skill_offsets(ease: Floats, x: Floats) -> Floats:
-    """The offset t of each row that solves Σ(x − σ(ease + t)) = t/spread², by Newton's method."""
-    t = np.zeros(len(x))
-    for _ in range(50):
-        p = special.expit(ease + t[:, None])
-        step = (x - p).sum(axis=1) - t / _SKILL_PRIOR**2
-        step /= (p * (1 - p)).sum(axis=1) + _SKILL_PRIOR**-2
-        t += np.clip(step, -2.0, 2.0)
-        if np.abs(step).max() < 1e-9:
-            break
-    return t
-
-
-def _model_folds(count: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    order = np.random.default_rng([seed, 1]).permutation(count)
-    for test in np.array_split(order, FOLDS):
-        yield np.setdiff1d(order, test), test
-
-
 def _held_out_errors(
-    scores: Floats, sizes: NDArray[np.int64], whole: _Calibration, level: float, seed: int, progress: Progress
+    scores: Floats, sizes: NDArray[np.int64], whole: _ShortTestPlan, level: float, seed: int, progress: Progress
 ) -> dict[int, Floats]:
-    """For each size rows (error, half width, covered, stderr, score, model) of held-out models, several draws each.
+    """For each size rows (error, half width, covered, score, model) of held-out models, several draws each.
 
     Of many models, some are held out: at most ``MOST_HELD_OUT`` in each fold. The truth is the model's mean over
     the items that it has; items that it lacks are no part of its test.
     """
     known = np.isfinite(scores)
     results: dict[int, list[Floats]] = {int(size): [] for size in sizes}
-    for fold, (train, test) in enumerate(_model_folds(len(scores), seed)):
+    order = np.random.default_rng([seed, 1]).permutation(len(scores))
+    for fold, test in enumerate(np.array_split(order, FOLDS)):
         progress("holding out models", fold / FOLDS)
+        train = np.setdiff1d(order, test)
         columns = np.flatnonzero(known[train].any(axis=0))
         plan = replace(whole.of_items(columns), ease=_item_ease(scores[np.ix_(train, columns)]))
         selections = {}
         for size in sizes.tolist():
             draws = [np.random.default_rng([seed, 2, size, draw]) for draw in range(_DRAWS)]
-            selections[size] = np.stack([_sampled_items(plan, min(size, len(columns) - 1), rng) for rng in draws])
+            selections[size] = np.stack([plan.sample(min(size, len(columns) - 1), rng) for rng in draws])
         test = test[:MOST_HELD_OUT]
         complete = known[np.ix_(test, columns)].all(axis=1)
         for model in (*test[complete], *test[~complete]):
@@ -348,18 +321,25 @@ def _held_out_errors(
                     if rows.shape[1] < 5:
                         continue
                     right, scored = truth[: len(rows)], np.take_along_axis(x[: len(rows)], rows, axis=1)
-                    value, stderr, degrees = _full_score_estimates(own, scored, position[rows])
-                    low, high = _full_score_limits(own, scored, value, stderr, degrees, level)
+                    value, stderr, degrees = own.full_scores(scored, position[rows])
+                    low, high = own.full_score_limits(scored, value, stderr, degrees, level)
                     covered = (low <= right + 1e-9) & (right - 1e-9 <= high)
-                    columns_of = [
-                        value - right,
-                        (high - low) / 2,
-                        covered,
-                        stderr,
-                        right,
-                        np.full(len(right), model),
-                    ]
-                    results[size].append(np.stack(columns_of, axis=1))
+                    models = np.full(len(right), model)
+                    errors = (value - right, (high - low) / 2, covered, right, models)
+                    results[size].append(np.stack(errors, axis=1))
     if not all(results.values()):
         raise InputError(": models have too few of the items for a shorter test", argument="outcomes")
     return {size: np.concatenate(blocks) for size, blocks in results.items()}
+
+
+def _short_test_offsets(ease: Floats, x: Floats) -> Floats:
+    """The offset t of each row that solves Σ(x − σ(ease + t)) = t/spread², by Newton's method."""
+    t = np.zeros(len(x))
+    for _ in range(50):
+        p = special.expit(ease + t[:, None])
+        step = (x - p).sum(axis=1) - t / _SKILL_PRIOR**2
+        step /= (p * (1 - p)).sum(axis=1) + _SKILL_PRIOR**-2
+        t += np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-9:
+            break
+    return t

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +38,7 @@ class GroupScores:
     left_out: int
 
 
-@record(eq=False)
+@record(eq=False, dropped=("group_columns",))
 class LeaderboardSummary(Report):
     """What the owner of a leaderboard needs on one page.
 
@@ -47,7 +49,6 @@ class LeaderboardSummary(Report):
         short: a shorter test; None with fewer than 5 models, few items, or where held-out models contradict it.
         groups: scores by group of the best models; None without groups.
         picture: models (best first) × items (easiest first), averaged to at most 100 × 400 cells; NaN missing.
-        group_columns: names of the group columns.
         source: where the scores come from.
         notes: what the reader of the scores reported.
     """
@@ -58,7 +59,6 @@ class LeaderboardSummary(Report):
     short: ShortTest | None
     groups: GroupScores | None
     picture: Floats
-    group_columns: tuple[str, ...]
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -107,12 +107,9 @@ def summarize(
     tell("examining keys", 0.8)
     answered = used.answers is not None and used.key is not None and bool((used.answers != "").any())
     if answered and used.n_models >= FEWEST_MODELS:
-        try:
-            keys = suspect_keys(used)
-        except InputError:  # answers and keys on different items
-            keys = None
-        if keys is not None and not keys.suspicious:
-            keys = None
+        with contextlib.suppress(InputError):  # answers and keys on different items
+            suspects = suspect_keys(used)
+            keys = suspects if suspects.suspicious else None
     tell("shortening the test", 0.9)
     count = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
     short = None
@@ -134,8 +131,7 @@ def summarize(
         keys=keys,
         short=short,
         groups=_group_scores(used, ranking),
-        picture=_score_picture(scores[order]),
-        group_columns=tuple(used.groups),
+        picture=_summary_picture(scores[order]),
         source=outcomes.source,
         notes=outcomes.notes,
     )
@@ -174,7 +170,7 @@ def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:
     )
 
 
-def _score_picture(scores: Floats) -> Floats:
+def _summary_picture(scores: Floats) -> Floats:
     """Rows as given, columns by falling mean, averaged to a size that a page can show."""
     known = np.isfinite(scores)
     filled = np.where(known, scores, 0.0)

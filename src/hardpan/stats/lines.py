@@ -34,6 +34,11 @@ def to_scale(fractions: ArrayLike, scale: Scale) -> Floats:
     return special.logit(p) if scale == "logit" else p
 
 
+def probit_of_shares(shares: ArrayLike, n: int) -> Floats:
+    """Φ⁻¹ of shares of n examples; 0 and 1 are moved by half an example."""
+    return np.asarray(special.ndtri(np.clip(np.asarray(shares, dtype=np.float64), 0.5 / n, 1 - 0.5 / n)))
+
+
 def from_scale(values: ArrayLike, scale: Scale) -> Floats:
     """Back from a scale to fractions; the inverse of :func:`to_scale`."""
     z = np.asarray(values, dtype=np.float64)
