@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hardpan import tables
 from hardpan.errors import InputError
-from hardpan.tables import ROLES, find_columns, plain_name, role_names
+from hardpan.tables import ROLES, column_role_names, find_columns, plain_name
 
 COLUMNS = {
     "id": ["a", "b", "c"],
@@ -132,7 +132,7 @@ def test_a_csv_file_of_delimiters_only_has_no_rows(tmp_path):
 
 @given(st.text("'=+-@x3. "))
 def test_a_formula_is_escaped_and_no_two_texts_have_one_cell(text):
-    cell = tables.safe_cell(text)
+    cell = tables.safe_table_cell(text)
     assert tables.stored_cell(cell) == text
     assert cell[:1] not in ("=", "+", "-", "@") or float(cell) is not None
 
@@ -187,7 +187,7 @@ def test_given_columns_that_cannot_be_are_refused(columns, argument):
 
 def test_every_synonym_belongs_to_one_step_of_its_role():
     for role in ROLES:
-        words = [word for step in role_names(role) for word in step]
+        words = column_role_names(role)
         assert len(set(words)) == len(words)
         assert all(plain_name(word) == word for word in words)
 

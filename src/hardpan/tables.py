@@ -23,7 +23,6 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,48 +48,39 @@ _SEP_LINE = re.compile(r"sep=([,;|\t])\r?\n", re.IGNORECASE)
 _HEADER_ROWS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """What a column holds: the other names it goes by, and names that mean it only where no other column does."""
-
-    synonyms: str = ""
-    weak: str = ""
-
-
+# What a column holds: the other names it goes by, and names that mean it only where no other column does.
 ROLES = {
-    "id": Role("ids", weak="example image filename"),
-    "label": Role("labels target targets class y_true", weak="y"),
-    "text": Role("texts sentence document body content"),
-    "image": Role("images picture photo", weak="path filename file"),
-    "group": Role("groups cluster"),
-    "time": Role("timestamp datetime created_at", weak="date"),
-    "split": Role(),
-    "model": Role(
-        "model_name model_id system submission", weak="participant llm agent method classifier algorithm"
-    ),
-    "item": Role(
+    "id": ("ids", "example image filename"),
+    "label": ("labels target targets class y_true", "y"),
+    "text": ("texts sentence document body content", ""),
+    "image": ("images picture photo", "path filename file"),
+    "group": ("groups cluster", ""),
+    "time": ("timestamp datetime created_at", "date"),
+    "split": ("", ""),
+    "model": ("model_name model_id system submission", "participant llm agent method classifier algorithm"),
+    "item": (
         "item_id question_id example_id doc_id sample_id instance_id problem_id prompt_id task_id qid uid id",
-        weak="example question image filename",
+        "example question image filename",
     ),
-    "task": Role("set test_set dataset", weak="split"),
-    "score": Role(
+    "task": ("set test_set dataset", "split"),
+    "score": (
         "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success outcome",
-        weak="result value",
+        "result value",
     ),
-    "run": Role("repeat epoch trial seed attempt"),
-    "seed": Role("run"),
-    "epoch": Role(),
-    "answer": Role("prediction predictions pred response extracted_answer y_pred output"),
-    "key": Role("target targets label labels gold correct_answer y_true reference"),
-    "annotator": Role("annotator_id rater rater_id worker worker_id"),
-    "model_a": Role("model_1 system_a"),
-    "model_b": Role("model_2 system_b"),
-    "winner": Role("preferred preference"),
-    "cost": Role("price cost_usd"),
-    "duration": Role("seconds latency runtime elapsed"),
-    "frequency": Role("selection_frequency"),
-    "votes": Role(weak="n"),
-    "subclass": Role("sub_class keyword"),
+    "run": ("repeat epoch trial seed attempt", ""),
+    "seed": ("run", ""),
+    "epoch": ("", ""),
+    "answer": ("prediction predictions pred response extracted_answer y_pred output", ""),
+    "key": ("target targets label labels gold correct_answer y_true reference", ""),
+    "annotator": ("annotator_id rater rater_id worker worker_id", ""),
+    "model_a": ("model_1 system_a", ""),
+    "model_b": ("model_2 system_b", ""),
+    "winner": ("preferred preference", ""),
+    "cost": ("price cost_usd", ""),
+    "duration": ("seconds latency runtime elapsed", ""),
+    "frequency": ("selection_frequency", ""),
+    "votes": ("", "n"),
+    "subclass": ("sub_class keyword", ""),
 }
 SHORTCUTS = ("label", "id", "text", "group")  # roles with an argument and an option of their own
 
@@ -105,19 +95,14 @@ def plain_name(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
-def role_names(role: str) -> tuple[Sequence[str], ...]:
-    """The names of a role's columns in the order in which they count: its own, synonyms, weak names.
+def column_role_names(*roles: str) -> list[str]:
+    """The names of the columns of roles in the order in which they count: their own, synonyms, weak names.
 
     Example:
-        >>> role_names("task")
-        (('task',), ['set', 'test_set', 'dataset'], ['split'])
+        >>> column_role_names("task")
+        ['task', 'set', 'test_set', 'dataset', 'split']
     """
-    return (role,), ROLES[role].synonyms.split(), ROLES[role].weak.split()
-
-
-def label_names() -> list[str]:
-    """Names of a column of labels, the plainest first."""
-    return [name for names in role_names("label") for name in names]
+    return [name for role in roles for names in (role, *ROLES[role]) for name in names.split()]
 
 
 def find_columns(
@@ -159,21 +144,30 @@ item; decide with --column item=sample_id or --column item=question_id (in Pytho
         if role in columns:
             continue
         others = [other for other in roles if other != role]
-        for words in [(role,)] if role in exact else role_names(role):
-            fitting = [name for name, plain in free if plain in words and plain not in others]
+        for words in (role,) if role in exact else (role, *ROLES[role]):
+            fitting = [name for name, plain in free if plain in words.split() and plain not in others]
             if len(fitting) > 1:
-                raise _ambiguous_column_error(role, fitting, where)
+                short = role in SHORTCUTS
+                option = f"--{role} " if short else f"--column {role}="
+                python = f'{role}="{fitting[0]}"' if short else f'columns={{"{role}": "{fitting[0]}"}}'
+                listed, both = " and ".join(map(repr, fitting[:4])), "both" if len(fitting) == 2 else "all"
+                options = " or ".join(option + name for name in fitting[:4])
+                raise InputError(
+                    f": {where} has {listed}, which may {both} be the {role}; decide with {options} (in Python "
+                    f"{python})",
+                    argument=role if short else "columns",
+                )
             if fitting:
                 columns[role] = fitting[0]
                 break
     return {role: columns[role] for role in roles if role in columns}
 
 
-def given_roles(columns: Mapping[str, Any] | None, **shortcuts: Any) -> dict[str, Any]:
+def table_columns_by_role(columns: Mapping[str, Any] | None, **shortcuts: Any) -> dict[str, Any]:
     """The columns that a user gave by role: ``columns`` and the arguments for single roles in one mapping.
 
     Example:
-        >>> given_roles({"time": "date"}, label="ill", id=None)
+        >>> table_columns_by_role({"time": "date"}, label="ill", id=None)
         {'time': 'date', 'label': 'ill'}
     """
     if columns is not None and not isinstance(columns, Mapping):
@@ -216,18 +210,6 @@ def named_column(names: Sequence[str], value: Any, argument: str, where: str = "
     if len(fitting) != 1:
         raise InputError(f": {where} has no column {name!r}; it has {few(names)}", argument=argument)
     return fitting[0]
-
-
-def _ambiguous_column_error(role: str, fitting: Sequence[str], where: str) -> InputError:
-    option, argument = (f"--{role} ", role) if role in SHORTCUTS else (f"--column {role}=", "columns")
-    python = f'{role}="{fitting[0]}"' if role in SHORTCUTS else f'columns={{"{role}": "{fitting[0]}"}}'
-    listed = " and ".join(map(repr, fitting[:4]))
-    options = " or ".join(option + name for name in fitting[:4])
-    both = "both" if len(fitting) == 2 else "all"
-    return InputError(
-        f": {where} has {listed}, which may {both} be the {role}; decide with {options} (in Python {python})",
-        argument=argument,
-    )
 
 
 def is_table_file(path: Path) -> bool:
@@ -382,13 +364,18 @@ def index_columns(table: pyarrow.Table) -> list[str]:
         >>> index_columns(read_table({"Unnamed: 0": [0, 1], "a": [5, 6]}))
         ['Unnamed: 0']
     """
+    from pyarrow import compute, types
+
+    def is_row_number(column: Any) -> bool:
+        return bool(types.is_integer(column.type)) and compute.count_distinct(column).as_py() == len(column)
+
     names = table.column_names
     results = {
         name
         for position, name in enumerate(names)
         if _INDEX.fullmatch(name)
         or (name == "" and position == 0)
-        or (name in _COUNTED and _is_row_number(table.column(name)))
+        or (name in _COUNTED and is_row_number(table.column(name)))
     }
     try:
         listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
@@ -398,21 +385,21 @@ def index_columns(table: pyarrow.Table) -> list[str]:
     return [name for name in names if name in results]
 
 
-def _is_row_number(column: Any) -> bool:
-    from pyarrow import compute, types
-
-    return bool(types.is_integer(column.type)) and compute.count_distinct(column).as_py() == len(column)
-
-
 def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool], unnamed: str) -> pyarrow.Table:
     suffix = suffix_of(path)
     if suffix in (".csv", ".tsv", ".txt"):
         is_text = text if callable(text) else lambda name: text is True or name in (text or ())
         return _read_csv(path, is_text, unnamed, all_text=text is True)
-    if suffix == ".json":
-        return _from_columns(_columns_of_json(read_json(path), str(path)), str(path))
-    if suffix in (".jsonl", ".ndjson"):
-        return _from_columns(_columns_of_rows(_json_lines(path), str(path)), str(path))
+    if suffix in (".json", ".jsonl", ".ndjson"):
+        data = read_json(path) if suffix == ".json" else _json_rows(path)
+        if isinstance(data, list):
+            data = _columns_of_rows(data, str(path))
+        if not isinstance(data, dict):
+            raise InputError(f"{path}: must be a list of rows or a mapping of columns; got {type(data).__name__}")
+        if data and all(isinstance(values, dict) for values in data.values()):  # pandas: {"a": {"0": 1, "1": 2}}
+            keys = list(dict.fromkeys(key for values in data.values() for key in values))
+            data = {name: [values.get(key) for key in keys] for name, values in data.items()}
+        return _from_columns(data, str(path))
     if suffix in (".parquet", ".pq"):
         return _read_parquet(path)
     if suffix in (".arrow", ".feather"):
@@ -425,11 +412,11 @@ def _read_csv(path: Path, is_text: Callable[[str], bool], unnamed: str, all_text
     from pyarrow import compute
     from pyarrow import csv as arrow_csv
 
-    content, delimiter, header = _csv_header(path)
+    content, delimiter, header = _csv_content(path)
     names = header[1:] if header and header[0] == "" else header
     has_names = not all(map(is_number, names)) or names == [str(number) for number in range(len(names))]
     if not has_names and not unnamed:
-        raise _missing_header_error(path, header)
+        raise _table_without_header(path, header)
     header = header if has_names else [f"{unnamed}{position}" for position in range(len(header))]
     if len(header) == 1:
         first, second = [*content.split("\n", 2), ""][:2]
@@ -477,7 +464,7 @@ def csv_rows(path: Path) -> tuple[list[list[str]], str]:
 
     For tables whose first row may have values; :func:`read_table` refuses those.
     """
-    content, delimiter, _ = _csv_header(path)
+    content, delimiter, _ = _csv_content(path)
     rows = [row for row in _csv_rows(path, content, delimiter) if any(map(str.strip, row))]
     if not rows:
         raise InputError(f"{path}: the table has no rows")
@@ -504,7 +491,7 @@ def _csv_rows(path: Path, content: str, delimiter: str, spaced: bool = False) ->
         csv.field_size_limit(limit)
 
 
-def _csv_header(path: Path) -> tuple[str, str, list[str]]:
+def _csv_content(path: Path) -> tuple[str, str, list[str]]:
     """The content of a CSV file from the header on, the delimiter and the names."""
     content = read_text(path)
     if not content.strip():
@@ -551,10 +538,10 @@ def _check_header(path: Path, table: pyarrow.Table) -> None:
         if pyarrow.types.is_string(column.type) and name in column.slice(0, _HEADER_ROWS).to_pylist()
     ]
     if decimals or (repeated and 2 * len(repeated) >= len(texts)):
-        raise _missing_header_error(path, table.column_names)
+        raise _table_without_header(path, table.column_names)
 
 
-def _missing_header_error(path: Path, header: Sequence[str]) -> InputError:
+def _table_without_header(path: Path, header: Sequence[str]) -> InputError:
     return InputError(
         f"{path}: the first row has values ({few(header, 5)}) where the column names are expected; add a header row"
     )
@@ -569,7 +556,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _json_lines(path: Path) -> list[Any]:
+def _json_rows(path: Path) -> list[Any]:
     read, checked = 0, 0
 
     def advance(size: int) -> None:
@@ -581,17 +568,6 @@ def _json_lines(path: Path) -> list[Any]:
 
     check_memory(path, 8 * path.stat().st_size)
     return list(read_json_lines(path, advance))
-
-
-def _columns_of_json(data: Any, where: str) -> Mapping[str, Any]:
-    if isinstance(data, list):
-        return _columns_of_rows(data, where)
-    if not isinstance(data, dict):
-        raise InputError(f"{where}: must be a list of rows or a mapping of columns; got {type(data).__name__}")
-    if data and all(isinstance(values, dict) for values in data.values()):  # pandas: {"a": {"0": 1, "1": 2}}
-        keys = list(dict.fromkeys(key for values in data.values() for key in values))
-        return {name: [values.get(key) for key in keys] for name, values in data.items()}
-    return data
 
 
 def _columns_of_rows(rows: Sequence[Any], where: str) -> dict[str, list[Any]]:
@@ -666,7 +642,14 @@ def _read_parquet(path: Path) -> pyarrow.Table:
             if rows < 0 or len(set(schema.names)) < len(schema.names):
                 raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
             check_memory(path, rows * len(schema.names))
-            table = pyarrow.Table.from_batches(_parquet_batches(path, file), schema)
+            # How long the lists are is known only from the metadata of single columns, and pyarrow ends the whole
+            # process where those are damaged; so it is seen in reading.
+            batches, size = [], 0
+            for batch in file.iter_batches(batch_size=_BATCH, use_threads=False):
+                size += batch.nbytes
+                check_memory(path, size)
+                batches.append(batch)
+            table = pyarrow.Table.from_batches(batches, schema)
             table.validate(full=True)
     except InputError:
         raise
@@ -675,19 +658,6 @@ def _read_parquet(path: Path) -> pyarrow.Table:
     if table.num_rows != rows:
         raise InputError(f"{path}: claims {rows:,} rows, but has {table.num_rows:,}; write it again")
     return table
-
-
-def _parquet_batches(path: Path, file: Any) -> Iterator[Any]:
-    """Batches of rows, until they outgrow free memory.
-
-    How long the lists are is known only from the metadata of single columns, and pyarrow ends the whole process
-    where those are damaged; so it is seen in reading.
-    """
-    size = 0
-    for batch in file.iter_batches(batch_size=_BATCH, use_threads=False):
-        size += batch.nbytes
-        check_memory(path, size)
-        yield batch
 
 
 def _read_arrow(path: Path) -> pyarrow.Table:
@@ -715,9 +685,7 @@ def write_table(path: Any, columns: Mapping[str, Sequence[Any]]) -> Path:
     """
     target = Path(path)
     suffix = target.suffix.lower()
-    rows: Iterable[dict[str, Any]] = (
-        dict(zip(columns, row, strict=True)) for row in zip(*map(_as_list, columns.values()), strict=True)
-    )
+    rows = (dict(zip(columns, row, strict=True)) for row in _rows_of_columns(columns))
     if suffix in (".csv", ".tsv"):
         content = csv_text(columns, delimiter="\t" if suffix == ".tsv" else ",").encode()
     elif suffix == ".json":
@@ -749,42 +717,37 @@ def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow([safe_cell(name) for name in columns])
-    rows = zip(*map(_as_list, columns.values()), strict=True)
-    writer.writerows([safe_cell(value) for value in row] for row in rows)
+    writer.writerow([safe_table_cell(name) for name in columns])
+    writer.writerows(map(safe_table_cell, row) for row in _rows_of_columns(columns))
     return text.getvalue()
 
 
-def safe_cell(value: Any) -> Any:
+def _rows_of_columns(columns: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
+    lists = (values.tolist() if hasattr(values, "tolist") else values for values in columns.values())
+    return zip(*lists, strict=True)
+
+
+def safe_table_cell(value: Any) -> Any:
     """A cell that no spreadsheet takes for a formula; numbers stay as they are.
 
     A formula gets an apostrophe before it, and so does a formula that has some: different texts stay different.
 
     Example:
-        >>> safe_cell("=x"), safe_cell("'=x"), safe_cell("'tis"), safe_cell("-3")
+        >>> safe_table_cell("=x"), safe_table_cell("'=x"), safe_table_cell("'tis"), safe_table_cell("-3")
         ("'=x", "''=x", "'tis", '-3')
     """
-    return "'" + value if isinstance(value, str) and _is_formula(value) else value
+    bare = value.lstrip("'") if isinstance(value, str) else ""
+    return f"'{value}" if bare.startswith(_FORMULA) and not is_number(bare) else value
 
 
 def stored_cell(text: str) -> str:
-    """What :func:`safe_cell` was given.
+    """What :func:`safe_table_cell` was given.
 
     Example:
         >>> stored_cell("'=x"), stored_cell("''=x"), stored_cell("'tis")
         ('=x', "'=x", "'tis")
     """
-    return text[1:] if text[:1] == "'" and _is_formula(text) else text
-
-
-def _is_formula(text: str) -> bool:
-    bare = text.lstrip("'")
-    return bare.startswith(_FORMULA) and not is_number(bare)
-
-
-def _as_list(values: Any) -> Sequence[Any]:
-    plain: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else values
-    return plain
+    return text[1:] if text[:1] == "'" and safe_table_cell(text) != text else text
 
 
 def to_frame(columns: Mapping[str, Any], kind: str | None = None) -> Any:

@@ -215,7 +215,7 @@ def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path):
 
 def test_a_person_sees_how_far_it_is(monkeypatch, capsys):
     file = downloads.File("some.gz", "0" * 64, 1000, unpacked=True)
-    progress = downloads._Progress(file)
+    progress = downloads._DownloadProgress(file)
     progress.total = 1000
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     for _ in range(4):

@@ -23,11 +23,10 @@ PIXELS = 3 * 32 * 32
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """The files of one version, and what a record in them starts with.
+class CifarVersion:
+    """The files of CIFAR-10 or CIFAR-100: those of train, the test set, and the names of classes.
 
-    ``labels`` are the ranges of the label bytes, the last of which is the class; ``test_sets`` is how many times
-    the test set the training files have together, which distinguishes a cut file from a whole one.
+    ``labels`` are the ranges of the label bytes that a record starts with, the last of which is the class.
     """
 
     name: str
@@ -35,8 +34,6 @@ class Layout:
     test: str
     labels: tuple[int, ...]
     names: tuple[str, ...]
-    test_sets: int
-    archive: str
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -49,39 +46,32 @@ class Layout:
         return len(self.labels) + PIXELS
 
 
-LAYOUTS = (
-    Layout(
-        name="cifar10",
-        train=tuple(f"data_batch_{batch}.bin" for batch in range(1, 6)),
-        test="test_batch.bin",
-        labels=(10,),
-        names=("batches.meta.txt",),
-        test_sets=5,
-        archive="cifar-10-binary.tar.gz",
+VERSIONS = (
+    CifarVersion(
+        "cifar-10",
+        tuple(f"data_batch_{batch}.bin" for batch in range(1, 6)),
+        "test_batch.bin",
+        (10,),
+        ("batches.meta.txt",),
     ),
-    Layout(
-        name="cifar100",
-        train=("train.bin",),
-        test="test.bin",
-        labels=(20, 100),
-        names=("coarse_label_names.txt", "fine_label_names.txt"),
-        test_sets=5,
-        archive="cifar-100-binary.tar.gz",
+    CifarVersion(
+        "cifar-100", ("train.bin",), "test.bin", (20, 100), ("coarse_label_names.txt", "fine_label_names.txt")
     ),
 )
-# Files of the Python version, by the set they belong to; "train", "test" and "meta" alone could be anyone's.
-_PICKLED = {"data_batch_1": "cifar-10", "batches.meta": "cifar-10"}
+TEST_SETS = 5  # how many times the test set the training files have together; those of a cut file have not
+# Files of CIFAR-10's Python version; "train", "test" and "meta" alone could be anyone's.
+_PICKLED = ("data_batch_1", "batches.meta")
 _FOLDERS = ("cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "cifar-100-python")
 
 
 def is_cifar(path: Path) -> bool:
     """An archive, a folder with CIFAR's file names, or one of the files."""
     if not path.is_dir():
-        known = {name for layout in LAYOUTS for name in layout.files}
+        known = {name for version in VERSIONS for name in version.files}
         return path.name.lower().endswith(TAR_ENDINGS) or path.name in known or path.name in _PICKLED
-    folder = _record_folder(path)
+    folder = _cifar_folder(path)
     names = {item.name for item in folder_entries(folder)}
-    return any(set(layout.files) & names for layout in LAYOUTS) or _pickled(folder.name, names) is not None
+    return any(set(version.files) & names for version in VERSIONS) or bool(_pickled_cifar(folder.name, names))
 
 
 def read_cifar(path: Path) -> Dataset:
@@ -91,130 +81,108 @@ def read_cifar(path: Path) -> Dataset:
     compared with what records allow and with the memory that is free, before anything is loaded.
     """
     if path.is_dir():
-        folder = _record_folder(path)
-        layout = _layout(path, folder.name, {item.name for item in folder_entries(folder)})
-        content = _folder_content(folder, layout)
+        folder = _cifar_folder(path)
+        version = _cifar_version(path, folder.name, {item.name for item in folder_entries(folder)})
+        with refusing_damaged(folder, remedy="fetch it again"):
+            files = [folder / name for name in (*version.files, *version.names) if (folder / name).exists()]
+            sizes = {file.name: file.stat().st_size for file in files}
+            _check_cifar_sizes(folder, version, sizes)
+            check_memory(folder, sum(sizes.values()))
+            content = {file.name: np.fromfile(file, dtype=np.uint8) for file in files}
     elif path.name.lower().endswith(TAR_ENDINGS):
-        members = read_tar(path, {name for layout in LAYOUTS for name in (*layout.files, *layout.names)})
-        layout = _layout(path, next(iter(members.folders), ""), set(members.names))
+        members = read_tar(path, {name for version in VERSIONS for name in (*version.files, *version.names)})
+        version = _cifar_version(path, next(iter(members.folders), ""), set(members.names))
         content = members.content
+        _check_cifar_sizes(path, version, {name: len(data) for name, data in content.items()})
     else:
-        # One file alone is a fraction of a dataset, or a pickle.
-        family = _pickled("", {path.name})
-        raise (
-            _is_pickled(path, family)
-            if family
-            else InputError(f"{path}: is one file of several; give its folder, {path.parent}")
-        )
-    return _dataset(path, layout, content)
+        if path.name in _PICKLED:
+            _cifar_version(path, "", {path.name})
+        raise InputError(f"{path}: is one file of several; give its folder, {path.parent}")
+    return _cifar_dataset(path, version, content)
 
 
-def _record_folder(path: Path) -> Path:
+def _cifar_folder(path: Path) -> Path:
     """The folder itself, or the one that the archive makes inside it."""
     with contextlib.suppress(OSError):
         return next((path / name for name in _FOLDERS if (path / name).is_dir()), path)
     return path
 
 
-def _pickled(folder: str, listed: set[str]) -> str | None:
-    """Name the set whose Python version this is, or None."""
-    for name, family in _PICKLED.items():
-        if name in listed:
-            return family
+def _pickled_cifar(folder: str, listed: set[str]) -> str:
+    """Name the set whose Python version this is, if it is one."""
     if folder == "cifar-100-python" or listed >= {"train", "test", "meta", "file.txt~"}:
         return "cifar-100"
-    return None
+    return "cifar-10" if listed & set(_PICKLED) else ""
 
 
-def _is_pickled(path: Path, family: str) -> InputError:
-    return InputError(
-        f"{path}: has the Python version of {family.upper()}, which is pickled and never loaded; "
-        f"give the binary version, {family}-binary.tar.gz"
-    )
-
-
-def _layout(path: Path, folder: str, listed: set[str]) -> Layout:
-    family = _pickled(folder, listed)
-    if family:
-        raise _is_pickled(path, family)
-    layout = max(LAYOUTS, key=lambda layout: len(set(layout.files) & listed))
-    missing = [name for name in layout.files if name not in listed]
-    if len(missing) == len(layout.files):
+def _cifar_version(path: Path, folder: str, listed: set[str]) -> CifarVersion:
+    if family := _pickled_cifar(folder, listed):
         raise InputError(
-            f"{path}: has no file of CIFAR's binary version; give "
-            + " or ".join(layout.archive for layout in LAYOUTS)
+            f"{path}: has the Python version of {family.upper()}, which is pickled and never loaded; "
+            f"give the binary version, {family}-binary.tar.gz"
         )
+    version = max(VERSIONS, key=lambda version: len(set(version.files) & listed))
+    missing = [name for name in version.files if name not in listed]
+    if len(missing) == len(version.files):
+        archives = " or ".join(f"{version.name}-binary.tar.gz" for version in VERSIONS)
+        raise InputError(f"{path}: has no file of CIFAR's binary version; give {archives}")
     if missing:
-        raise InputError(f"{path}: {missing[0]} is missing; {layout.name} needs {', '.join(layout.files)}")
-    return layout
+        raise InputError(f"{path}: {missing[0]} is missing; {version.name} needs {', '.join(version.files)}")
+    return version
 
 
-def _folder_content(folder: Path, layout: Layout) -> dict[str, NDArray[np.uint8]]:
-    present = [name for name in (*layout.files, *layout.names) if (folder / name).exists()]
-    with refusing_damaged(folder, remedy="fetch it again"):
-        sizes = {name: (folder / name).stat().st_size for name in present}
-        _check_sizes(folder, layout, sizes)
-        check_memory(folder, sum(sizes.values()))
-        return {name: np.fromfile(folder / name, dtype=np.uint8) for name in present}
-
-
-def _check_sizes(path: Path, layout: Layout, sizes: dict[str, int]) -> None:
-    for name in layout.files:
-        if sizes[name] == 0 or sizes[name] % layout.record:
+def _check_cifar_sizes(path: Path, version: CifarVersion, sizes: dict[str, int]) -> None:
+    for name in version.files:
+        if sizes[name] == 0 or sizes[name] % version.record:
             raise InputError(
-                f"{path}: {name} must be whole records of {layout.record:,} bytes; got {sizes[name]:,} bytes: "
+                f"{path}: {name} must be whole records of {version.record:,} bytes; got {sizes[name]:,} bytes: "
                 "the file is damaged, fetch it again"
             )
-    expected = sizes[layout.test] * layout.test_sets // len(layout.train)
-    for name in layout.train:
-        if sizes[name] != expected:
+    each = TEST_SETS // len(version.train)
+    for name in version.train:
+        if sizes[name] != sizes[version.test] * each:
             raise InputError(
-                f"{path}: {name} has {sizes[name] // layout.record:,} records and {layout.test} "
-                f"{sizes[layout.test] // layout.record:,}, but {layout.name} has "
-                f"{layout.test_sets // len(layout.train)} to 1: a file is cut: fetch it again"
+                f"{path}: {name} has {sizes[name] // version.record:,} records and {version.test} "
+                f"{sizes[version.test] // version.record:,}, but {version.name} has {each} to 1: a file is cut: "
+                "fetch it again"
             )
 
 
-def _dataset(path: Path, layout: Layout, content: dict[str, NDArray[np.uint8]]) -> Dataset:
-    sizes = {name: len(data) for name, data in content.items()}
-    _check_sizes(path, layout, sizes)
-    rows = [content.pop(name).reshape(-1, layout.record) for name in layout.files]
+def _cifar_dataset(path: Path, version: CifarVersion, content: dict[str, NDArray[np.uint8]]) -> Dataset:
+    rows = [content.pop(name).reshape(-1, version.record) for name in version.files]
     counts = [sum(map(len, rows[:-1])), len(rows[-1])]
-    columns = [np.concatenate([batch[:, byte] for batch in rows]) for byte in range(len(layout.labels))]
-    for byte, (column, classes) in enumerate(zip(columns, layout.labels, strict=True)):
+    columns = [np.concatenate([batch[:, byte] for batch in rows]) for byte in range(len(version.labels))]
+    for byte, (column, classes) in enumerate(zip(columns, version.labels, strict=True)):
         if column.max() >= classes:
             row = int(np.argmax(column >= classes))
             raise InputError(
-                f"{path}: byte {byte} of a record of {layout.name} must be a label 0..{classes - 1}; row {row} "
+                f"{path}: byte {byte} of a record of {version.name} must be a label 0..{classes - 1}; row {row} "
                 f"has {int(column[row])}: the file is damaged or is another dataset"
             )
     x = np.empty((sum(counts), 32, 32, 3), dtype=np.uint8)
     start = 0
     while rows:  # free each file once its pixels are copied
         batch = rows.pop(0)
-        pixels = batch[:, len(layout.labels) :].reshape(-1, 3, 32, 32)
+        pixels = batch[:, len(version.labels) :].reshape(-1, 3, 32, 32)
         x[start : start + len(batch)] = pixels.transpose(0, 2, 3, 1)
         start += len(batch)
     words = [
-        _class_names(path, name, content.get(name), classes)
-        for name, classes in zip(layout.names, layout.labels, strict=True)
+        _cifar_class_names(path, name, content.get(name), classes)
+        for name, classes in zip(version.names, version.labels, strict=True)
     ]
-    coarse = {"coarse": np.array(words[0])[columns[0]]} if len(columns) > 1 else {}
-    split = np.repeat(np.array(["train", "test"]), counts)
-    labels = columns[-1].astype(np.int64)
     return Dataset(
-        layout.name,
+        version.name.replace("-", ""),
         x,
         content_ids(x),
-        labels,
+        columns[-1].astype(np.int64),
         words[-1],
-        split,
-        metadata=coarse,
+        np.repeat(np.array(["train", "test"]), counts),
+        metadata={"coarse": np.array(words[0])[columns[0]]} if len(columns) > 1 else {},
         source=f"{path.name}, Krizhevsky 2009",
     )
 
 
-def _class_names(path: Path, name: str, content: NDArray[np.uint8] | None, classes: int) -> tuple[str, ...]:
+def _cifar_class_names(path: Path, name: str, content: NDArray[np.uint8] | None, classes: int) -> tuple[str, ...]:
     """The words of a names file, one per line; the class numbers where there is no such file."""
     if content is None:
         return tuple(str(label) for label in range(classes))

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import logging
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -63,7 +61,7 @@ class Source:
     layout: Literal["idx", "cifar"] = "idx"
 
 
-def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
+def _mnist_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
     """The four files of MNIST and of what was made in its image: 60,000 and 10,000 of 28 × 28."""
     return (
         File("train-images-idx3-ubyte.gz", train_images, 16 + 60_000 * 784, unpacked=True),
@@ -76,7 +74,7 @@ def _idx_files(train_images: str, train_labels: str, test_images: str, test_labe
 SOURCES: Mapping[str, Source] = {
     "mnist": Source(
         "https://ossci-datasets.s3.amazonaws.com/mnist",
-        _idx_files(
+        _mnist_files(
             "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
             "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
             "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
@@ -86,7 +84,7 @@ SOURCES: Mapping[str, Source] = {
     ),
     "fashion-mnist": Source(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-        _idx_files(
+        _mnist_files(
             "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
             "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
             "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
@@ -134,15 +132,20 @@ def read_published(name: str, mirror: str | None = None, cache: str | os.PathLik
     """
     source = SOURCES[name]
     folder = cache_folder(cache) / name
-    address = _address(name, mirror)
-    absent = [file for file in source.files if not _is_kept(folder / file.name, file)]
-    for file in absent:
-        _fetch(name, f"{address}/{file.name}", folder, file)
-    names = [file.name for file in source.files]  # those whose sums were compared, and no others beside them
+    address = source.address
+    if mirror := os.environ.get(MIRROR_VARIABLE, "") if mirror is None else mirror:
+        if urlsplit(mirror).scheme not in ("http", "https"):
+            raise InputError(
+                f"must be an http or https address with {name}/ under it; got {mirror!r}", argument="mirror"
+            )
+        address = f"{mirror.rstrip('/')}/{name}"
+    for file in [file for file in source.files if not _is_downloaded(folder / file.name, file)]:
+        _download(name, f"{address}/{file.name}", folder, file)
+    paths = [folder / file.name for file in source.files]  # whose sums were compared, and no others beside them
     if source.layout == "cifar":
-        dataset = cifar.read_cifar(folder / names[0])
+        dataset = cifar.read_cifar(paths[0])
     else:
-        dataset = idx.read_idx_files(folder, names, source.class_names or None)
+        dataset = idx.read_idx_files(folder, paths, source.class_names or None)
     return replace(dataset, name=name, source=source.citation)
 
 
@@ -156,23 +159,12 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
     return Path(pooch.os_cache("hardpan"))
 
 
-def _address(name: str, mirror: str | None) -> str:
-    address = mirror if mirror is not None else os.environ.get(MIRROR_VARIABLE, "")
-    if not address:
-        return SOURCES[name].address
-    if urlsplit(address).scheme not in ("http", "https"):
-        raise InputError(
-            f"must be an http or https address with {name}/ under it; got {address!r}", argument="mirror"
-        )
-    return f"{address.rstrip('/')}/{name}"
-
-
-def _is_kept(path: Path, file: File) -> bool:
+def _is_downloaded(path: Path, file: File) -> bool:
     """Whether the cache has the file; a file with another content is refused rather than replaced."""
     try:
         if not path.exists():
             return False
-        wrong = _sum_difference(path, file)
+        wrong = _download_difference(path, file)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}); check the cache folder") from error
     if wrong:
@@ -180,7 +172,7 @@ def _is_kept(path: Path, file: File) -> bool:
     return True
 
 
-def _sum_difference(path: Path, file: File) -> str:
+def _download_difference(path: Path, file: File) -> str:
     """What is wrong with a file, or with what it unpacks to; no more than its known length is unpacked."""
     known = {"sha256": file.sha256} | ({"md5": file.md5} if file.md5 else {})
     digests = {kind: hashlib.new(kind, usedforsecurity=kind == "sha256") for kind in known}
@@ -204,52 +196,36 @@ def _sum_difference(path: Path, file: File) -> str:
     )
 
 
-def _fetch(name: str, url: str, folder: Path, file: File) -> None:
+def _download(name: str, url: str, folder: Path, file: File) -> None:
     """Download one file with pooch, which keeps it only if our downloader found the right sum."""
     import pooch
     import requests
 
     def downloader(url: str, output: str, _: Any) -> None:
-        pooch.HTTPDownloader(progressbar=_Progress(file), timeout=30)(url, output, None)
-        wrong = _sum_difference(Path(output), file)
+        pooch.HTTPDownloader(progressbar=_DownloadProgress(file), timeout=30)(url, output, None)
+        wrong = _download_difference(Path(output), file)
         if wrong:
             raise InputError(f"{url}: {wrong}; try another mirror")
 
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # else it advises to note a sum that we have already compared
     try:
-        with _quiet(pooch.get_logger()):
-            pooch.retrieve(url, known_hash=None, fname=file.name, path=folder, downloader=downloader)
+        pooch.retrieve(url, known_hash=None, fname=file.name, path=folder, downloader=downloader)
     except (requests.exceptions.RequestException, OSError) as error:
+        response, kind = getattr(error, "response", None), type(error).__name__
+        few = {"ConnectionError": "no connection", "ConnectTimeout": "no answer", "ReadTimeout": "no answer"}
+        why = error.strerror or few.get(kind, kind) if response is None else f"HTTP status {response.status_code}"
         files = ", ".join(item.name for item in SOURCES[name].files)
         raise InputError(
-            f"{name}: {url} cannot be fetched ({_network_reason(error)}); put {files} into {folder}, or set "
+            f"{name}: {url} cannot be fetched ({why}); put {files} into {folder}, or set "
             f"{MIRROR_VARIABLE} to an address that has {folder.name}/{file.name}"
         ) from error
-
-
-def _network_reason(error: Exception) -> str:
-    """A few words of an error that may have a whole chain of causes."""
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"HTTP status {response.status_code}"
-    if isinstance(error, OSError) and error.strerror:
-        return str(error.strerror)
-    return {"ConnectionError": "no connection", "ConnectTimeout": "no answer", "ReadTimeout": "no answer"}.get(
-        type(error).__name__, type(error).__name__
-    )
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Keep pooch from advising to note a sum that we have already compared."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
     finally:
         logger.setLevel(level)
 
 
-class _Progress:
+class _DownloadProgress:
     """Progress of a download: a line on stderr for a person, and an end to an answer that does not end."""
 
     def __init__(self, file: File) -> None:

@@ -60,13 +60,13 @@ def read_idx(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset
     any of it is loaded. The rows are those of train, then those of t10k, which is the official test set.
     """
     if path.is_dir():
-        return _read_train_and_test(path, _idx_files(folder_entries(path)), class_names)
+        return read_idx_files(path, folder_entries(path), class_names)
     files = _idx_files([path])
     images = next((file for file in files.values() if file.what == "images"), None)
     if images is None:
         raise InputError(f"{path}: has labels without images; give the images file or the folder of both")
     labels = _idx_files(folder_entries(path.parent)).get((images.split, "labels"))
-    check_memory(path, sum(_claimed_bytes(file) for file in (images, labels) if file))
+    check_memory(path, sum(_claimed_idx_bytes(file) for file in (images, labels) if file))
     return from_arrays(
         _idx_array(images),
         None if labels is None else _idx_array(labels),
@@ -77,28 +77,22 @@ def read_idx(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset
     )
 
 
-def read_idx_files(folder: Path, names: Sequence[str], class_names: Sequence[str] | None = None) -> Dataset:
-    """Read four files of a folder by their names, whatever else is there."""
-    return _read_train_and_test(folder, _idx_files([folder / name for name in names]), class_names)
-
-
-def _read_train_and_test(
-    path: Path, files: dict[tuple[str, str], _IdxFile], class_names: Sequence[str] | None
-) -> Dataset:
-    listed = []
+def read_idx_files(folder: Path, paths: Sequence[Path], class_names: Sequence[str] | None = None) -> Dataset:
+    """Read four files of a folder, whatever else is there."""
+    files, listed = _idx_files(paths), []
     for split in ("train", "t10k"):
         for what, axes in (("images", 3), ("labels", 1)):
             if (split, what) not in files:
                 raise InputError(
-                    f"{path}: {split}-{what}-idx{axes}-ubyte is missing; the folder needs images and labels of "
+                    f"{folder}: {split}-{what}-idx{axes}-ubyte is missing; the folder needs images and labels of "
                     "train and of t10k, plain or with .gz"
                 )
             listed.append(files[split, what])
-    check_memory(path, sum(map(_claimed_bytes, listed)))
+    check_memory(folder, sum(map(_claimed_idx_bytes, listed)))
     x, y, x_test, y_test = map(_idx_array, listed)
-    name = path.resolve().name
+    name = folder.resolve().name
     return from_arrays(
-        x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=name, where=f"{path}: ", source=name
+        x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=name, where=f"{folder}: ", source=name
     )
 
 
@@ -109,7 +103,7 @@ def _idx_files(paths: Sequence[Path]) -> dict[tuple[str, str], _IdxFile]:
     return {(file.split, file.what): file for file in files}
 
 
-def _claimed_bytes(file: _IdxFile) -> int:
+def _claimed_idx_bytes(file: _IdxFile) -> int:
     """Bytes of the array, from the header alone; refuses a header that cannot be true."""
     path = file.path
     with refusing_damaged(path, remedy="fetch the file again"):

@@ -14,7 +14,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from hardpan import files
 from hardpan.arguments import whole_number
-from hardpan.data.dataset import SPLIT_WORDS, Dataset, DataWarning, content_ids
+from hardpan.data.dataset import SPLIT_WORDS, SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_memory, folder_entries
 
@@ -47,18 +46,6 @@ _ORIENTATION = 0x0112
 _BLOCK = 4096  # images at a time, so that a large set is never held as floats
 
 
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    path: str
-    split: str
-    class_name: str
-
-
-def is_image_folder(path: Path) -> bool:
-    """Any folder that no other reader claims."""
-    return path.is_dir()
-
-
 def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     """Read a folder of images.
 
@@ -67,22 +54,22 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     keeps in memory what is in use. The file of each row is the metadata column ``path``.
     """
     ignored: list[str] = []
-    pictures, class_names, official = _pictures_of_folder(path, ignored)
-    x, notes = decoded_images([picture.path for picture in pictures], str(path), resize)
+    pictures, official = _pictures_of_folder(path, ignored)
+    files, splits, classes = zip(*pictures, strict=True)
+    x, notes = decoded_images(files, str(path), resize)
     if ignored:
         notes += (DataWarning(f"files beside the class folders were ignored: {few(ignored)}", "ignored_files"),)
-    number = {name: index for index, name in enumerate(class_names)}
+    class_names, labels = np.unique(classes, return_inverse=True)
+    relative = [os.path.relpath(file, path).replace(os.sep, "/") for file in files]
     name = path.resolve().name
     return Dataset(
         name,
         x,
         content_ids(x),
-        np.array([number[picture.class_name] for picture in pictures], dtype=np.int64),
-        class_names,
-        np.array([picture.split for picture in pictures]) if official else None,
-        metadata={
-            "path": np.array([os.path.relpath(picture.path, path).replace(os.sep, "/") for picture in pictures])
-        },
+        labels.astype(np.int64),
+        tuple(class_names.tolist()),
+        np.array(splits) if official else None,
+        metadata={"path": np.array(relative)},
         source=name,
         warnings=notes,
     )
@@ -145,53 +132,47 @@ def decoded_image(picture: str | bytes, name: str, *, colour: bool) -> NDArray[n
     return _with_image(picture, name, lambda image: _pixels_of_image(image, name, colour, size, None))
 
 
-def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str, ...], bool]:
-    """The files in the order of split (train first), class and name, and whether there is an official split.
+def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[tuple[str, str, str]], bool]:
+    """File, split and class of each picture by split (train first), class and name; whether the split is official.
 
     Files beside folders are added to ``ignored``.
     """
     top = _class_folders(path, ignored)
-    roots = {folder.name: SPLIT_WORDS.get(folder.name.lower()) for folder in top}
-    official = {"train", "test"} <= set(roots.values())
-    if not official and any(roots.values()) and {"train", "validation"} <= set(roots.values()):
+    roots = {folder.name: SPLIT_WORDS.get(folder.name.lower(), "") for folder in top}
+    if "test" not in roots.values():
         # ImageNet's layout: without a test set the labelled validation set is what models are scored on.
         roots = {name: "test" if split == "validation" else split for name, split in roots.items()}
-        official = True
+    official = {"train", "test"} <= set(roots.values())
+    parts = [("", top)]
     if official:
-        other = next((name for name, split in roots.items() if split is None), None)
+        other = next((name for name, split in roots.items() if not split), None)
         if other is not None:
             raise InputError(f"{path}: has {other} beside train and test; move it elsewhere")
-        order = sorted(roots, key=lambda name: (("train", "validation", "test").index(str(roots[name])), name))
-        parts = [(str(roots[name]), _class_folders(path / name, ignored)) for name in order]
-    else:
-        parts = [("", top)]
-    pictures = []
+        order = sorted(roots, key=lambda name: (SPLITS.index(roots[name]), name))
+        parts = [(roots[name], _class_folders(path / name, ignored)) for name in order]
+    pictures: list[tuple[str, str, str]] = []
+    known: set[str] = set()
     for split, folders in parts:
-        listed = [
-            _Picture(os.path.join(folder, file.name), split, folder.name)
-            for folder in folders
-            for file in _visible_entries(folder)
-        ]
-        if not listed:
+        listed = {folder: _visible_entries(folder) for folder in folders}
+        if not any(listed.values()):
             raise InputError(f"{path}: has no images; arrange them as CLASS/picture.png")
-        empty = next((folder for folder in folders if not _visible_entries(folder)), None)
-        if empty is not None:
-            raise InputError(f"{empty}: has no images, but would be a class; remove the folder")
-        pictures += listed
-    known = {picture.class_name for picture in pictures if picture.split in ("", "train")}
-    stranger = next((picture for picture in pictures if picture.class_name not in known), None)
-    if stranger is not None:
-        raise InputError(
-            f"{path}: {stranger.split} has class {stranger.class_name!r}, which train does not have; both need the "
-            "same classes"
-        )
-    wrong = next((picture for picture in pictures if not os.path.isfile(picture.path)), None)
+        for folder, entries in listed.items():
+            if not entries:
+                raise InputError(f"{folder}: has no images, but would be a class; remove the folder")
+            known |= {folder.name} if split in ("", "train") else set()
+            if folder.name not in known:
+                raise InputError(
+                    f"{path}: {split} has class {folder.name!r}, which train does not have; both need the same "
+                    "classes"
+                )
+            pictures += [(os.path.join(folder, file.name), split, folder.name) for file in entries]
+    wrong = next((file for file, _, _ in pictures if not os.path.isfile(file)), None)
     if wrong is not None:
         raise InputError(
-            f"{wrong.path}: is not a file; a class folder has images only: give {os.path.dirname(wrong.path)} if "
-            "that has the class folders, or arrange images as CLASS/picture.png"
+            f"{wrong}: is not a file; a class folder has images only: give {os.path.dirname(wrong)} if that has "
+            "the class folders, or arrange images as CLASS/picture.png"
         )
-    return pictures, tuple(sorted(known)), official
+    return pictures, official
 
 
 def _class_folders(root: Path, ignored: list[str]) -> list[Path]:

@@ -34,7 +34,7 @@ from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_memory, existing_file, read_text
-from hardpan.tables import is_frame, label_names, plain_name, read_columns, read_table, stored_cell
+from hardpan.tables import column_role_names, is_frame, plain_name, read_columns, read_table, stored_cell
 
 BUNDLED = ("digits",)
 SEPARATOR = "@"
@@ -59,7 +59,7 @@ FORMATS = {
     "table (CSV, TSV, JSON, JSONL, Parquet, Arrow)": Format(
         tabular.is_dataset_table, tabular.read_dataset_table, (*COLUMN_OPTIONS, "class_names", "resize")
     ),
-    "image folder": Format(images.is_image_folder, images.read_image_folder, ("resize",)),
+    "image folder": Format(Path.is_dir, images.read_image_folder, ("resize",)),
 }
 
 
@@ -335,7 +335,7 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
         if (
             label is None
             and len(named) == 1
-            and not any(plain_name(name) in label_names() for name in first.features)
+            and not any(plain_name(name) in column_role_names("label") for name in first.features)
         ):
             label = next(iter(named))  # the only column of classes
             options = dataclasses.replace(options, label=label)

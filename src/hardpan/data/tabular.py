@@ -37,12 +37,12 @@ from hardpan.tables import (
     cells_of,
     find_columns,
     given_columns,
-    given_roles,
     index_columns,
     is_table_file,
     named_column,
     plain_name,
     read_table,
+    table_columns_by_role,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class DataOptions:
 
     def given_columns(self) -> dict[str, Any]:
         """The names of columns that were given, by role."""
-        return given_roles(self.columns, label=self.label, id=self.id, text=self.text, group=self.group)
+        return table_columns_by_role(self.columns, label=self.label, id=self.id, text=self.text, group=self.group)
 
 
 def is_dataset_table(path: Path) -> bool:
@@ -294,7 +294,7 @@ def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> 
         notes.append(DataWarning(f"dropped the row index: {listed}", "index_column", tuple(index)))
     used = {*roles.values(), *index, *drop}
     others = tuple(name for name in present if name not in used)
-    rivals = [name for name in others if plain_name(name) in ("label", *ROLES["label"].synonyms.split())]
+    rivals = [name for name in others if plain_name(name) in ("label", *ROLES["label"][0].split())]
     if rivals and "label" not in given and options.features is None and VECTOR not in present:
         message = (
             f"{roles['label']!r} is taken as the label; {few(rivals)} may be one too, and is used as a feature: "

@@ -16,7 +16,7 @@ from hardpan.arguments import whole_number
 from hardpan.errors import InputError, few
 from hardpan.outcomes.cells import score_of
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.tables import find_columns, role_names
+from hardpan.tables import column_role_names, find_columns
 
 Columns = Mapping[str, Sequence[Any]]
 Totals = int | Sequence[int] | Mapping[str, int] | None
@@ -39,7 +39,7 @@ _MODEL_COLUMNS = {"group": "group", "date": "date", "parameters": "parameters", 
 
 def is_counts(columns: Columns) -> bool:
     """Whether a table holds one row per model with counts or accuracies of whole test sets."""
-    items = {word for words in (*role_names("item"), ("index", "row")) for word in words}
+    items = {*column_role_names("item"), "index", "row"}
     if "model" not in columns or items & set(columns):
         return False
     if _set_names_in_columns(columns):

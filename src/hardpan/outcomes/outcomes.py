@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import clean_column, clean_names
 from hardpan.errors import InputError, few
-from hardpan.tables import given_roles
+from hardpan.tables import table_columns_by_role
 
 GROUP = "group"  # the name of the group column where only one sequence of labels is given
 
@@ -140,7 +140,7 @@ class Outcomes:
         for name, value in (("filter", filter), ("metric", metric), ("scorer", scorer), ("group", group)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"must be text; got {value!r}", argument=name)
-        given = given_roles(columns, group=group)
+        given = table_columns_by_role(columns, group=group)
         group = given.get("group")
         options = Options(filter, metric, scorer, unparsed, group, given, max_score, rows, by_order)
         return read_outcomes(source, options, totals=totals, progress=progress)

@@ -11,7 +11,7 @@ from hardpan.errors import InputError, few
 from hardpan.files import suffix_of
 from hardpan.outcomes.cells import BLANK, GROUPS, Cells, score_of
 from hardpan.outcomes.counts import COUNT_WORDS
-from hardpan.tables import find_columns, plain_name, read_columns, role_names
+from hardpan.tables import column_role_names, find_columns, plain_name, read_columns
 
 Columns = Mapping[str, Sequence[Any]]
 ROWS = ("models", "items")
@@ -21,7 +21,7 @@ _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
 _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
 _MODEL_LIKE = re.compile(r"(?:model|system|llm)[\s_\-#]*\w*", re.IGNORECASE)
 _LABELS = ("label", "labels", "target", "targets", "y_true")  # beside them other columns are predicted classes
-_WORDS = {*GROUPS, *COUNT_WORDS, *(word for role in SCORE_ROLES for step in role_names(role) for word in step)}
+_WORDS = {*GROUPS, *COUNT_WORDS, *column_role_names(*SCORE_ROLES)}
 _ERRORS = re.compile(r"(?:.*_)?(?:err|errors?|error_rate|wrong|mistakes|loss)", re.IGNORECASE)
 
 
@@ -189,7 +189,7 @@ def _read_wide_table(
     if names is None and not _is_score_column(next(iter(columns.values()))):
         names = next(iter(columns))
     by_item = cells.options.rows == "items" or (model is None and item is not None)
-    words = {*(word for role in ("key", "run") for step in role_names(role) for word in step)}
+    words = set(column_role_names("key", "run"))
     words |= set(GROUPS) if by_item else set()
     other = {names, group, *(name for name in columns if plain_name(name) in words)}
     body = _wide_scores(columns, other, where)

@@ -20,7 +20,7 @@ from hardpan.files import replacing
 from hardpan.predictions.importing import ImportSummary
 from hardpan.predictions.opening import open_any
 from hardpan.predictions.predictions import Predictions
-from hardpan.tables import safe_cell
+from hardpan.tables import safe_table_cell
 
 
 def export(
@@ -133,7 +133,7 @@ def _write_parquet(path: Path, predictions: Predictions, progress: Progress) -> 
 
 
 def _write_csv(path: Path, predictions: Predictions, progress: Progress) -> None:
-    ids, known = [safe_cell(name) for name in predictions.ids.tolist()], _known_columns(predictions)
+    ids, known = [safe_table_cell(name) for name in predictions.ids.tolist()], _known_columns(predictions)
     with path.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(["seed", "epoch", "id", *known, *(f"p{c}" for c in range(predictions.n_classes))])

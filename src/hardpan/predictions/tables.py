@@ -23,14 +23,14 @@ from hardpan.files import scratch_array, suffix_of
 from hardpan.predictions.arrays import array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, by_name, checked_seeds_or_epochs, row_ids
 from hardpan.predictions.predictions import Predictions
-from hardpan.tables import cells_of, find_columns, is_number, read_table, role_names, stored_cell
+from hardpan.tables import cells_of, column_role_names, find_columns, is_number, read_table, stored_cell
 
 if TYPE_CHECKING:
     import pyarrow
 
 _IN_MEMORY = 2**30  # bytes; a larger array is on the temporary disk
 _ROLES = ("id", "label", "split", "model", "seed", "epoch")
-_KNOWN = {name for role in _ROLES for names in role_names(role) for name in names}
+_KNOWN = set(column_role_names(*_ROLES))
 _HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")  # left out where there are probabilities
 _LISTS = ("probabilities", "probs", "logits", "p")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
