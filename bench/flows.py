@@ -40,7 +40,7 @@ def prepare_ours(steps: int) -> dict[str, Any]:
     assert digits.labels is not None
     rows = FitRows(network, digits.x, digits.labels, torch.device("cpu"))
     task = FlowTask(network, config, rows, rows, torch.device("cpu"))
-    task.schedule.table.fill_(1e-3)
+    task.optimizer.table.fill_(1e-3)
     task.start()
     task.begin_epoch(0)
     return {"task": task, "steps": steps}

@@ -38,7 +38,7 @@ def equal(given: argparse.Namespace) -> None:
         settings = {"batch": batch, "fast": device().type == "cuda", "precision": precision, "capture": True,
                     "class_weight": 0.0, "ema": 0.0, "rate": RATE, "warmup": 0.0}  # fmt: skip
         task = our_task(settings, small, given.tiny)
-        task.schedule.table.fill_(RATE)
+        task.optimizer.table.fill_(RATE)
         rows.append({"model": f"hardpan, {precision}", "steps": steps, "batch": batch} | ours(task, held, steps))
         print("equal", json.dumps(rows[-1]), flush=True)
     if given.peer:

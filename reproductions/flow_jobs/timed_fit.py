@@ -67,7 +67,7 @@ def fit_in_time(
                 if (share := done()) >= 1:
                     break
                 risen = min(1.0, (1 + rows_done / task.examples_per_step) / WARM_STEPS)
-                task.schedule.table.fill_(highest * risen * (0.01 + 0.99 * (1 + math.cos(math.pi * share)) / 2))
+                task.optimizer.table.fill_(highest * risen * (0.01 + 0.99 * (1 + math.cos(math.pi * share)) / 2))
             task.step(index)
             rows_done += task.examples_per_step
         values = task.means() | task.end_epoch(epoch)
@@ -76,7 +76,8 @@ def fit_in_time(
         history.epochs.append(values)
         best = history.epochs[history.best_epoch]["validation_nll"] if history.best_epoch >= 0 else math.inf
         if everything or values["validation_nll"] <= best:
-            history.best_epoch, history.best_weights = epoch, task.weights()
+            history.best_epoch = epoch
+            history.best_weights = {name: item.clone() for name, item in task.weights().items()}
         if epoch % 5 == 0 or done() >= 1:
             shown = ("nll", "validation_nll", "validation_error", "bayes_error")
             told = {key: round(values[key], 4) for key in shown}

@@ -62,7 +62,7 @@ def failing(monkeypatch, error):
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("hardpan.training.running.train", fail)
+    monkeypatch.setattr("hardpan.training.runs.train", fail)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from hardpan import engine
-from hardpan.engine import devices, distributed, optimization
+from hardpan.engine import distributed, optimization, seeds
 
 
 class Regression(engine.Task):
@@ -18,32 +18,27 @@ class Regression(engine.Task):
         self.model = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 1))
         self.steps, self.examples_per_step = steps, 8
         table = optimization.rate_table("cosine", rate=rate, steps=epochs * steps, warmup=3)
-        self.schedule = optimization.RateSchedule(table, torch.device("cpu"))
-        self.optimizer = optimization.build_optimizer(optimizer, self.model.parameters(), rate=self.schedule.rate)
-        optimization.allocate_gradients(self.model.parameters())
-        self.average = optimization.WeightAverage(self.model, decay=0.9)
+        self.optimizer = optimization.ScheduledOptimizer(self.model, optimizer, table, ema=0.9)
         self.captured = engine.CapturedStep(self._step, torch.device("cpu"))
         self.total = torch.zeros(())
         self.done = 0
         self.poison_epoch = poison_epoch
 
     def begin_epoch(self, epoch):
-        torch.manual_seed(devices.derived_seed(0, "noise", epoch))
-        self.rows = devices.permutation(64, 0, "rows", epoch)
+        torch.manual_seed(seeds.derived_seed(0, "noise", epoch))
+        self.rows = seeds.seeded_permutation(64, 0, "rows", epoch)
         self.total.zero_()
         self.done = 0
         if epoch == self.poison_epoch:
             self.x[0] = float("nan")
 
     def _step(self, x, y):
-        self.schedule.advance()
-        self.optimizer.zero_grad(set_to_none=False)
+        self.optimizer.zero_gradients()
         loss = (self.model(x)[:, 0] - y).square().mean()
         loss.backward()
         distributed.average_gradients(self.model.parameters())
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
-        self.average.update()
         self.total += loss.detach()
 
     def step(self, index):
@@ -57,28 +52,19 @@ class Regression(engine.Task):
 
     def end_epoch(self, epoch):
         self.model.eval()
-        with torch.no_grad(), self.average.applied():
+        with torch.no_grad(), self.optimizer.averaged():
             value = float((self.model(self.x)[:, 0] - self.y).square().mean())
         self.model.train()
         return {"validation_loss": value}
 
     def tensors(self):
-        parts = {
-            "model": self.model.state_dict(),
-            "optimizer": optimization.optimizer_tensors(self.optimizer),
-            "schedule": self.schedule.tensors(),
-            "average": self.average.tensors(),
-        }
-        return {f"{part}/{name}": item for part, items in parts.items() for name, item in items.items()}
+        model = {f"model/{name}": item for name, item in self.model.state_dict().items()}
+        return model | self.optimizer.tensors()
 
     def load_tensors(self, tensors):
-        def part(name):
-            return {k.removeprefix(name + "/"): v for k, v in tensors.items() if k.startswith(name + "/")}
-
-        self.model.load_state_dict(part("model"))
-        optimization.load_optimizer(self.optimizer, part("optimizer"))
-        self.schedule.load_tensors(part("schedule"))
-        self.average.load_tensors(part("average"))
+        model = {k.removeprefix("model/"): v for k, v in tensors.items() if k.startswith("model/")}
+        self.model.load_state_dict(model)
+        self.optimizer.load_tensors(tensors)
 
     def weights(self):
         return self.model.state_dict()

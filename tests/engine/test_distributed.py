@@ -18,7 +18,7 @@ def test_two_processes_train_the_model_of_one(tmp_path):
     assert all(torch.equal(ranks[0][name], ranks[1][name]) for name in ranks[0])
     alone = Regression()
     alone.model[2].p = 0.0
-    history = engine.run_epochs(alone, engine.LoopConfig(3))
+    history = engine.run_epochs(alone, 3)
     for name, item in alone.weights().items():
         assert torch.allclose(ranks[0][name], item, atol=1e-5)
     losses = [values["loss"] for values in history.epochs]

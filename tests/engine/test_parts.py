@@ -8,7 +8,7 @@ from tests.refusals import refused
 from torch import nn
 
 from hardpan import engine
-from hardpan.engine import devices, optimization
+from hardpan.engine import devices, optimization, seeds
 from hardpan.errors import InputError
 
 CPU = torch.device("cpu")
@@ -60,11 +60,11 @@ def test_impossible_schedules_are_refused(bad):
 
 def test_a_schedule_moves_along_its_table_and_stays_at_its_end():
     table = torch.tensor([1.0, 1.0, 0.1])
-    schedule = optimization.RateSchedule(table, CPU)
+    optimizer = optimization.ScheduledOptimizer(nn.Linear(1, 1), "sgd", table)
     seen = []
     for _ in range(5):
-        schedule.advance()
-        seen.append(schedule.rate.item())
+        optimizer.step()
+        seen.append(optimizer.rate.item())
     assert seen == pytest.approx([*table.tolist(), table[-1].item(), table[-1].item()])
 
 
@@ -129,11 +129,11 @@ def test_nothing_to_train_and_unknown_optimisers_are_refused():
 
 def test_orders_depend_on_their_parts_alone():
     torch.manual_seed(3)
-    one = devices.permutation(100, 0, "epoch", 1)
+    one = seeds.seeded_permutation(100, 0, "epoch", 1)
     torch.rand(7)
-    assert torch.equal(devices.permutation(100, 0, "epoch", 1), one)
-    assert not torch.equal(devices.permutation(100, 0, "epoch", 2), one)
-    assert devices.derived_seed(1, 23) != devices.derived_seed(12, 3)
+    assert torch.equal(seeds.seeded_permutation(100, 0, "epoch", 1), one)
+    assert not torch.equal(seeds.seeded_permutation(100, 0, "epoch", 2), one)
+    assert seeds.derived_seed(1, 23) != seeds.derived_seed(12, 3)
 
 
 @pytest.mark.parametrize("name", optimization.OPTIMIZERS)
@@ -143,24 +143,20 @@ def test_a_loaded_optimiser_has_the_layout_of_its_parameters(name, tmp_path):
     def made():
         torch.manual_seed(0)
         model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
-        optimization.allocate_gradients(model.parameters())
-        return model, optimization.build_optimizer(name, model.parameters(), rate=torch.tensor(0.1))
+        return model, optimization.ScheduledOptimizer(model, name, torch.tensor([0.1]))
 
     def train(model, optimizer):
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_gradients()
         model(torch.ones(2, 3, 8, 8)).square().sum().backward()
         optimizer.step()
 
     model, optimizer = made()
     train(model, optimizer)
-    engine.save_checkpoint(
-        tmp_path, tensors={f"o/{k}": v for k, v in optimization.optimizer_tensors(optimizer).items()}, state={}
-    )
+    engine.save_checkpoint(tmp_path, tensors=optimizer.tensors(), state={})
     loaded, other = made()
     loaded.load_state_dict(model.state_dict())
-    kept = engine.load_checkpoint(tmp_path).tensors
-    optimization.load_optimizer(other, {key.removeprefix("o/"): item for key, item in kept.items()})
-    for parameter, values in other.state.items():
+    other.load_tensors(engine.load_checkpoint(tmp_path).tensors)
+    for parameter, values in other.optimizer.state.items():
         for item in values.values():
             if item.shape == parameter.shape:
                 assert item.stride() == parameter.stride()

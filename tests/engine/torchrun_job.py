@@ -18,7 +18,7 @@ def main(folder: Path) -> None:
         task.model[2].p = 0.0
         values = torch.tensor([float(distributed.rank()), 10.0])
         distributed.all_reduce_mean([values])
-        history = engine.run_epochs(task, engine.LoopConfig(3), folder=folder / "checkpoint")
+        history = engine.run_epochs(task, 3, folder=folder / "checkpoint")
         losses = torch.tensor([epoch["loss"] for epoch in history.epochs], dtype=torch.float64)
         tensors = {"values": values, "losses": losses} | task.weights()
         save_file(tensors, str(folder / f"rank-{distributed.rank()}.safetensors"))

@@ -127,7 +127,7 @@ def test_after_a_nan_the_last_good_checkpoint_is_there_and_is_named(digits, tmp_
         plain(task, epoch)
         if epoch == 2:
             with torch.no_grad():
-                task.parameters[0].fill_(float("nan"))
+                task.optimizer.parameters[0].fill_(float("nan"))
 
     monkeypatch.setattr(FlowTask, "begin_epoch", break_later)
     with pytest.raises(InputError, match=r"nan.*epoch [23].*checkpoints") as caught:

@@ -16,10 +16,10 @@ import sklearn.datasets  # noqa: F401 - imported before the forks, not once a ch
 import torch._dynamo  # noqa: F401 - optimisers import it
 
 import hardpan.predictions.store
-import hardpan.training.running
+import hardpan.training.runs
 from hardpan import training
 from hardpan.predictions import Predictions
-from hardpan.training.running import load_split
+from hardpan.training.runs import load_run_data
 
 CONFIG = training.TrainConfig(
     model="mlp", seeds=2, epochs=4, batch=64, device="cpu", model_options={"width": 32, "dropout": 0.1}
@@ -63,7 +63,7 @@ def wait(number: int) -> int:
 
 def main(folder: Path, kills: int) -> None:
     rng = random.Random(0)
-    load_split("digits")  # children inherit it
+    load_run_data("digits")  # children inherit it
     started = time.monotonic()
     assert wait(child(train, folder / "reference")) == 0
     whole = time.monotonic() - started

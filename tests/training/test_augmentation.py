@@ -69,4 +69,4 @@ def test_draws_cover_their_range_evenly_and_depend_on_seed_and_epoch_alone():
 def test_what_is_chosen(name, shape, expected):
     chosen = choose_augmentation(name, shape)
     assert (chosen.pad, chosen.flip) == expected
-    assert chosen.active == (expected != (0, False))
+    assert bool(chosen) == (expected != (0, False))

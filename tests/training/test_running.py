@@ -19,7 +19,7 @@ from hardpan.errors import InputError
 from hardpan.execution import mapping
 from hardpan.predictions import Predictions, storage
 from hardpan.predictions.recorder import Recorder
-from hardpan.training import running
+from hardpan.training import runs
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(
@@ -140,7 +140,7 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits,
         elif moment == "after the checkpoint":
             patch.setattr("hardpan.engine.loop.save_checkpoint", dying(engine.save_checkpoint, True))
         else:
-            patch.setattr(running, "save_model", dying(running.save_model, False))
+            patch.setattr(runs, "save_model", dying(runs.save_model, False))
         with pytest.raises(Killed):
             training.train(digits, SMALL, out=tmp_path / "run")
     made = training.train(digits, SMALL, out=tmp_path / "run")
@@ -156,7 +156,7 @@ def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits
     first = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert first.runs[0].resumed_at == 0
     with monkeypatch.context() as patch:
-        patch.setattr(running, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
+        patch.setattr(runs, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
         again = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert again.runs[0].resumed_at == 3
     assert again.runs[0].values == first.runs[0].values
@@ -385,7 +385,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "train_run", fails)
+        patch.setattr(runs, "train_run", fails)
         with pytest.raises(RuntimeError, match="fails at once"):
             training.train(digits, out=tmp_path / "run", **settings)
         assert Predictions.open(tmp_path / "run").seeds == ()
@@ -398,7 +398,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
 
 
 def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_path, monkeypatch):
-    fit = running.fit_model
+    fit = runs.fit_model
 
     def second_fails(*arguments, seed, **options):
         if seed == 1:
@@ -406,7 +406,7 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
         return fit(*arguments, seed=seed, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "fit_model", second_fails)
+        patch.setattr(runs, "fit_model", second_fails)
         with pytest.raises(RuntimeError, match="seed 1 fails"):
             training.train(digits, SMALL, out=tmp_path / "run")
     assert Predictions.open(tmp_path / "run").seeds == (0,)

@@ -237,8 +237,7 @@ def train_network(
         task = NetworkTask(data, train, validation, rows, 0.0 if epochs else seconds, epochs, moments, seed, device)
         # The budget ends the run: a last batch of one example is left out, so a run may need more passes.
         most = 2 * (epochs or MOST_EPOCHS)
-        loop = engine.LoopConfig(most, monitor="validation_loss", patience=0 if epochs else PATIENCE)
-        history = engine.run_epochs(task, loop)
+        history = engine.run_epochs(task, most, monitor="validation_loss", patience=0 if epochs else PATIENCE)
         if history.best_weights:
             task.network.load_state_dict(history.best_weights)
         probs = [*task.probs, *([task.predicted()] * (moments - len(task.probs)))]
@@ -254,7 +253,7 @@ class NetworkTask(engine.Task):
         probs: predictions of the rows at the moments that have passed.
     """
 
-    budget: engine.TimeBudget
+    budget: engine.LoopBudget
 
     def __init__(
         self,
@@ -277,7 +276,7 @@ class NetworkTask(engine.Task):
         self._rng = np.random.default_rng([seed, 41])
         self._seconds, self._moments = seconds, moments
         self.steps, self.examples_per_step = max(1, math.ceil(len(train) / BATCH)), BATCH
-        self.budget = engine.TimeBudget(self.steps * (epochs or MOST_EPOCHS), seconds)
+        self.budget = engine.LoopBudget(self.steps * (epochs or MOST_EPOCHS), seconds)
         self.probs: list[NDArray[np.float32]] = []
         self._begin = time.monotonic()
 

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
-from torch import Tensor, nn
+from torch import Tensor
 
 from hardpan.engine.distributed import is_main_process
 from hardpan.errors import InputError
@@ -87,7 +86,7 @@ def save_checkpoint(
         folder.mkdir(parents=True, exist_ok=True)
         write_bytes(folder / f"{digest[:32]}.safetensors", content)
         latest = folder / LATEST
-        named = _read_marker(latest).get("tensors", "")
+        named = _read_checkpoint_marker(latest).get("tensors", "")
         if named and (folder / named).is_file():  # it can be kept as the generation before
             write_bytes(folder / BEFORE, latest.read_bytes())
         write_text(latest, json.dumps(marker, indent=1) + "\n")
@@ -118,7 +117,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
     return None
 
 
-def _read_marker(path: Path) -> dict[str, Any]:
+def _read_checkpoint_marker(path: Path) -> dict[str, Any]:
     """A marker with the name of its tensors; nothing where it is missing or is not what was written."""
     try:
         marker = json.loads(path.read_text(encoding="utf-8"))
@@ -129,7 +128,7 @@ def _read_marker(path: Path) -> dict[str, Any]:
 
 def _read_checkpoint(path: Path) -> Checkpoint | None:
     """Read what a marker names, or None where marker or tensors are not what was written."""
-    marker = _read_marker(path)
+    marker = _read_checkpoint_marker(path)
     try:
         body = json.dumps(marker["state"])
         content = (path.parent / marker["tensors"]).read_bytes()
@@ -143,7 +142,7 @@ def _read_checkpoint(path: Path) -> Checkpoint | None:
 
 def _remove_unnamed_tensors(folder: Path) -> None:
     """Remove tensors that no marker names, and what killed writers left."""
-    named = {_read_marker(folder / name).get("tensors") for name in (LATEST, BEFORE)}
+    named = {_read_checkpoint_marker(folder / name).get("tensors") for name in (LATEST, BEFORE)}
     for path in folder.iterdir():
         left_behind = path.name.startswith(".") and (".safetensors." in path.name or ".json." in path.name)
         if (path.suffix == ".safetensors" and path.name not in named) or left_behind:
@@ -209,37 +208,3 @@ def _lock_run_folder(path: Path) -> int | None:
             if handle is None or (path / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
                 return handle
         unlock(handle)
-
-
-def save_weights(model: nn.Module, path: str | Path) -> None:
-    """Write parameters and buffers of a model as a safetensors file, whole or not at all.
-
-    Example:
-        >>> import tempfile
-        >>> from hardpan.training import classifiers
-        >>> model = classifiers.build("linear", input_shape=(4,), n_classes=3)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_weights(model, f"{folder}/w.safetensors")
-        ...     same = classifiers.build("linear", input_shape=(4,), n_classes=3, seed=1)
-        ...     load_weights(same, f"{folder}/w.safetensors")
-        >>> all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters()))
-        True
-    """
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_bytes(Path(path), tensors_to_bytes(tensors))
-
-
-def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Put the weights of a safetensors file into a model of the same build."""
-    try:
-        tensors = tensors_from_bytes(Path(path).read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except SafetensorError as error:
-        raise InputError(f"{path}: not a safetensors file, or cut short ({error})") from error
-    with torch.no_grad():
-        try:
-            model.load_state_dict(tensors)
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:300]
-            raise InputError(f"{path}: these are weights of another model ({reason})") from error

@@ -1,14 +1,12 @@
-"""Where a run computes, the CPU or one GPU per process, in which precision, and its random numbers."""
+"""Where a run computes, the CPU or one GPU per process, and in which precision."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
-from torch import Tensor
 
 from hardpan.errors import InputError
 from hardpan.execution.backends import machine_is_busy
@@ -123,36 +121,12 @@ def matrix_precision(precision: str, device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.benchmark = tuned
 
 
-def derived_seed(*parts: int | str) -> int:
-    """One seed from several numbers or names, the same on every machine: 63 bits of their sha256.
-
-    Example:
-        >>> derived_seed(0, "shuffle", 3) == derived_seed(0, "shuffle", 3) != derived_seed(0, "shuffle", 4)
-        True
-    """
-    text = "/".join(str(item) for item in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
-
-
-def permutation(n: int, *parts: int | str) -> Tensor:
-    """The numbers 0..n-1 in an order that depends on the parts alone, not on the device or on former draws.
-
-    Example:
-        >>> permutation(5, 0, "epoch", 1).sort().values.tolist()
-        [0, 1, 2, 3, 4]
-    """
-    generator = torch.Generator().manual_seed(derived_seed(*parts))
-    return torch.randperm(n, generator=generator)
-
-
 @contextmanager
 def torch_threads_for_load(*, fixed: bool = False) -> Iterator[None]:
     """One thread on a busy machine, where threads of a step would wait for one another; else as many as before."""
     if fixed or not machine_is_busy():
         yield
         return
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -66,10 +66,11 @@ def all_reduce_mean(tensors: Iterable[Tensor]) -> None:
             item.copy_(mean.view_as(item))
 
 
-def all_reduce_sum(tensor: Tensor) -> None:
-    """Replace a tensor by its sum over all processes."""
+def all_reduce_sum(tensor: Tensor) -> Tensor:
+    """Replace a tensor by its sum over all processes, and return it."""
     if world_size() > 1:
         dist.all_reduce(tensor)
+    return tensor
 
 
 def mean_over_processes(values: Mapping[str, float]) -> dict[str, float]:
@@ -103,11 +104,6 @@ def average_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
     all_reduce_mean([item.grad for item in parameters if item.grad is not None])
 
 
-def average_buffers(model: torch.nn.Module) -> None:
-    """Replace a model's float buffers (batch statistics) by their means over all processes."""
-    all_reduce_mean([item for item in model.buffers() if item.is_floating_point()])
-
-
 def barrier() -> None:
     """Wait for every process."""
     if world_size() > 1:
@@ -116,9 +112,3 @@ def barrier() -> None:
 
 def _in_process_group() -> bool:
     return dist.is_available() and dist.is_initialized()
-
-
-def summed_over_processes(values: Tensor) -> Tensor:
-    """The values, which become their sum over processes."""
-    all_reduce_sum(values)
-    return values

@@ -29,7 +29,7 @@ class Diverged(InputError):
     """The loss is no longer a number; the message says what was kept and what to change."""
 
 
-class TimeBudget:
+class LoopBudget:
     """How far a run is: by its steps, or by the wall-clock time that it may take, whichever is further.
 
     Attributes:
@@ -37,7 +37,7 @@ class TimeBudget:
         reserved: seconds of the time that are kept for what follows the training; at most half of it.
 
     Example:
-        >>> budget = TimeBudget(steps=4)
+        >>> budget = LoopBudget(steps=4)
         >>> budget.step += 1
         >>> budget.fraction
         0.25
@@ -67,7 +67,7 @@ class Task:
 
     steps: int
     examples_per_step: int
-    budget: TimeBudget | None = None
+    budget: LoopBudget | None = None
 
     def begin_epoch(self, epoch: int) -> None:
         """Prepare epoch 0, 1, ...; what is random in it depends on seed and epoch alone, or is in the tensors."""
@@ -95,27 +95,6 @@ class Task:
         """The weights to keep of the best epoch."""
         return {}
 
-    @property
-    def out_of_time(self) -> bool:
-        """Whether the budget is used up."""
-        return self.budget is not None and self.budget.fraction >= 1
-
-
-@dataclass(frozen=True, slots=True)
-class LoopConfig:
-    """How long a run lasts, and what it keeps.
-
-    Attributes:
-        epochs: how many epochs at most.
-        monitor: the value of the history that says which epoch is best (smaller is better), or empty; only a run
-            with a budget may have epochs without it.
-        patience: stop after this many epochs in a row without an improvement; 0: never.
-    """
-
-    epochs: int
-    monitor: str = ""
-    patience: int = 0
-
 
 @dataclass(slots=True)
 class History:
@@ -138,8 +117,10 @@ class History:
 
 def run_epochs(
     task: Task,
-    config: LoopConfig,
+    epochs: int,
     *,
+    monitor: str = "",
+    patience: int = 0,
     folder: str | os.PathLike[str] | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -152,7 +133,10 @@ def run_epochs(
 
     Args:
         task: what is trained.
-        config: how long.
+        epochs: how many epochs at most.
+        monitor: the value of the history that says which epoch is best (smaller is better), or empty; only a run
+            with a budget may have epochs without it.
+        patience: stop after this many epochs in a row without an improvement; 0: never.
         folder: where checkpoints go; None keeps none.
         settings: plain JSON values that decide the numbers; a checkpoint made with others is refused.
         progress: called about once a second with a line (speed, means, time left) and the fraction done.
@@ -164,79 +148,71 @@ def run_epochs(
     Raises:
         Diverged: a mean is NaN or infinite; the last checkpoint is from before.
     """
-    for name, least in (("epochs", 1), ("patience", 0)):
-        whole_number(name, getattr(config, name), least)
+    whole_number("epochs", epochs, 1)
+    whole_number("patience", patience)
     history = _resumed_history(task, folder, settings)
-    clock = _SpeedReport(task, config.epochs, history.resumed_at, progress if is_main_process() else None, label)
-    for epoch in range(len(history.epochs), config.epochs):
+    clock = _SpeedReport(task, epochs, history.resumed_at, progress if is_main_process() else None, label)
+    for epoch in range(len(history.epochs), epochs):
         if history.stopped:
             break
         task.begin_epoch(epoch)
         for index in range(task.steps):
             task.step(index)
             if clock.due():
-                clock.report(epoch, index + 1, _checked_finite(task.means(), epoch, folder))
-            if task.out_of_time:
+                clock.report(epoch, index + 1, _finite_epoch_values(task.means(), epoch, folder))
+            if task.budget is not None and task.budget.fraction >= 1:
                 history.stopped = "time"
                 break
-        values = _checked_finite(mean_over_processes(task.means()), epoch, folder)
-        values |= _checked_finite(task.end_epoch(epoch), epoch, folder)
+        values = _finite_epoch_values(mean_over_processes(task.means()), epoch, folder)
+        values |= _finite_epoch_values(task.end_epoch(epoch), epoch, folder)
         history.epochs.append(values)
-        _keep_best(task, config, history)
+        _keep_best_epoch(task, monitor, patience, history)
         clock.report(epoch, task.steps, values)
-        if folder is not None:
-            _save_history(task, folder, settings, history)
+        if folder is not None and is_main_process():
+            state = {
+                "history": history.epochs,
+                "best_epoch": history.best_epoch,
+                "stopped": history.stopped,
+                "settings": dict(settings or {}),
+            }
+            tensors = task.tensors() | join_state_tensors({BEST: history.best_weights})
+            save_checkpoint(folder, tensors=tensors, state=state)
+        barrier()
     history.stopped = history.stopped or "epochs"
     return history
 
 
-def _keep_best(task: Task, config: LoopConfig, history: History) -> None:
+def _keep_best_epoch(task: Task, monitor: str, patience: int, history: History) -> None:
     """Keep the weights of an epoch that is the best so far; stop where none has been better for long enough."""
     values, epoch = history.epochs[-1], len(history.epochs) - 1
-    if config.monitor not in values:
-        if config.monitor and task.budget is None:
-            one_of("monitor", config.monitor, values)
+    if monitor not in values:
+        if monitor and task.budget is None:
+            one_of("monitor", monitor, values)
         return
-    if history.best_epoch < 0 or values[config.monitor] < history.epochs[history.best_epoch][config.monitor]:
+    if history.best_epoch < 0 or values[monitor] < history.epochs[history.best_epoch][monitor]:
         history.best_epoch = epoch
         history.best_weights = {name: item.detach().cpu().clone() for name, item in task.weights().items()}
-    elif config.patience and epoch - history.best_epoch >= config.patience:
+    elif patience and epoch - history.best_epoch >= patience:
         history.stopped = history.stopped or "patience"
-
-
-def _save_history(
-    task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History
-) -> None:
-    if is_main_process():
-        tensors = task.tensors() | join_state_tensors({BEST: history.best_weights})
-        state = {
-            "history": history.epochs,
-            "best_epoch": history.best_epoch,
-            "stopped": history.stopped,
-            "settings": dict(settings or {}),
-        }
-        save_checkpoint(folder, tensors=tensors, state=state)
-    barrier()
 
 
 def _resumed_history(
     task: Task, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None
 ) -> History:
-    result = None if folder is None else load_checkpoint(folder)
-    if result is None:
+    if folder is None or (result := load_checkpoint(folder)) is None:
         return History()
+    where = os.fspath(folder)
     saved, current = result.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
-    gone = sorted({*saved} - {*current})
-    if gone:
+    if gone := sorted({*saved} - {*current}):
         raise InputError(
-            f"{os.fspath(folder or '')}: has a run of an earlier version, with the setting {gone[0]}; choose "
-            "another folder, or remove this one to start again"
+            f"{where}: has a run of an earlier version, with the setting {gone[0]}; choose another folder, or "
+            "remove this one to start again"
         )
     for name in sorted(current):
         if saved.get(name) != current.get(name):
             raise InputError(
-                f"{os.fspath(folder or '')}: has a run with {name} = {saved.get(name)!r}, and "
-                f"{current.get(name)!r} was requested; use the same settings to resume it, or another folder"
+                f"{where}: has a run with {name} = {saved.get(name)!r}, and {current.get(name)!r} was requested; "
+                "use the same settings to resume it, or another folder"
             )
     task.load_tensors({name: item for name, item in result.tensors.items() if not name.startswith(BEST)})
     best = tensors_with_prefix(BEST, result.tensors)
@@ -244,17 +220,16 @@ def _resumed_history(
     return History(epochs, result.state["best_epoch"], best, result.state["stopped"], len(epochs))
 
 
-def _checked_finite(
+def _finite_epoch_values(
     values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None
 ) -> dict[str, float]:
     for name, value in values.items():
         if not math.isfinite(value):
-            checkpoint = "no checkpoint is kept"
-            if folder is not None:
-                there = load_checkpoint(folder) is not None
-                checkpoint = f"{os.fspath(folder)} has {'the' if there else 'no'} checkpoint before it"
+            kept = (
+                "no checkpoint is kept" if folder is None or not epoch else f"{os.fspath(folder)} has a checkpoint"
+            )
             # People count from 1, as the line of progress does.
-            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {checkpoint}: try a smaller learning rate")
+            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {kept}: try a smaller learning rate")
     return values
 
 

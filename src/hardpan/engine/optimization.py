@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hardpan.arguments import one_of, real_number, whole_number
+from hardpan.engine.checkpoints import join_state_tensors, tensors_with_prefix
 from hardpan.errors import InputError
 
 OPTIMIZERS = ("sgd", "adamw", "adam")
@@ -44,41 +45,6 @@ def build_optimizer(
     kinds: dict[str, type[torch.optim.Adam]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
     # On the CPU capturable has no meaning, and its step would be kept on a device that is not there.
     return kinds[name](groups, lr=rate, fused=True, capturable=trained[0].is_cuda)
-
-
-def allocate_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Give every trained parameter a gradient of zeros; a captured step then finds it at a fixed address."""
-    for item in parameters:
-        if item.requires_grad and item.grad is None:
-            item.grad = torch.zeros_like(item, memory_format=torch.preserve_format)
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimiser's state as named tensors; its settings come from the configuration and are not in it."""
-    results: dict[str, Tensor] = {}
-    for index, values in optimizer.state_dict()["state"].items():
-        for name, value in values.items():
-            if value is not None:
-                results[f"{index}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
-    return results
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what :func:`optimizer_tensors` gave, into an optimiser of the same parameters."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        index, _, name = key.partition(".")
-        state.setdefault(int(index), {})[name] = value
-    # load_state_dict takes settings from what it is given: give it those that are there, the rate's own tensor too.
-    rates = [group["lr"] for group in optimizer.param_groups]
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    for group, rate in zip(optimizer.param_groups, rates, strict=True):
-        group["lr"] = rate
-    # A checkpoint holds plain layouts; fused kernels want the layout of the parameter (channels last, say).
-    for parameter, values in optimizer.state.items():
-        for name, value in values.items():
-            if isinstance(value, Tensor) and value.shape == parameter.shape and value.ndim > 1:
-                values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value).requires_grad_(False)
 
 
 SCHEDULES = ("constant", "cosine", "step")
@@ -119,33 +85,6 @@ def rate_table(kind: str, *, rate: float, steps: int, warmup: int = 0, final: fl
             table = torch.where(step >= round(drop * steps), table * 0.1, table)
     rising = rate * (step + 1) / (warmup + 1)
     return torch.where(step < warmup, rising, table).float()
-
-
-class RateSchedule:
-    """A rate that moves along its table, as tensors on the device: nothing leaves it, so a graph can hold the move.
-
-    ``rate`` is a tensor of one number for the optimiser (``lr=schedule.rate``); :meth:`advance` comes once a step,
-    before the optimiser's own step.
-    """
-
-    def __init__(self, table: Tensor, device: torch.device) -> None:
-        self.table = table.to(device)
-        self.step = torch.zeros(1, dtype=torch.int64, device=device)
-        self.rate = self.table[:1].clone().reshape(())
-
-    def advance(self) -> None:
-        """Set the rate of this step and count it."""
-        index = self.step.clamp(max=len(self.table) - 1)
-        self.rate.copy_(self.table.index_select(0, index).reshape(()))
-        self.step.add_(1)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """What an exact resume needs."""
-        return {"step": self.step}
-
-    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Resume from the state that :meth:`tensors` returned."""
-        self.step.copy_(tensors["step"])
 
 
 class WeightAverage:
@@ -217,3 +156,94 @@ class WeightAverage:
         for name, value in self.values.items():
             value.copy_(tensors[f"value.{name}"])
         self.count.copy_(tensors["count"])
+
+
+class ScheduledOptimizer:
+    """An optimiser whose rate moves along a table, and a running mean of the weights: what a training step moves.
+
+    Everything stays on the device, so that a captured graph can hold the step; trained parameters get gradients of
+    zeros, which such a step then finds at fixed addresses.
+
+    Args:
+        model: what is trained.
+        name: of the optimiser, as in :func:`build_optimizer`, with its ``weight_decay`` and ``momentum``.
+        table: (steps,) the rate of every step, as :func:`rate_table` gives it.
+        ema: decay of the :class:`WeightAverage`; 0: none.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        name: str,
+        table: Tensor,
+        *,
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+        ema: float = 0.0,
+    ) -> None:
+        self._model = model
+        self.parameters = [item for item in model.parameters() if item.requires_grad]
+        self.table = table.to(next((item.device for item in self.parameters), torch.device("cpu")))
+        self._step = torch.zeros(1, dtype=torch.int64, device=self.table.device)
+        self.rate = self.table[:1].clone().reshape(())
+        self.optimizer = build_optimizer(
+            name, self.parameters, rate=self.rate, weight_decay=weight_decay, momentum=momentum
+        )
+        for item in self.parameters:
+            item.grad = torch.zeros_like(item, memory_format=torch.preserve_format)
+        self.average = WeightAverage(model, ema) if ema else None
+
+    def zero_gradients(self) -> None:
+        """Set all gradients to 0, in place."""
+        self.optimizer.zero_grad(set_to_none=False)
+
+    def step(self) -> None:
+        """Set the rate of this step, take it, and update the average."""
+        self.rate.copy_(self.table.index_select(0, self._step.clamp(max=len(self.table) - 1)).reshape(()))
+        self._step.add_(1)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Let the model have the averaged weights, if there are any, inside the block."""
+        with nullcontext() if self.average is None else self.average.applied():
+            yield
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights that predict: the model's, or their running mean."""
+        return dict(self._model.state_dict() if self.average is None else self.average.values)
+
+    def tensors(self, separator: str = "/") -> dict[str, Tensor]:
+        """What an exact resume needs beside the model; settings come from the configuration and are not in it."""
+        state = {
+            f"{index}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
+            for index, values in self.optimizer.state_dict()["state"].items()
+            for name, value in values.items()
+            if value is not None
+        }
+        average = {} if self.average is None else self.average.tensors()
+        groups = {"optimizer": state, "schedule": {"step": self._step}, "average": average}
+        return join_state_tensors({name + separator: items for name, items in groups.items()})
+
+    def load_tensors(self, tensors: Mapping[str, Tensor], separator: str = "/") -> None:
+        """Resume from the state that :meth:`tensors` returned, with an optimiser of the same parameters."""
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors_with_prefix(f"optimizer{separator}", tensors).items():
+            index, _, name = key.partition(".")
+            state.setdefault(int(index), {})[name] = value
+        # load_state_dict takes settings from its argument: give it those that are there, and the rate's own tensor.
+        self.optimizer.load_state_dict(
+            {"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]}
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate
+        # A checkpoint holds plain layouts; fused kernels want the layout of the parameter (channels last, say).
+        for parameter, values in self.optimizer.state.items():
+            for name, value in values.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape and value.ndim > 1:
+                    values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value).requires_grad_(False)
+        self._step.copy_(tensors[f"schedule{separator}step"])
+        if self.average is not None:
+            self.average.load_tensors(tensors_with_prefix(f"average{separator}", tensors))

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from hardpan import bayes, engine
 from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import devices, distributed, optimization
 from hardpan.engine.checkpoints import join_state_tensors, tensors_with_prefix
+from hardpan.engine.seeds import derived_seed, seeded_permutation
 from hardpan.errors import HardpanError, InputError
 from hardpan.execution import Progress
 from hardpan.files import array_hash
@@ -88,13 +89,9 @@ class FlowTask(engine.Task):
         table = optimization.rate_table(
             "cosine", rate=rate, steps=total, warmup=round(config.warmup * total), final=rate / 100
         )
-        self.schedule = optimization.RateSchedule(table, device)
-        self.parameters = list(network.parameters())
-        self.optimizer = optimization.build_optimizer("adam", self.parameters, rate=self.schedule.rate)
-        self.average = optimization.WeightAverage(network, config.ema) if config.ema else None
+        self.optimizer = optimization.ScheduledOptimizer(network, "adam", table, ema=config.ema)
         self.noise = torch.Generator(device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
-        optimization.allocate_gradients(self.parameters)
         dropout = StepDropout(config.dropout, self.noise) if config.dropout else None
         self.runner = training_runner(config, device, dropout)
         self.one_step = engine.CapturedStep(
@@ -104,21 +101,21 @@ class FlowTask(engine.Task):
 
     def start(self) -> None:
         """Set what depends on the first batch (actnorm), the same in every process."""
-        self.noise.manual_seed(devices.derived_seed(self.config.seed, "start"))
+        self.noise.manual_seed(derived_seed(self.config.seed, "start"))
         # Many rows on a GPU: a place that is dark in nearly all images has its true spread only among many.
         least = 2048 if self.device.type == "cuda" else 256
-        rows = devices.permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
+        rows = seeded_permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
         x, _, _ = self.train.batch(rows.to(self.device), self.noise)
         self.network.transform.start(self.network.scaling.to_net(x))
         distributed.broadcast(self.network.state_dict().values())
-        if self.average is not None:
-            self.average = optimization.WeightAverage(self.network, self.config.ema)
+        if self.optimizer.average is not None:
+            self.optimizer.average = optimization.WeightAverage(self.network, self.config.ema)
 
     def begin_epoch(self, epoch: int) -> None:
         """Shuffle; a last batch that is not full begins again at the front."""
         self._compute_in(self.runner, self.config.precision)
-        self.noise.manual_seed(devices.derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
-        order = devices.permutation(len(self.train), self.config.seed, "order", epoch)
+        self.noise.manual_seed(derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
+        order = seeded_permutation(len(self.train), self.config.seed, "order", epoch)
         total = self.steps * self.examples_per_step
         repeats = math.ceil(total / len(order))
         self.order = order.repeat(repeats)[:total].reshape(self.steps, distributed.world_size(), self.batch)
@@ -136,19 +133,16 @@ class FlowTask(engine.Task):
         self.one_step(self.order[index])
 
     def _one_step(self, rows: Tensor) -> None:
-        torch._foreach_zero_([item.grad for item in self.parameters if item.grad is not None])
+        self.optimizer.zero_gradients()
         x, log_q, one_hot = self.train.batch(rows, self.noise)
         log_joint, log_class = self.network(self._jittered(x), one_hot)
         nll = (log_q - log_joint).mean()
         bits = nll / (math.log(2) * self.network.scaling.dimension)
         loss = bits - self.config.class_weight * log_class.mean()
         loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
-        distributed.average_gradients(self.parameters)
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip, foreach=True)
-        self.schedule.advance()
+        distributed.average_gradients(self.optimizer.parameters)
+        norm = torch.nn.utils.clip_grad_norm_(self.optimizer.parameters, self.config.clip, foreach=True)
         self.optimizer.step()
-        if self.average is not None:
-            self.average.update()
         self.sums.add_(torch.stack([loss.detach(), nll.detach(), norm, torch.ones_like(norm)]).double())
 
     def _jittered(self, x: Tensor) -> Tensor:
@@ -177,13 +171,13 @@ class FlowTask(engine.Task):
     def averaged(self) -> Iterator[None]:
         """Let the network have its averaged weights for the block, and compute plainly, in float32, from now on."""
         self._compute_in(run_glow_plain, "float32")
-        with nullcontext() if self.average is None else self.average.applied():
+        with self.optimizer.averaged():
             yield
 
     @torch.no_grad()
     def evaluate(self, rows: FitRows, at_most: int | None = None) -> tuple[float, float]:
         """Mean NLL in nats, and the error of the posterior's first choice, over (the first) rows."""
-        generator = torch.Generator(self.device).manual_seed(devices.derived_seed(self.config.seed, "evaluate"))
+        generator = torch.Generator(self.device).manual_seed(derived_seed(self.config.seed, "evaluate"))
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
         for start in range(0, count, ROWS):
             indices = torch.arange(start, min(start + ROWS, count), device=self.device)
@@ -211,27 +205,16 @@ class FlowTask(engine.Task):
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        return join_state_tensors(
-            {
-                "network.": self.network.state_dict(),
-                "optimizer.": optimization.optimizer_tensors(self.optimizer),
-                "schedule.": self.schedule.tensors(),
-                "average.": self.average.tensors() if self.average is not None else {},
-            }
-        )
+        return join_state_tensors({"network.": self.network.state_dict()}) | self.optimizer.tensors(".")
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
         self.network.load_state_dict(tensors_with_prefix("network.", tensors))
-        optimization.load_optimizer(self.optimizer, tensors_with_prefix("optimizer.", tensors))
-        self.schedule.load_tensors(tensors_with_prefix("schedule.", tensors))
-        if self.average is not None:
-            self.average.load_tensors(tensors_with_prefix("average.", tensors))
+        self.optimizer.load_tensors(tensors, ".")
 
     def weights(self) -> dict[str, Tensor]:
         """The averaged weights, which are what is kept."""
-        live = self.network.state_dict() if self.average is None else self.average.values
-        return {name: value.detach().clone() for name, value in live.items()}
+        return self.optimizer.weights()
 
     def _bits(self, nll: float) -> float:
         return nll / (math.log(2) * self.network.scaling.dimension)
@@ -315,14 +298,21 @@ def _train_flow(
     task: FlowTask, dataset: Dataset, out: str | os.PathLike[str] | None, progress: Progress | None
 ) -> tuple[engine.History, float]:
     config = task.config
-    loop = engine.LoopConfig(config.epochs or 1, "validation_nll", config.patience)
     settings = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
     # A file of the same name and length may hold other examples by now: no flow of the old ones is given for it.
     settings["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(dataset.require_labels())[:32]
     del settings["device"]
     begun = time.monotonic()
     folder = None if out is None else Path(out) / CHECKPOINTS
-    history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress)
+    history = engine.run_epochs(
+        task,
+        config.epochs or 1,
+        monitor="validation_nll",
+        patience=config.patience,
+        folder=folder,
+        settings=settings,
+        progress=progress,
+    )
     return history, time.monotonic() - begun
 
 

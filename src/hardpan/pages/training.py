@@ -7,7 +7,7 @@ from pathlib import Path
 from hardpan.errors import counted
 from hardpan.pages.sections import Section, Table, View
 from hardpan.tables import columns_of
-from hardpan.training.running import Trained
+from hardpan.training.runs import Trained
 
 
 def view(result: Trained) -> View:

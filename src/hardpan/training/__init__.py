@@ -10,7 +10,7 @@ from hardpan.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from hardpan.training.fitting import fit_arrays
-    from hardpan.training.running import train
+    from hardpan.training.runs import train
     from hardpan.training.saved import SavedModel, load_model, predict
 
 exports(__name__)

@@ -104,7 +104,7 @@ def _record_epoch(
         with torch.no_grad():
             for loader in loaders:
                 for batch in loader:
-                    outputs = predict(model, _batch_on_device(batch, device))
+                    outputs = predict(model, _callback_batch_on_device(batch, device))
                     index = np.arange(start, start + len(outputs))
                     recorder.record(outputs, index, seed=seed, epoch=epoch)
                     start += len(outputs)
@@ -113,14 +113,14 @@ def _record_epoch(
     recorder.check_whole(seed)
 
 
-def _batch_on_device(batch: Any, device: Any) -> Any:
+def _callback_batch_on_device(batch: Any, device: Any) -> Any:
     """A batch on a device: tensors in tuples, lists and mappings are moved, the rest stays."""
     if is_tensor(batch):
         return batch.to(device, non_blocking=True)
     if hasattr(batch, "items"):
-        return {name: _batch_on_device(value, device) for name, value in batch.items()}
+        return {name: _callback_batch_on_device(value, device) for name, value in batch.items()}
     if isinstance(batch, (tuple, list)):
-        return [_batch_on_device(value, device) for value in batch]
+        return [_callback_batch_on_device(value, device) for value in batch]
     return batch
 
 

@@ -108,12 +108,10 @@ class TrainConfig:
                 f"must name an architecture, such as resnet18, or several with commas; got {self.model!r}",
                 argument="model",
             )
-        for name in self.models:
-            if self.models.count(name) > 1:
-                raise InputError(
-                    f"must name each architecture once; got {self.model!r}: raise seeds for more runs",
-                    argument="model",
-                )
+        if len(set(self.models)) < len(self.models):
+            raise InputError(
+                f"must name each architecture once; got {self.model!r}: raise seeds for more runs", argument="model"
+            )
         for name in ("objective_options", "model_options"):
             if not isinstance(getattr(self, name), Mapping):
                 raise InputError(
@@ -128,7 +126,21 @@ class TrainConfig:
             >>> TrainConfig(model="mlp, ResNet18").models
             ('mlp', 'resnet18')
         """
-        return tuple(canonical_classifier_name(name) for name in self.model.split(",") if name.strip())
+        return tuple(self.canonical_model(name) for name in self.model.split(",") if name.strip())
+
+    @staticmethod
+    def canonical_model(name: str) -> str:
+        """The name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
+
+        Example:
+            >>> [TrainConfig.canonical_model(name) for name in ("ResNet18", "wide resnet", "my_nets:small")]
+            ['resnet18', 'wide-resnet-28-10', 'my_nets:small']
+        """
+        name = name.strip()
+        if ":" in name:
+            return name
+        plain = re.sub(r"[\s_]+", "-", name.lower())
+        return "wide-resnet-28-10" if plain == "wide-resnet" else plain
 
     def recorded_epochs(self) -> tuple[int, ...]:
         """The epochs whose predictions are kept; epoch 1 is the state after one pass.
@@ -164,8 +176,8 @@ def changed_train_config(config: TrainConfig | None, changes: Mapping[str, Any])
     known = [item.name for item in dataclasses.fields(TrainConfig)]
     for name in changes:
         if name not in known:
-            nearest = nearest_classifier_name(name, known)
-            meant = f"did you mean {nearest}?" if nearest else f"it has {', '.join(known)}"
+            nearest = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(known)}"
             raise InputError(f"{name} is not a setting of TrainConfig; {meant}")
     return dataclasses.replace(config or TrainConfig(), **changes)
 
@@ -188,31 +200,6 @@ _CHOICES = {
     "objective": OBJECTIVES,
     "precision": ("auto", "float32", "tf32", "bf16"),
 }
-
-
-def canonical_classifier_name(name: str) -> str:
-    """The name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
-
-    Example:
-        >>> [canonical_classifier_name(name) for name in ("ResNet18", "wide resnet", "my_nets:small")]
-        ['resnet18', 'wide-resnet-28-10', 'my_nets:small']
-    """
-    name = name.strip()
-    if ":" in name:
-        return name
-    plain = re.sub(r"[\s_]+", "-", name.lower())
-    return "wide-resnet-28-10" if plain == "wide-resnet" else plain
-
-
-def nearest_classifier_name(name: str, known: Sequence[str]) -> str | None:
-    """The known name that is most like an unknown one, or None where none is.
-
-    Example:
-        >>> [nearest_classifier_name(name, ("resnet18", "resnet34", "mlp")) for name in ("resnet-18", "gpt")]
-        ['resnet18', None]
-    """
-    result = difflib.get_close_matches(canonical_classifier_name(name), known, n=1)
-    return result[0] if result else None
 
 
 _BATCH = 128  # the batch size for which the rates of SGD are stated
@@ -240,7 +227,7 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
         if model in ("linear", "mlp"):
             suitable = min(_USUAL_RATE, 10 / math.prod(input_shape))
         if model != "alexnet":
-            suitable *= _training_rate_growth(config.batch)
+            suitable *= min(config.batch, _LARGE_BATCH) / _BATCH * math.sqrt(max(config.batch / _LARGE_BATCH, 1.0))
     else:
         suitable, decay = 1e-3, 0.05 if optimizer == "adamw" else 0.0
     return dataclasses.replace(
@@ -251,13 +238,3 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
         weight_decay=decay if config.weight_decay is None else config.weight_decay,
         clip=config.clip or 0.0,
     )
-
-
-def _training_rate_growth(batch: int) -> float:
-    """How the rate of SGD grows with the batch.
-
-    Example:
-        >>> [_training_rate_growth(batch) for batch in (64, 128, 512, 2048)]
-        [0.5, 1.0, 4.0, 8.0]
-    """
-    return min(batch, _LARGE_BATCH) / _BATCH * math.sqrt(max(batch / _LARGE_BATCH, 1.0))

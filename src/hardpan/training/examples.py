@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from hardpan import arguments
-from hardpan.engine.devices import derived_seed
+from hardpan.engine.seeds import derived_seed
 from hardpan.errors import InputError
 
 LARGEST = 1e37  # differences of such values, and the reciprocal of their spread, are normal float32 numbers
@@ -53,7 +53,7 @@ class Examples:
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input of a network: (C, H, W) or (d,)."""
-        return input_shape_of(self.raw.shape)
+        return examples_input_shape(self.raw.shape)
 
     @property
     def normalization(self) -> Normalization:
@@ -77,54 +77,41 @@ class Examples:
         return model.to(memory_format=torch.channels_last) if self.is_image else model  # type: ignore[call-overload]
 
 
-def as_training_examples(x: NDArray[Any]) -> NDArray[Any]:
-    """Images as (N, H, W, C) and vectors as (N, d), or refuse the shape.
+def as_training_examples(x: NDArray[Any], name: str = "x") -> NDArray[Any]:
+    """Images as (N, H, W, C) and vectors as (N, d); other shapes, and values beyond float32, are refused.
 
     Example:
         >>> as_training_examples(np.zeros((5, 8, 8))).shape, as_training_examples(np.zeros((5, 3))).shape
         ((5, 8, 8, 1), (5, 3))
-    """
-    x = np.asarray(x)
-    if x.dtype.kind not in "uifb":
-        raise InputError(f"must hold numbers; got {x.dtype}", argument="x")
-    if x.ndim not in (2, 3, 4) or 0 in x.shape:
-        raise InputError(
-            f"must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}", argument="x"
-        )
-    return x[..., None] if x.ndim == 3 else x
-
-
-def check_examples_in_single_precision(x: NDArray[Any], what: str = "x") -> None:
-    """Refuse values that single precision, in which models are trained, cannot hold; ``what`` names the examples.
-
-    Example:
-        >>> check_examples_in_single_precision(np.array([[1.0, 1e300]]))
+        >>> as_training_examples(np.array([[1.0, 1e300]]))
         Traceback (most recent call last):
             ...
         hardpan.errors.InputError: x must hold numbers within ±1e+37 ... row 0 holds 1e+300: rescale the features
     """
-    if x.dtype.kind != "f" or x.dtype.itemsize < 4:
-        return
-    for start in range(0, len(x), _BLOCK):
-        block = x[start : start + _BLOCK]
-        if max(float(block.max()), -float(block.min())) <= LARGEST:
-            continue
-        sizes = np.abs(block).reshape(len(block), -1)
-        far = np.argwhere((sizes > LARGEST) & np.isfinite(sizes))
-        if len(far):  # NaN and infinity are another's to refuse
-            row, column = far[0]
+    x = np.asarray(x)
+    if x.dtype.kind not in "uifb":
+        raise InputError(f"must hold numbers; got {x.dtype}", argument=name)
+    if x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise InputError(
+            f"must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}", argument=name
+        )
+    for start in range(0, len(x), _BLOCK) if x.dtype.kind == "f" and x.dtype.itemsize > 2 else ():
+        block = x[start : start + _BLOCK].reshape(len(x[start : start + _BLOCK]), -1)
+        far = np.argwhere((np.abs(block) > LARGEST) & np.isfinite(block))  # NaN and infinity: see normalization
+        if len(far):
             raise InputError(
                 f"must hold numbers within ±{LARGEST:g} (models are trained in single precision); row "
-                f"{start + row} holds {block.reshape(len(block), -1)[row, column]:g}: rescale the features",
-                argument=what,
+                f"{start + far[0][0]} holds {block[tuple(far[0])]:g}: rescale the features",
+                argument=name,
             )
+    return x[..., None] if x.ndim == 3 else x
 
 
-def input_shape_of(shape: Sequence[int]) -> tuple[int, ...]:
+def examples_input_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input of a network, from the shape of all examples: channels come first.
 
     Example:
-        >>> input_shape_of((500, 32, 32, 3)), input_shape_of((500, 20))
+        >>> examples_input_shape((500, 32, 32, 3)), examples_input_shape((500, 20))
         ((3, 32, 32), (20,))
     """
     return (shape[-1], *shape[1:-1])
@@ -186,9 +173,7 @@ class Augmentation:
     pad: int = 0
     flip: bool = False
 
-    @property
-    def active(self) -> bool:
-        """Whether anything is done."""
+    def __bool__(self) -> bool:
         return self.pad > 0 or self.flip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from hardpan import arguments, engine
-from hardpan.engine import devices, distributed, optimization
+from hardpan.engine import devices, distributed, optimization, seeds
 from hardpan.engine.checkpoints import join_state_tensors, tensors_with_prefix
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.execution.mapping import between
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig, changed_train_config, with_defaults
 from hardpan.training.examples import (
     Examples,
     as_training_examples,
-    check_examples_in_single_precision,
     choose_augmentation,
     crop_draws,
     crop_images,
@@ -37,8 +37,8 @@ from hardpan.training.examples import (
 from hardpan.training.objectives import AppliedObjective
 
 Record = Callable[[int, NDArray[np.float32]], None]
-_OF_GROUP = "_accuracy_group_"
 """Called with the epoch (1, 2, ...) and the probabilities of all examples."""
+_OF_GROUP = "_accuracy_group_"
 
 _GPU_PIXELS = 4096 * 32 * 32  # pixels of a batch: activations of the usual networks fit into a few GB
 _CPU_PIXELS = 256 * 32 * 32
@@ -86,24 +86,28 @@ class ClassifierTask(engine.Task):
         assert config.rate is not None, "with_defaults fills it in"
         assert config.weight_decay is not None, "with_defaults fills it in"
         self._goal = AppliedObjective(config, training_set.groups, training_set.rows, seed)
-        self.steps, self.examples_per_step = _training_steps_and_batch_size(config.batch, self._goal.length)
+        # Equal batches; the remainder of an epoch is left out.
+        batch, world = min(config.batch, self._goal.length), distributed.world_size()
+        if batch < world:
+            raise InputError(
+                f"a batch of {batch} examples cannot be split over {world} processes; use fewer processes"
+            )
+        self.examples_per_step = batch // world * world
+        self.steps = self._goal.length // self.examples_per_step
         table = optimization.rate_table(
             config.schedule,
             rate=config.rate,
             steps=config.epochs * self.steps,
             warmup=round(config.warmup * config.epochs * self.steps),
         )
-        self._schedule = optimization.RateSchedule(table, self._device)
-        self._optimizer = optimization.build_optimizer(
+        self._optimizer = optimization.ScheduledOptimizer(
+            model,
             config.optimizer,
-            model.parameters(),
-            rate=self._schedule.rate,
+            table,
             weight_decay=config.weight_decay,
             momentum=config.momentum,
+            ema=config.ema,
         )
-        self._trained = [item for item in model.parameters() if item.requires_grad]
-        optimization.allocate_gradients(self._trained)
-        self.average = optimization.WeightAverage(model, config.ema) if config.ema else None
         self._sums = torch.zeros(2, device=self._device)
         self._done = 0
         self._captured = engine.CapturedStep(self._step, self._device, enabled=config.capture)
@@ -116,7 +120,7 @@ class ClassifierTask(engine.Task):
         own = slice(distributed.rank(), None, distributed.world_size())
         self._order = order.reshape(self.steps, -1)[:, own].to(self._device)
         self._crops = crops.reshape(self.steps, -1, 3)[:, own].to(self._device)
-        torch.manual_seed(devices.derived_seed(self._seed, "noise", epoch, distributed.rank()))
+        torch.manual_seed(seeds.derived_seed(self._seed, "noise", epoch, distributed.rank()))
         self._sums.zero_()
         self._done = 0
         self.model.train()
@@ -128,10 +132,9 @@ class ClassifierTask(engine.Task):
 
     def _step(self, rows: Tensor, crops: Tensor) -> None:
         training_set = self._training_set
-        self._schedule.advance()
-        self._optimizer.zero_grad(set_to_none=False)
+        self._optimizer.zero_gradients()
         raw = training_set.examples.raw
-        inputs = crop_images(raw, rows, crops) if self._augmentation.active else raw.index_select(0, rows)
+        inputs = crop_images(raw, rows, crops) if self._augmentation else raw.index_select(0, rows)
         with devices.autocast(self._precision, self._device):
             logits = self.model(training_set.examples.normalize(inputs))
         targets = training_set.targets.index_select(0, rows)
@@ -139,12 +142,10 @@ class ClassifierTask(engine.Task):
         losses = cross_entropy(logits.float(), targets, reduction="none", label_smoothing=smoothing)
         loss = self._goal.loss(losses, rows)
         loss.backward()  # type: ignore[no-untyped-call]
-        distributed.average_gradients(self._trained)
+        distributed.average_gradients(self._optimizer.parameters)
         if self._config.clip:
-            nn.utils.clip_grad_norm_(self._trained, self._config.clip)
+            nn.utils.clip_grad_norm_(self._optimizer.parameters, self._config.clip)
         self._optimizer.step()
-        if self.average is not None:
-            self.average.update()
         with torch.no_grad():
             labels = targets.argmax(dim=1) if targets.ndim == 2 else targets
             correct = (logits.argmax(dim=1) == labels).float().mean()
@@ -155,55 +156,26 @@ class ClassifierTask(engine.Task):
         loss, accuracy = (self._sums / max(self._done, 1)).tolist()
         return {"loss": loss, "accuracy": accuracy}
 
-    @contextmanager
-    def predicting(self) -> Iterator[None]:
-        """Put the weights that predict (the running mean, if there is one) into the model for the block."""
-        distributed.average_buffers(self.model)
-        with nullcontext() if self.average is None else self.average.applied():
-            yield
-
     def end_epoch(self, epoch: int) -> dict[str, float]:
         """Evaluate with the weights that predict."""
-        with self.predicting():
+        distributed.all_reduce_mean([item for item in self.model.buffers() if item.is_floating_point()])
+        with self._optimizer.averaged():
             return {} if self._end_of_epoch is None else self._end_of_epoch(epoch)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        return join_state_tensors(
-            {
-                "model/": self.model.state_dict(),
-                "optimizer/": optimization.optimizer_tensors(self._optimizer),
-                "schedule/": self._schedule.tensors(),
-                "goal/": self._goal.tensors(),
-                "average/": self.average.tensors() if self.average is not None else {},
-            }
-        )
+        own = {"model/": self.model.state_dict(), "goal/": self._goal.tensors()}
+        return join_state_tensors(own) | self._optimizer.tensors()
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
         self.model.load_state_dict(tensors_with_prefix("model/", tensors))
-        optimization.load_optimizer(self._optimizer, tensors_with_prefix("optimizer/", tensors))
-        self._schedule.load_tensors(tensors_with_prefix("schedule/", tensors))
+        self._optimizer.load_tensors(tensors)
         self._goal.load_tensors(tensors_with_prefix("goal/", tensors))
-        if self.average is not None:
-            self.average.load_tensors(tensors_with_prefix("average/", tensors))
 
     def weights(self) -> dict[str, Tensor]:
         """The weights that predict: the model's, or their running mean."""
-        if self.average is None:
-            return dict(self.model.state_dict())
-        return dict(self.average.values)
-
-
-def _training_steps_and_batch_size(batch: int, n: int) -> tuple[int, int]:
-    """Steps per epoch and examples per step: equal batches; the remainder of an epoch is left out."""
-    world = distributed.world_size()
-    size = min(batch, n) // world * world
-    if size == 0:
-        raise InputError(
-            f"a batch of {min(batch, n)} examples cannot be split over {world} processes; use fewer processes"
-        )
-    return n // size, size
+        return self._optimizer.weights()
 
 
 class Evaluator:
@@ -222,7 +194,9 @@ class Evaluator:
         self._model, self._examples, self._precision = model, examples, precision
         self._n_classes = n_classes
         self._device = examples.raw.device
-        self.batch = batch or _prediction_batch_size(examples, self._device)
+        pixels = int(np.prod(examples.input_shape[-2:])) if examples.is_image else 256
+        most = (_GPU_PIXELS if self._device.type == "cuda" else _CPU_PIXELS) // pixels
+        self.batch = batch or max(1, min(8192, most))
         self._captured = engine.CapturedStep(self._probabilities, self._device, enabled=capture)
 
     def __call__(self, rows: Tensor | None = None) -> NDArray[np.float32]:
@@ -243,9 +217,7 @@ class Evaluator:
             self._model.train(training)
         if world == 1:
             return probs
-        joined = torch.from_numpy(probs).to(self._device)
-        distributed.all_reduce_sum(joined)
-        return joined.cpu().numpy()
+        return distributed.all_reduce_sum(torch.from_numpy(probs).to(self._device)).cpu().numpy()
 
     @torch.no_grad()
     def _probabilities(self, rows: Tensor) -> Tensor:
@@ -253,11 +225,6 @@ class Evaluator:
         with devices.autocast(self._precision, self._device):
             logits: Tensor = self._model(inputs)
         return logits.float().softmax(dim=1)
-
-
-def _prediction_batch_size(examples: Examples, device: torch.device) -> int:
-    pixels = int(np.prod(examples.input_shape[-2:])) if examples.is_image else 256
-    return max(1, min(8192, (_GPU_PIXELS if device.type == "cuda" else _CPU_PIXELS) // pixels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,11 +330,17 @@ def fit_model(
         return values
 
     task = ClassifierTask(model, training_set, config, seed=seed, precision=precision, end_of_epoch=end_of_epoch)
-    loop = engine.LoopConfig(
-        config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
-    )
     try:
-        history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
+        history = engine.run_epochs(
+            task,
+            config.epochs,
+            monitor="validation_loss" if config.patience else "",
+            patience=config.patience,
+            folder=folder,
+            settings=settings,
+            progress=progress,
+            label=label,
+        )
     except torch.OutOfMemoryError as error:
         raise InputError(
             f"{devices.describe_device(device)} has too little memory for {config.model} at batch {config.batch}; "
@@ -375,18 +348,6 @@ def fit_model(
         ) from error
     model.load_state_dict(history.best_weights or task.weights())
     return model.eval(), history
-
-
-def progress_of_fit(progress: Progress | None, index: int, count: int) -> Progress | None:
-    """Progress of run ``index`` of ``count`` runs that follow one another.
-
-    Example:
-        >>> progress_of_fit(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
-        half of the second 0.375
-    """
-    if progress is None:
-        return None
-    return lambda text, fraction: progress(text, (index + fraction) / count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -444,9 +405,7 @@ def fit_arrays(
     config = changed_train_config(config, changes)
     if len(config.models) != 1:
         raise InputError(f"must be one architecture here; got {config.model!r}", argument="model")
-    train, predicted = as_training_examples(np.asarray(x)), as_training_examples(np.asarray(evaluate))
-    check_examples_in_single_precision(train)
-    check_examples_in_single_precision(predicted, "evaluate")
+    train, predicted = as_training_examples(np.asarray(x)), as_training_examples(np.asarray(evaluate), "evaluate")
     config = with_defaults(config, config.models[0], train.shape[1:])
     values, classes = training_targets(targets, len(train), n_classes)
     if train.shape[1:] != predicted.shape[1:]:
@@ -482,7 +441,7 @@ def fit_arrays(
                 Evaluation(examples, record),
                 seed=first_seed + index,
                 precision=precision,
-                progress=progress_of_fit(progress, index, config.seeds),
+                progress=progress and between(progress, index / config.seeds, (index + 1) / config.seeds),
                 label=f"{config.model} seed {first_seed + index}, ",
             )
             histories.append(tuple(history.epochs))

@@ -31,7 +31,6 @@ from hardpan import arguments
 from hardpan.arguments import one_of, real_number, whole_number
 from hardpan.data.dataset import Dataset, Split
 from hardpan.engine import distributed
-from hardpan.engine.distributed import summed_over_processes
 from hardpan.errors import InputError
 from hardpan.training.config import OBJECTIVES, TrainConfig
 
@@ -44,38 +43,22 @@ SumOverProcesses = Callable[[Tensor], Tensor]
 
 
 class Objective(NamedTuple):
-    """What a training run minimises, and the rows that its epochs see.
+    """What a training run minimises, by default the mean loss, and the rows that its epochs see.
 
     Attributes:
-        init: from a device to the first state.
-        update: from state, losses (B,) and group numbers (B,) to the number to be minimised and the next state.
         rows: from seed and epoch to the row numbers of that epoch, in order.
         length: how many rows an epoch has, the same for all.
+        init: from a device to the first state.
+        update: from state, losses (B,) and group numbers (B,) to the number to be minimised and the next state.
     """
 
-    init: Callable[[torch.device], State]
-    update: Callable[[State, Tensor, Tensor], tuple[Tensor, State]]
     rows: Callable[[int, int], NDArray[np.int64]]
     length: int
-
-
-def _init_mean_loss(device: torch.device) -> State:
-    return {}
-
-
-def _mean_loss(state: State, losses: Tensor, groups: Tensor) -> tuple[Tensor, State]:
-    return losses.mean(), state
-
-
-def _init_group_reweighting(sizes: NDArray[np.int64], device: torch.device) -> State:
-    """A weight n / (G n_g) for each of G groups, so that every group counts the same and weights average to 1."""
-    weights = sizes.sum() / (len(sizes) * sizes)
-    return {"weights": torch.tensor(weights, dtype=torch.float32, device=device)}
-
-
-def _group_reweighted_loss(state: State, losses: Tensor, groups: Tensor) -> tuple[Tensor, State]:
-    """Mean of w_g(i) · loss_i: in expectation the mean over groups of the group's mean loss."""
-    return (state["weights"].index_select(0, groups) * losses).mean(), state
+    init: Callable[[torch.device], State] = lambda device: {}
+    update: Callable[[State, Tensor, Tensor], tuple[Tensor, State]] = lambda state, losses, _: (
+        losses.mean(),
+        state,
+    )
 
 
 def init_groupdro(sizes: NDArray[np.int64], device: torch.device) -> State:
@@ -137,20 +120,6 @@ def groupdro_loss(
 def group_weights(state: State) -> Tensor:
     """The group weights q (G,) of a GroupDRO state."""
     return state["log_weights"].exp()
-
-
-def _group_numbers(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[Rows, Rows]:
-    """Group numbers 0..G−1 as int64, (N,), and how many rows each has, (G,); every group has at least one."""
-    if groups is None:
-        raise InputError(f"objective {name} needs groups; give each training row's group number, or use erm")
-    numbers = arguments.whole_numbers("groups", groups, n_rows)
-    sizes = np.bincount(numbers)
-    if len(sizes) < 2 or not sizes.all():
-        raise InputError(
-            f"must be numbered 0, 1, ... without gaps, at least two; got {np.flatnonzero(sizes).tolist()}",
-            argument="groups",
-        )
-    return numbers, sizes
 
 
 def _objective_rows_shuffled(n: int, seed: int, epoch: int) -> Rows:
@@ -225,24 +194,35 @@ def build(
             raise InputError(f"objective {name} has no option {option!r}; {offered}")
         real_number(f"{option} of {name}", value, "[0, inf)")
     n = whole_number("n_rows", n_rows, 1)
+    mean_loss = Objective(partial(_objective_rows_shuffled, n), n)
     if name == "erm":
-        return Objective(_init_mean_loss, _mean_loss, partial(_objective_rows_shuffled, n), n)
-    numbers, sizes = _group_numbers(name, n, groups)
-    upsampled = partial(_objective_rows_upsampled, numbers)
-    if name == "groupdro":
-        update = partial(groupdro_loss, **(known | options), total=total)
-        return Objective(partial(init_groupdro, sizes), update, upsampled, n)
-    if name == "reweight":
-        init = partial(_init_group_reweighting, sizes)
-        return Objective(init, _group_reweighted_loss, partial(_objective_rows_shuffled, n), n)
+        return mean_loss
+    if groups is None:
+        raise InputError(f"objective {name} needs groups; give each training row's group number, or use erm")
+    numbers = arguments.whole_numbers("groups", groups, n)
+    sizes = np.bincount(numbers)
+    if len(sizes) < 2 or not sizes.all():
+        raise InputError(
+            f"must be numbered 0, 1, ... without gaps, at least two; got {np.flatnonzero(sizes).tolist()}",
+            argument="groups",
+        )
+    if name == "subsample":
+        return Objective(partial(_objective_rows_subsampled, numbers), len(sizes) * int(sizes.min()))
+    if name == "reweight":  # w_g = n / (G n_g): every group counts the same, and weights average to 1
+        weights = sizes.sum() / (len(sizes) * sizes)
+        return mean_loss._replace(
+            init=lambda device: {"weights": torch.tensor(weights, dtype=torch.float32, device=device)},
+            update=lambda state, losses, g: ((state["weights"].index_select(0, g) * losses).mean(), state),
+        )
+    upsampled = Objective(partial(_objective_rows_upsampled, numbers), n)
     if name == "upsample":
-        return Objective(_init_mean_loss, _mean_loss, upsampled, n)
-    rows = partial(_objective_rows_subsampled, numbers)
-    return Objective(_init_mean_loss, _mean_loss, rows, len(sizes) * int(sizes.min()))
+        return upsampled
+    update = partial(groupdro_loss, **(known | options), total=total)
+    return upsampled._replace(init=partial(init_groupdro, sizes), update=update)
 
 
 class AppliedObjective:
-    """What a step minimises, and in which order rows are seen."""
+    """What a step minimises, and in which order rows are seen; ``length`` of them in an epoch."""
 
     def __init__(self, config: TrainConfig, groups: Tensor | None, rows: Tensor, seed: int) -> None:
         self._rows, self._seed = rows.cpu(), seed
@@ -251,16 +231,12 @@ class AppliedObjective:
             config.objective,
             n_rows=len(rows),
             groups=None if groups is None else groups.index_select(0, rows).cpu().numpy(),
-            total=summed_over_processes if distributed.world_size() > 1 else None,
+            total=distributed.all_reduce_sum if distributed.world_size() > 1 else None,
             **config.objective_options,
         )
         self._state = self._objective.init(rows.device)
         self._one_group = torch.zeros(1, dtype=torch.int64, device=rows.device)
-
-    @property
-    def length(self) -> int:
-        """How many rows an epoch sees."""
-        return self._objective.length
+        self.length = self._objective.length
 
     def order(self, epoch: int) -> Tensor:
         """The rows of an epoch in the order in which they are seen, on the CPU."""

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import nn
 
 import hardpan
@@ -19,17 +21,11 @@ from hardpan import engine
 from hardpan.arguments import as_path
 from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
-from hardpan.engine.checkpoints import load_weights, save_weights
 from hardpan.errors import InputError
-from hardpan.files import file_hash, write_text
+from hardpan.files import file_hash, write_bytes, write_text
 from hardpan.lazy import names_code
 from hardpan.training import classifiers
-from hardpan.training.examples import (
-    Normalization,
-    as_training_examples,
-    check_examples_in_single_precision,
-    examples_on,
-)
+from hardpan.training.examples import Normalization, as_training_examples, examples_on
 from hardpan.training.fitting import Evaluator
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
@@ -57,7 +53,8 @@ def save_model(
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_weights(model, folder / WEIGHTS)
+        tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+        write_bytes(folder / WEIGHTS, save(tensors))
         content = {
             "kind": "classifier",
             "schema": 1,
@@ -114,11 +111,13 @@ def load_model(folder: str | os.PathLike[str], *, model: str | None = None) -> S
             **result.get("model_options", {}),
         )
         mean, scale = (np.array(result[name], dtype=np.float32) for name in ("mean", "scale"))
-    except (KeyError, TypeError, ValueError) as error:
+        network.load_state_dict(load_file(Path(folder) / WEIGHTS))
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
         raise InputError(
-            f"{Path(folder) / DESCRIPTION}: is damaged ({type(error).__name__}: {error}); train the model again"
+            f"{os.fspath(folder)}: {DESCRIPTION} and {WEIGHTS} are damaged or of another model "
+            f"({type(error).__name__}: {reason}); train the model again"
         ) from error
-    load_weights(network, Path(folder) / WEIGHTS)
     return SavedModel(network.eval(), Normalization(mean, scale), result)
 
 
@@ -145,8 +144,7 @@ def predict(
     result = model if isinstance(model, SavedModel) else load_model(model)
     if isinstance(data, (str, os.PathLike)):
         data = Dataset.open(data)
-    x = as_training_examples(data.x if isinstance(data, Dataset) else np.asarray(data))
-    check_examples_in_single_precision(x, "data")
+    x = as_training_examples(data.x if isinstance(data, Dataset) else np.asarray(data), "data")
     target = engine.pick_device(device)
     examples = examples_on(x, result.normalization, target)
     input_shape, n_classes = tuple(result.description["input_shape"]), int(result.description["n_classes"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from hardpan.engine import checkpoints
 from hardpan.errors import InputError
 from hardpan.training import classifiers
+from hardpan.training.examples import Normalization
+from hardpan.training.saved import load_model, save_model
 
 CIFAR, DIGITS, VECTORS = (3, 32, 32), (1, 8, 8), (20,)
 # Narrow or shallow where a class only differs in size, so that one core gets through in seconds.
@@ -112,13 +116,19 @@ def test_channels_last_gives_the_same_logits(name, shape, options):
 
 
 @FAMILY
-def test_weights_survive_the_disk(name, shape, options, tmp_path):
-    model, other = made(name, shape, options), made(name, shape, options, seed=1)
+def test_weights_survive_the_disk_and_fit_no_other_model(name, shape, options, tmp_path):
+    model = made(name, shape, options)
     model(batch(shape))
-    checkpoints.save_weights(model, tmp_path / "w.safetensors")
-    checkpoints.load_weights(other, tmp_path / "w.safetensors")
+    description = {"model": name, "model_options": options, "input_shape": shape, "n_classes": 7, "seed": 1}
+    save_model(
+        tmp_path, model, Normalization(np.zeros(shape[0], "f4"), np.ones(shape[0], "f4")), description
+    )
     with torch.no_grad():
-        assert torch.equal(model.eval()(batch(shape)), other.eval()(batch(shape)))
+        assert torch.equal(model.eval()(batch(shape)), load_model(tmp_path).model(batch(shape)))
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n_classes": 8}))
+    with pytest.raises(InputError):
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize(("name", "shape", "options"), {case[0]: case for case in SMALL}.values())
@@ -241,15 +251,3 @@ def test_anybodys_factory_can_be_named(tmp_path, monkeypatch):
     ]:
         with pytest.raises(InputError, match=message):
             made(name, DIGITS, options)
-
-
-def test_weights_of_another_model_or_a_cut_file_are_refused(tmp_path):
-    path = tmp_path / "w.safetensors"
-    checkpoints.save_weights(made("linear", DIGITS, {}), path)
-    with pytest.raises(InputError, match="weights"):
-        checkpoints.load_weights(made("mlp", DIGITS, {}), path)
-    path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(InputError, match="safetensors"):
-        checkpoints.load_weights(made("linear", DIGITS, {}), path)
-    with pytest.raises(InputError, match="absent"):
-        checkpoints.load_weights(made("linear", DIGITS, {}), tmp_path / "absent")

@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 import threading
@@ -24,7 +25,7 @@ from hardpan.errors import InputError
 from hardpan.lazy import imported, names_code
 from hardpan.training.classifiers import plain, residual
 from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
-from hardpan.training.config import canonical_classifier_name, nearest_classifier_name
+from hardpan.training.config import TrainConfig
 
 __all__ = ["build", "classifier_names", "classifier_option_names", "parameter_count"]
 
@@ -80,15 +81,23 @@ def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 
         >>> parameter_count(build("resnet18", input_shape=(3, 224, 224), n_classes=1000))
         11689512
     """
-    shape = _checked_input_shape(input_shape)
+    sizes = tuple(input_shape)
+    if len(sizes) not in (1, 3) or not all(type(size) is int and size > 0 for size in sizes):
+        raise InputError(
+            f"must be (C, H, W) of images or (d,) of vectors, whole numbers above 0; got {sizes}",
+            argument="input_shape",
+        )
     whole_number("n_classes", n_classes, 2)
     whole_number("seed", seed)
     if names_code(name):
-        return _build_from_factory(name, tuple(input_shape), n_classes, seed, options)
-    make = _find_maker(name)
-    _check_classifier_options(name, options)
+        return _build_from_factory(name, sizes, n_classes, seed, options)
+    known = classifier_option_names(name)
+    for option in options:
+        if option not in known:
+            offered = f"its options are {', '.join(known)}" if known else "it has none"
+            raise InputError(f"model {name} has no option {option!r}; {offered}")
     with torch.device("meta"):
-        model = make(shape, n_classes, **options)
+        model = _find_maker(name)(InputShape(*sizes), n_classes, **options)
     with torch.no_grad():
         draw_initial_weights(model, torch.Generator().manual_seed(seed))
     return model
@@ -99,26 +108,15 @@ def parameter_count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _checked_input_shape(input_shape: Sequence[int]) -> InputShape:
-    sizes = tuple(input_shape)
-    whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes)
-    if len(sizes) not in (1, 3) or not whole:
-        raise InputError(
-            f"must be (C, H, W) of images or (d,) of vectors, whole numbers above 0; got {sizes}",
-            argument="input_shape",
-        )
-    return InputShape(*sizes)
-
-
 def _find_maker(name: str) -> _Maker:
-    plain_name = canonical_classifier_name(name)
+    plain_name = TrainConfig.canonical_model(name)
     if plain_name in _MAKERS:
         return _MAKERS[plain_name]
     wide = _WIDE.fullmatch(plain_name)
     if wide:
         return partial(residual.wide_resnet, depth=int(wide[1]), widening=int(wide[2]))
-    nearest = nearest_classifier_name(name, tuple(_MAKERS))
-    meant = f"did you mean {nearest}? Or " if nearest else ""
+    nearest = difflib.get_close_matches(plain_name, _MAKERS, n=1)
+    meant = f"did you mean {nearest[0]}? Or " if nearest else ""
     raise InputError(f"model {name!r} is not known; {meant}give one of {', '.join(_MAKERS)}, or module:factory")
 
 
@@ -140,14 +138,6 @@ def classifier_option_names(name: str) -> tuple[str, ...]:
     )
 
 
-def _check_classifier_options(name: str, options: dict[str, Any]) -> None:
-    known = classifier_option_names(name)
-    for option in options:
-        if option not in known:
-            offered = f"its options are {', '.join(known)}" if known else "it has none"
-            raise InputError(f"model {name} has no option {option!r}; {offered}")
-
-
 def _build_from_factory(
     name: str, input_shape: tuple[int, ...], n_classes: int, seed: int, options: dict[str, Any]
 ) -> nn.Module:
@@ -163,14 +153,10 @@ def _build_from_factory(
             ) from error
     if not isinstance(model, nn.Module):
         raise InputError(f"model {name!r} gave a {type(model).__name__}; it must give a torch.nn.Module")
-    _check_logits_shape(name, model, input_shape, n_classes)
-    return model
-
-
-def _check_logits_shape(name: str, model: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
     training = model.training
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         result = tuple(model.eval()(torch.zeros(2, *input_shape)).shape)
     model.train(training)
     if result != (2, n_classes):
         raise InputError(f"model {name!r} gives logits of shape {result} for 2 examples, not (2, {n_classes})")
+    return model

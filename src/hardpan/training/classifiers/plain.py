@@ -55,7 +55,7 @@ _VGG_DROPOUT = (0.3, 0.4, 0.4, 0.4, 0.4)  # after the convolutions of each block
 _VGG_HEAD_DROPOUT = 0.5
 
 
-class Unnormalised(nn.Sequential):
+class PlainNet(nn.Sequential):
     """Layers without normalisation, whose initial weights have to keep the size of the signal by themselves."""
 
     def draw(self, generator: torch.Generator) -> None:
@@ -93,7 +93,7 @@ def alexnet(shape: InputShape, n_classes: int, *, dropout: float = 0.5, width: i
         plan += [pooling()] if pooled else []
         inputs = outputs
     places = _pooled_side_of_plain_net(shape.height, 3) * _pooled_side_of_plain_net(shape.width, 3)
-    return Unnormalised(
+    return PlainNet(
         *plan,
         nn.Flatten(),
         nn.Dropout(dropout),

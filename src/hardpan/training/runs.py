@@ -26,7 +26,7 @@ from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.execution.mapping import available_cores
+from hardpan.execution.mapping import available_cores, between
 from hardpan.files import array_hash, record
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.recorder import Recorder
@@ -37,9 +37,8 @@ from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed_train_config, with_defaults
 from hardpan.training.examples import (
     as_training_examples,
-    check_examples_in_single_precision,
+    examples_input_shape,
     examples_on,
-    input_shape_of,
     normalization,
 )
 from hardpan.training.fitting import (
@@ -48,7 +47,6 @@ from hardpan.training.fitting import (
     fit_model,
     fitting_device,
     group_accuracies,
-    progress_of_fit,
 )
 from hardpan.training.objectives import GroupSource, read_objective_groups
 from hardpan.training.saved import describe_model, save_model
@@ -92,16 +90,55 @@ class TrainingRun:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SeedResult:
-    """The values of every epoch of a seed, the epoch at which it resumed, and the seconds it took here."""
+@record
+class TrainedRun:
+    """One architecture and seed.
 
-    history: tuple[dict[str, float], ...]
+    Attributes:
+        model: the architecture.
+        seed: of the run.
+        store: the store of its predictions.
+        weights: the folder of its weights, for ``training.predict``.
+        epochs: how many epochs were run in all.
+        resumed_at: how many of them an earlier call had run.
+        accuracy: of the last epoch (with ``patience``, of the best), by split (validation, test).
+        values: all values of this epoch (loss, accuracy, ...).
+        seconds: how long this call took.
+        group_accuracy: with an objective over groups, the accuracy of each by its number, of the same epoch and the
+            test split (validation if that epoch has no test predictions).
+    """
+
+    model: str
+    seed: int
+    store: str
+    weights: str
+    epochs: int
     resumed_at: int
-    seconds: float
+    accuracy: Mapping[str, Estimate] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    group_accuracy: Mapping[str, Estimate] = field(default_factory=dict)
 
 
-def train_run(run: TrainingRun, progress: Progress | None = None) -> SeedResult:
+@record(dropped=("scalars_only",))
+class Trained(Report):
+    """The result of :func:`train`: its runs, and the stores of their predictions.
+
+    Attributes:
+        runs: one per architecture and seed.
+        stores: of predictions, one per architecture.
+        config: the settings.
+    """
+
+    runs: tuple[TrainedRun, ...]
+    stores: tuple[str, ...]
+    config: TrainConfig
+
+    def __repr__(self) -> str:
+        return f"Trained({len(self.runs)} runs, stores {', '.join(self.stores)})"
+
+
+def train_run(run: TrainingRun, progress: Progress | None = None) -> TrainedRun:
     """Train a run to its end, resuming where possible, and keep its weights.
 
     A complete run is not repeated. After an epoch its predictions are committed, then the checkpoint is written:
@@ -110,12 +147,12 @@ def train_run(run: TrainingRun, progress: Progress | None = None) -> SeedResult:
     started = time.monotonic()
     checkpoint = Path(run.folder) / "checkpoint"
     with engine.locked_run_folder(run.folder), contextlib.ExitStack() as stack:
-        dataset, split = load_split(run.data)
+        dataset, split = load_run_data(run.data)
         settings = run.settings(dataset)
         recorder = None
         if distributed.is_main_process():
             stack.enter_context(locked_storage(run.store, shared=True))
-            recorder = stack.enter_context(open_recorder(run, dataset, split, settings))
+            recorder = stack.enter_context(open_run_recorder(run, dataset, split, settings))
 
         def recorded(epochs: int) -> bool:
             """Whether the store has every epoch that a run of this many epochs records."""
@@ -135,7 +172,7 @@ def train_run(run: TrainingRun, progress: Progress | None = None) -> SeedResult:
             history, resumed_at = _fit_run(run, dataset, split, settings, recorder, checkpoint, progress)
         if distributed.is_main_process():
             shutil.rmtree(checkpoint, ignore_errors=True)
-    return SeedResult(history, resumed_at, time.monotonic() - started)
+    return _trained_run(run, split, history, resumed_at, time.monotonic() - started)
 
 
 def _fit_run(
@@ -189,7 +226,7 @@ def _fit_run(
     return tuple(history.epochs), history.resumed_at
 
 
-def open_recorder(run: TrainingRun, dataset: Dataset, split: Split, settings: dict[str, Any]) -> Recorder:
+def open_run_recorder(run: TrainingRun, dataset: Dataset, split: Split, settings: dict[str, Any]) -> Recorder:
     """Open or create the store of a run."""
     split_names = np.full(len(dataset), "validation")
     split_names[split.train], split_names[split.test] = "train", "test"
@@ -205,77 +242,20 @@ def open_recorder(run: TrainingRun, dataset: Dataset, split: Split, settings: di
     )
 
 
-def load_split(data: str | Dataset) -> tuple[Dataset, Split]:
-    """A dataset and its split; a worker that trains several runs loads the data once."""
-    return _load_split_once(data, _stamps_of_run_data(data)) if isinstance(data, str) else (data, data.splits())
+def load_run_data(data: str | Dataset) -> tuple[Dataset, Split]:
+    """A dataset and its split; a worker that trains several runs loads the data once, until its files change."""
+    if isinstance(data, Dataset):
+        return data, data.splits()
+    paths = [Path(text) for text in (data, *parse_data_source(data)) if text]
+    return _cached_run_data(
+        data, tuple((s.st_mtime_ns, s.st_size) for p in paths if p.exists() for s in [p.stat()])
+    )
 
 
 @functools.lru_cache(maxsize=1)
-def _load_split_once(name: str, _stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
+def _cached_run_data(name: str, _stamps: tuple[tuple[int, int], ...]) -> tuple[Dataset, Split]:
     dataset = Dataset.open(name)
     return dataset, dataset.splits()
-
-
-def _stamps_of_run_data(name: str) -> tuple[int, ...]:
-    """Times and sizes of the files of a dataset, so that changed files are read again."""
-    paths = [Path(text) for text in (name, *parse_data_source(name)) if text]
-    stats = [path.stat() for path in paths if path.exists()]
-    return tuple(number for item in stats for number in (item.st_mtime_ns, item.st_size))
-
-
-def remove_empty_store(store: str) -> None:
-    """Remove a store into which nothing was recorded and which no run uses: it would refuse other settings."""
-    with locked_storage(store, shared=False) as alone:
-        if alone and not Predictions.open(store).seeds:
-            shutil.rmtree(store)
-
-
-@record
-class TrainedRun:
-    """One architecture and seed.
-
-    Attributes:
-        model: the architecture.
-        seed: of the run.
-        store: the store of its predictions.
-        weights: the folder of its weights, for ``training.predict``.
-        epochs: how many epochs were run in all.
-        resumed_at: how many of them an earlier call had run.
-        accuracy: of the last epoch (with ``patience``, of the best), by split (validation, test).
-        values: all values of this epoch (loss, accuracy, ...).
-        seconds: how long this call took.
-        group_accuracy: with an objective over groups, the accuracy of each by its number, of the same epoch and the
-            test split (validation if that epoch has no test predictions).
-    """
-
-    model: str
-    seed: int
-    store: str
-    weights: str
-    epochs: int
-    resumed_at: int
-    accuracy: Mapping[str, Estimate] = field(default_factory=dict)
-    values: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-    group_accuracy: Mapping[str, Estimate] = field(default_factory=dict)
-
-
-@record(dropped=("scalars_only",))
-class Trained(Report):
-    """The result of :func:`train`: its runs, and the stores of their predictions.
-
-    Attributes:
-        runs: one per architecture and seed.
-        stores: of predictions, one per architecture.
-        config: the settings.
-    """
-
-    runs: tuple[TrainedRun, ...]
-    stores: tuple[str, ...]
-    config: TrainConfig
-
-    def __repr__(self) -> str:
-        return f"Trained({len(self.runs)} runs, stores {', '.join(self.stores)})"
 
 
 def train(
@@ -324,16 +304,24 @@ def train(
     data = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else Dataset.open(dataset)
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
-    loaded, split = load_split(data)
+    loaded, split = load_run_data(data)
     loaded.require_labels()
-    check_examples_in_single_precision(as_training_examples(loaded.x), f"examples of {loaded.name}")
+    shape = as_training_examples(loaded.x, f"examples of {loaded.name}").shape
     group_of_row = read_objective_groups(group, loaded, config.objective, split)
     device = engine.pick_device(config.device)
     with distributed.process_group(device):
-        runs = _training_runs(data, loaded, config, store, weights, group_of_row)
+        runs = _training_runs(data, shape, config, store, weights, group_of_row)
         _check_training_run(runs[0], split)
         devices.choose_precision(config.precision, device)
-        openers = _recorder_openers(runs, loaded, split)
+        openers = {}
+        for run in {run.store: run for run in runs}.values():
+            options = dict(run.config.model_options)  # refused before anything runs
+            input_shape = examples_input_shape(shape)
+            classifiers.build(run.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
+            openers[run.store] = partial(open_run_recorder, run, loaded, split, run.settings(loaded))
+        for name, opener in openers.items():
+            if distributed.is_main_process() and is_store(name):
+                opener().close()  # refuses a store of another run
         created: list[str] = []
 
         def create_missing() -> None:
@@ -347,16 +335,17 @@ def train(
         try:
             results = _train_runs(runs, on_gpu=device.type == "cuda", ready=create_missing, progress=progress)
         except BaseException:
-            for name in created:
-                remove_empty_store(name)
+            for name in created:  # one into which nothing was recorded would refuse other settings
+                with locked_storage(name, shared=False) as alone:
+                    if alone and not Predictions.open(name).seeds:
+                        shutil.rmtree(name)
             raise
-    trained = tuple(_trained_run(run, result, split) for run, result in zip(runs, results, strict=True))
-    return Trained(trained, tuple(openers), config)
+    return Trained(tuple(results), tuple(openers), config)
 
 
 def _training_runs(
     data: str | Dataset,
-    loaded: Dataset,
+    shape: tuple[int, ...],
     config: TrainConfig,
     out: str,
     weights: str | os.PathLike[str] | None,
@@ -368,7 +357,7 @@ def _training_runs(
     runs = []
     for model in config.models:
         name = model.replace(":", "-").replace("/", "-")  # my_nets:small is in my_nets-small
-        settings = with_defaults(config, model, as_training_examples(loaded.x).shape[1:])
+        settings = with_defaults(config, model, shape[1:])
         path, models = out if len(config.models) == 1 else f"{out}/{name}", Path(folder).absolute() / name
         runs += [TrainingRun(data, settings, seed, path, str(models), groups) for seed in range(config.seeds)]
     return runs
@@ -388,25 +377,9 @@ def _check_training_run(run: TrainingRun, split: Split) -> None:
         )
 
 
-def _recorder_openers(
-    runs: Sequence[TrainingRun], loaded: Dataset, split: Split
-) -> dict[str, Callable[[], Recorder]]:
-    """Refuse architectures and stores that cannot work before anything runs; return what opens each store."""
-    input_shape = input_shape_of(as_training_examples(loaded.x).shape)
-    openers: dict[str, Callable[[], Recorder]] = {}
-    for run in {run.store: run for run in runs}.values():
-        options = dict(run.config.model_options)
-        classifiers.build(run.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
-        openers[run.store] = partial(open_recorder, run, loaded, split, run.settings(loaded))
-    for store, opener in openers.items():
-        if distributed.is_main_process() and is_store(store):
-            opener().close()
-    return openers
-
-
 def _train_runs(
     runs: Sequence[TrainingRun], *, on_gpu: bool, ready: Callable[[], None], progress: Progress | None
-) -> list[SeedResult]:
+) -> list[TrainedRun]:
     """Train every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
     setting = execution.current()
     world = distributed.world_size()
@@ -416,41 +389,33 @@ def _train_runs(
     backend = setting.backend or ("threads" if setting.workers == 1 or (sequential and not setting.workers) else "")
     if backend == "threads":
         ready()
-        return [train_run(run, progress_of_fit(progress, index, len(runs))) for index, run in enumerate(runs)]
+        n = len(runs)
+        return [train_run(run, progress and between(progress, i / n, (i + 1) / n)) for i, run in enumerate(runs)]
     with execution.parallel(backend or "processes", workers=setting.workers, address=setting.address):
         return execution.map_tasks(train_run, runs, ready=ready, progress=progress)
 
 
-def _trained_run(run: TrainingRun, result: SeedResult, split: Split) -> TrainedRun:
-    values = result.history[-1]
+def _trained_run(
+    run: TrainingRun, split: Split, history: Sequence[Mapping[str, float]], resumed_at: int, seconds: float
+) -> TrainedRun:
+    values = history[-1]
     if run.config.patience:  # the weights of the best epoch are kept, so its values are those of the run
-        values = min(result.history, key=lambda values: values["validation_loss"])
-    parts = {"validation": split.validation, "test": split.test}
-    accuracy = {
-        name: _accuracy_of_run(values[f"{name}_accuracy"], len(rows))
-        for name, rows in parts.items()
-        if len(rows) and f"{name}_accuracy" in values
-    }
+        values = min(history, key=lambda values: values["validation_loss"])
+
+    def estimate(accuracy: float, n: int) -> Estimate:
+        return stats.share(round(accuracy * n), n, method="accuracy, Clopper–Pearson")
+
+    accuracy: dict[str, Estimate] = {}
     by_group: dict[str, Estimate] = {}
-    for name, rows in parts.items():  # of the test split; of validation if the epoch has no test predictions
+    for name, rows in {"validation": split.validation, "test": split.test}.items():
+        if len(rows) and f"{name}_accuracy" in values:
+            accuracy[name] = estimate(values[f"{name}_accuracy"], len(rows))
         groups = rows[:0] if run.groups is None else run.groups[rows]
-        by_group = {
-            str(group): _accuracy_of_run(accuracy_there, int(np.count_nonzero(groups == group)))
+        by_group = {  # of the test split; of validation if the epoch has no test predictions
+            str(group): estimate(accuracy_there, int(np.count_nonzero(groups == group)))
             for group, accuracy_there in group_accuracies(name, values).items()
         } or by_group
+    folder, epochs = run.folder, len(history)
     return TrainedRun(
-        run.config.model,
-        run.seed,
-        run.store,
-        run.folder,
-        len(result.history),
-        result.resumed_at,
-        accuracy,
-        values,
-        result.seconds,
-        by_group,
+        run.config.model, run.seed, run.store, folder, epochs, resumed_at, accuracy, values, seconds, by_group
     )
-
-
-def _accuracy_of_run(accuracy: float, n: int) -> Estimate:
-    return stats.share(round(accuracy * n), n, method="accuracy, Clopper–Pearson")
