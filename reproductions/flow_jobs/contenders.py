@@ -24,7 +24,7 @@ class TorchProducts:
     masked_product = staticmethod(PlainStepOps.masked_product)
 
     def __getattr__(self, name: str) -> Any:
-        from hardpan.flows import kernels
+        from hardpan.flows import triton_kernels as kernels
 
         return getattr(kernels, name)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from reproductions.flow_jobs.shared import device, note, relative
 
-from hardpan.flows.glow import GlowSteps, run_glow_plain
+from hardpan.flows.glow import GlowLevel, run_glow_plain
 from hardpan.flows.gpu_steps import PlainStepOps, fast_runner
 
 
@@ -50,10 +50,10 @@ def runners() -> dict[str, tuple[Any, float]]:
     return found
 
 
-def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int) -> tuple[GlowSteps, torch.Tensor]:
+def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int) -> tuple[GlowLevel, torch.Tensor]:
     """A level whose couplings do something, and a batch for it."""
     generator = torch.Generator().manual_seed(channels + side)
-    level = GlowSteps(channels, steps, width, generator)
+    level = GlowLevel(channels, steps, width, generator)
     with torch.no_grad():
         level.w3.copy_(torch.randn(level.w3.shape, generator=generator) * 0.3 / math.sqrt(9 * width))
         for item in (level.bias, level.log_scale, level.b1, level.b2, level.b3):
@@ -62,7 +62,7 @@ def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int
     return level.to(device()), x.to(device())
 
 
-def outcome(level: GlowSteps, x: torch.Tensor, runner: Any) -> dict[str, torch.Tensor]:
+def outcome(level: GlowLevel, x: torch.Tensor, runner: Any) -> dict[str, torch.Tensor]:
     """What one pass forth and back gives: output, log-determinant and the gradient of everything."""
     level.zero_grad()
     x = x.clone().requires_grad_()
@@ -78,7 +78,7 @@ def products(given: argparse.Namespace) -> None:
     """Times of (a @ wᵀ)·[h > 0] for block sizes, at the shapes of the first level with batch 1,024."""
     from triton.testing import do_bench
 
-    from hardpan.flows import kernels
+    from hardpan.flows import triton_kernels as kernels
 
     rows = []
     configs = [(128, 128, 64, 8, 3), (128, 128, 64, 4, 3), (128, 128, 64, 4, 4), (128, 256, 64, 8, 3),

@@ -9,7 +9,7 @@ from tests.flows.small import COLOUR, GREY, VECTORS, random_flow
 
 from hardpan import flows
 from hardpan.errors import InputError
-from hardpan.flows.network import Dequantizer
+from hardpan.flows.scaling import Dequantizer
 
 
 def moved(channels, seed=0, size=0.05):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hardpan.flows.glow import TAPS, GlowBounds, GlowSteps, fold, patches, run_glow_plain
+from hardpan.flows.glow import TAPS, GlowBounds, GlowLevel, fold, patches, run_glow_plain
 from hardpan.flows.gpu_steps import PlainStepOps, StepDropout, fast_runner
 from hardpan.flows.planes import invert_in_planes, run_in_planes
 
@@ -16,16 +16,16 @@ OPS = [PlainStepOps] if DEVICE.type == "cpu" else [PlainStepOps, None]
 BOUNDS = [GlowBounds(), GlowBounds(0.05, 1.0, 0.0), GlowBounds(reach=0.7)]
 
 
-def level(channels: int, steps: int = 2, width: int = 16, bounds: GlowBounds = BOUNDS[0]) -> GlowSteps:
+def level(channels: int, steps: int = 2, width: int = 16, bounds: GlowBounds = BOUNDS[0]) -> GlowLevel:
     generator = torch.Generator().manual_seed(channels)
-    made = GlowSteps(channels, steps, width, generator, bounds)
+    made = GlowLevel(channels, steps, width, generator, bounds)
     with torch.no_grad():
         for item in made.parameters():
             item.add_(0.1 * torch.randn(item.shape, generator=generator))
     return made.to(DEVICE)
 
 
-def outcome(made: GlowSteps, x: torch.Tensor, run) -> dict[str, torch.Tensor]:
+def outcome(made: GlowLevel, x: torch.Tensor, run) -> dict[str, torch.Tensor]:
     made.zero_grad()
     x = x.clone().requires_grad_()
     z, log_det = run(x, made.stack())
@@ -164,4 +164,4 @@ def test_the_first_batch_sets_the_actnorms():
         normed = (x + made.bias[k]) * torch.exp(made.log_scale[k])
         torch.testing.assert_close(normed.mean((0, 1, 2)), torch.zeros(4, device=DEVICE), atol=1e-3, rtol=0)
         torch.testing.assert_close(normed.std((0, 1, 2)), torch.ones(4, device=DEVICE), atol=1e-2, rtol=0)
-        x = run_glow_plain(x, stack.slice(k, k + 1))[0].detach()
+        x = run_glow_plain(x, stack[k : k + 1])[0].detach()

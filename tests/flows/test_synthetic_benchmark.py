@@ -10,7 +10,7 @@ from hardpan import files, flows
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
-from hardpan.flows import synthetic_benchmark
+from hardpan.flows import scaling, synthetic_benchmark
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +82,10 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(flow, tmp_path, monkey
 def test_a_sample_that_contradicts_its_floor_is_not_kept():
     posterior = np.tile([0.9, 0.1], (5000, 1))
     labels = (np.random.default_rng(0).random(5000) < 0.1).astype(int)
-    told = synthetic_benchmark.check_bayes_error_of_sample(posterior, labels, Estimate(0.1, 0.0, 0.1, 0.1))
+    told = synthetic_benchmark.check_benchmark_error(posterior, labels, Estimate(0.1, 0.0, 0.1, 0.1))
     assert told.low < 0.1 < told.high
     with pytest.raises(HardpanError, match="20 %"):
-        synthetic_benchmark.check_bayes_error_of_sample(posterior, labels, Estimate(0.2, 0.0, 0.2, 0.2))
+        synthetic_benchmark.check_benchmark_error(posterior, labels, Estimate(0.2, 0.0, 0.2, 0.2))
 
 
 def test_a_broken_flow_leaves_nothing_behind(flow, tmp_path):
@@ -134,12 +134,14 @@ def test_the_floor_of_rounded_files_lies_where_the_cost_says():
     """Four pixels of four levels: there are 256 files, and the best decision on each can be counted."""
     flow = random_flow(np.random.default_rng(0).integers(0, 4, (200, 2, 2)).astype(np.uint8), levels=1, steps=2)
     drawn = flow.sample_with_posterior(40_000, temperature=0.7, seed=1)
-    cells = synthetic_benchmark.quantize_to_bytes(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
+    cells = scaling.quantize_to_bytes(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
     found, mass = np.zeros((256, 3)), np.bincount(cells, minlength=256)
     np.add.at(found, cells, drawn.posterior)
     rounded = float((mass - found.max(axis=1)).sum() / len(cells))
     exact = float((1 - drawn.posterior.max(axis=1)).mean())
-    cost = synthetic_benchmark.rounding_cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
+    cost = synthetic_benchmark.benchmark_rounding_cost(
+        flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7
+    )
     assert rounded > exact + 0.01  # rounding to so few levels does lose something
     assert exact + cost.high > rounded
     assert cost.value < 2 * (rounded - exact)  # and the bound is not far off

@@ -69,11 +69,10 @@ def open_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
         return None
     from hardpan import flows
     from hardpan.engine.devices import torch_threads_for_load
-    from hardpan.flows import zoo
 
     if config.flow != "bundled":
         return flows.load(config.flow), config.flow, None
-    if dataset.name not in zoo.bundled_flow_names():
+    if dataset.name not in flows.bundled_flow_names():
         return None
     flow = flows.load(dataset.name)
     if not flow_fits_dataset(flow, dataset):

@@ -14,7 +14,7 @@ from hardpan.lazy import exports
 if TYPE_CHECKING:
     from hardpan.flows.config import PRESETS, FlowConfig, SynthesizeConfig
     from hardpan.flows.fitting import fit
-    from hardpan.flows.flow import Flow, load, weights_hash
+    from hardpan.flows.flow import Flow, bundled_flow_names, load, weights_hash
     from hardpan.flows.judging import judge
     from hardpan.flows.sampling import sample_temperatures
     from hardpan.flows.synthetic_benchmark import read_benchmark, synthesize

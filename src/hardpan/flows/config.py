@@ -109,18 +109,15 @@ class FlowConfig:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         preset = PRESETS[self.preset] | {"pad_to": 32 if self.preset == "paper" else 0}
         whole = replace(self, **{name: value for name, value in preset.items() if values[name] is None})
-        whole._check_settings()
-        return whole
-
-    def _check_settings(self) -> None:
         for name, least in _WHOLE.items():
-            if name != "grey_levels" or self.grey_levels is not None:
-                object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+            if name != "grey_levels" or whole.grey_levels is not None:
+                object.__setattr__(whole, name, whole_number(name, getattr(whole, name), least))
         for name, interval in _INTERVALS.items():
-            if name != "reach" or self.reach != 0:
-                object.__setattr__(self, name, real_number(name, getattr(self, name), interval))
+            if name != "reach" or whole.reach != 0:
+                object.__setattr__(whole, name, real_number(name, getattr(whole, name), interval))
         for name, allowed in _CHOICES.items():
-            one_of(name, getattr(self, name), allowed)
+            one_of(name, getattr(whole, name), allowed)
+        return whole
 
 
 _WHOLE = {

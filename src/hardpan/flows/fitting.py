@@ -93,7 +93,9 @@ class FlowTask(engine.Task):
         self.noise = torch.Generator(device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
         dropout = StepDropout(config.dropout, self.noise) if config.dropout else None
-        self.runner = training_runner(config, device, dropout)
+        # Triton kernels on a GPU, plain torch elsewhere.
+        ops = None if device.type == "cuda" else PlainStepOps
+        self.runner = fast_runner(PRECISIONS[config.precision], ops, dropout)
         self.one_step = engine.CapturedStep(
             self._one_step, device, generators=[self.noise], enabled=isinstance(network.transform, Glow)
         )
@@ -220,11 +222,6 @@ class FlowTask(engine.Task):
         return nll / (math.log(2) * self.network.scaling.dimension)
 
 
-def training_runner(config: FlowConfig, device: torch.device, dropout: StepDropout | None = None) -> Runner:
-    """How the steps of a Glow are computed in training: by Triton kernels on a GPU, in plain torch elsewhere."""
-    return fast_runner(PRECISIONS[config.precision], None if device.type == "cuda" else PlainStepOps, dropout)
-
-
 CHECKPOINTS = "checkpoints"
 
 
@@ -271,8 +268,21 @@ def fit(
         devices.matrix_precision("float32", device),
     ):
         task = prepare_fit(dataset, split, settings, device)
-        history, seconds = _train_flow(task, dataset, out, progress)
-        flow = fitted_flow(dataset, split, task, history, seconds)
+        identity = dataclasses.asdict(settings) | {"dataset": dataset.name, "rows": len(dataset)}
+        # A file of the same name and length may hold other examples by now.
+        identity["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(dataset.require_labels())[:32]
+        del identity["device"]
+        begun = time.monotonic()
+        history = engine.run_epochs(
+            task,
+            settings.epochs or 1,
+            monitor="validation_nll",
+            patience=settings.patience,
+            folder=None if out is None else Path(out) / CHECKPOINTS,
+            settings=identity,
+            progress=progress,
+        )
+        flow = fitted_flow(dataset, split, task, history, time.monotonic() - begun)
         if out is not None and distributed.is_main_process():
             flow.save(out)
     return flow
@@ -292,28 +302,6 @@ def prepare_fit(dataset: Dataset, split: Split, config: FlowConfig, device: torc
     task = FlowTask(network, config, train, FitRows(network, dataset.x[held_out], labels[held_out], device), device)
     task.start()
     return task
-
-
-def _train_flow(
-    task: FlowTask, dataset: Dataset, out: str | os.PathLike[str] | None, progress: Progress | None
-) -> tuple[engine.History, float]:
-    config = task.config
-    settings = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
-    # A file of the same name and length may hold other examples by now: no flow of the old ones is given for it.
-    settings["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(dataset.require_labels())[:32]
-    del settings["device"]
-    begun = time.monotonic()
-    folder = None if out is None else Path(out) / CHECKPOINTS
-    history = engine.run_epochs(
-        task,
-        config.epochs or 1,
-        monitor="validation_nll",
-        patience=config.patience,
-        folder=folder,
-        settings=settings,
-        progress=progress,
-    )
-    return history, time.monotonic() - begun
 
 
 def fitted_flow(dataset: Dataset, split: Split, task: FlowTask, history: engine.History, seconds: float) -> Flow:

@@ -1,6 +1,8 @@
 """A fitted flow: exact densities, posteriors, samples, the Bayes error behind them, and its files.
 
 A flow on disk is ``weights.safetensors`` and ``flow.json``, which has the hash of the weights and is written last.
+Bundled flows, at most 4 MB each, are folders of ``zoo``, with a model card (``card.md``) that
+``reproductions/flow_cards.py`` writes.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.flows import zoo
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork, build
@@ -38,6 +39,7 @@ from hardpan.report import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
 CARD, WEIGHTS = "flow.json", "weights.safetensors"
+ZOO = Path(__file__).resolve().parent / "zoo"
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16}  # of saved weights
 
 
@@ -209,7 +211,7 @@ class Flow:
         real_number("temperature", temperature, "(0, inf)")
         base = self.network.base
         parts = [
-            _softmax_array(base.log_class(self.network.top(ready), temperature))
+            _flow_array(torch.softmax(base.log_class(self.network.top(ready), temperature), 1))
             for ready, _ in self._blocks(x, seed)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
@@ -272,7 +274,7 @@ class Flow:
                 raise InputError(f"temperature {temperature:g} gives values that are not finite; use a smaller one")
             xs.append(_flow_array(x))
             ys.append(y[rows])
-            posteriors.append(_softmax_array(self.network.base.log_class(top, temperature)))
+            posteriors.append(_flow_array(torch.softmax(self.network.base.log_class(top, temperature), 1)))
         if not xs:
             empty = np.zeros((0, *self.sample_shape), np.float32)
             return Samples(empty, np.zeros(0, np.int64), np.zeros((0, self.n_classes)))
@@ -288,8 +290,9 @@ class Flow:
         dtype = PRECISIONS[precision]
         # The base is small, and the Bayes error is made of it: it stays as it is.
         tensors = {
-            name: value.detach().cpu().to(dtype if _flow_saves_in_half(name, value) else value.dtype).contiguous()
+            name: value.detach().cpu().to(dtype if rounded else value.dtype).contiguous()
             for name, value in self.network.state_dict().items()
+            for rounded in [value.is_floating_point() and not name.startswith(("base.", "scaling."))]
         }
         content = tensors_to_bytes(tensors)
         card = {"weights": WEIGHTS, "sha256": hashlib.sha256(content).hexdigest(), "precision": precision}
@@ -358,10 +361,6 @@ class Flow:
         return f"density over {self.dimension} pixel values, unit of length one of {self.grey_levels} grey levels"
 
 
-def _softmax_array(log_joint: Tensor) -> NDArray[np.float64]:
-    return _flow_array(torch.softmax(log_joint, 1))
-
-
 def _flow_array(tensor: Tensor) -> NDArray[Any]:
     return np.asarray(tensor.detach().cpu().numpy())
 
@@ -392,7 +391,15 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
     record = files.from_json(card, path)
     if not isinstance(record, FlowRecord):
         raise InputError(f"{path / CARD}: holds a {type(record).__name__}, not a flow; pass the folder of a fit")
-    return _flow_from_tensors(record, content, path)
+    try:
+        stored = tensors_from_bytes(content)
+        tensors = {name: value.float() if value.is_floating_point() else value for name, value in stored.items()}
+        priors = torch.exp(tensors["base.log_priors"])
+        network = build(record.config.filled(), rebuild_scaling(dict(record.scaling)), priors)
+        network.load_state_dict(tensors)
+    except (SafetensorError, AttributeError, KeyError, RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise InputError(f"{path}: card and weights do not fit each other ({type(error).__name__})") from error
+    return Flow(network, record)
 
 
 def weights_hash(path_or_name: str | os.PathLike[str]) -> str:
@@ -413,28 +420,21 @@ def flow_fingerprint(flow: Flow) -> str:
     return digest.hexdigest()
 
 
-def _flow_from_tensors(record: FlowRecord, content: bytes, path: Path) -> Flow:
-    try:
-        stored = tensors_from_bytes(content)
-        tensors = {name: value.float() if value.is_floating_point() else value for name, value in stored.items()}
-        priors = torch.exp(tensors["base.log_priors"])
-        network = build(record.config.filled(), rebuild_scaling(dict(record.scaling)), priors)
-        network.load_state_dict(tensors)
-    except (SafetensorError, AttributeError, KeyError, RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise InputError(f"{path}: card and weights do not fit each other ({type(error).__name__})") from error
-    return Flow(network, record)
-
-
-def _flow_saves_in_half(name: str, value: torch.Tensor) -> bool:
-    return value.is_floating_point() and not name.startswith(("base.", "scaling."))
-
-
 def _flow_folder(path_or_name: str | os.PathLike[str]) -> Path:
     path = arguments.as_path("flow", path_or_name)
     if (path / CARD).is_file():
         return path
-    bundled = zoo.bundled_flow_folder(os.fspath(path_or_name))
-    if bundled is not None:
-        return bundled
-    known = f" nor a bundled flow ({', '.join(zoo.bundled_flow_names())})"
-    raise InputError(f"flow {os.fspath(path_or_name)!r} is not a folder with {CARD}{known}; see hardpan flow fit")
+    if (name := os.fspath(path_or_name)) in bundled_flow_names():
+        return ZOO / name
+    known = f" nor a bundled flow ({', '.join(bundled_flow_names())})"
+    raise InputError(f"flow {name!r} is not a folder with {CARD}{known}; see hardpan flow fit")
+
+
+def bundled_flow_names() -> tuple[str, ...]:
+    """Names of the bundled flows.
+
+    Example:
+        >>> "mnist" in bundled_flow_names()
+        True
+    """
+    return tuple(sorted(path.parent.name for path in ZOO.glob(f"*/{CARD}")))

@@ -97,9 +97,8 @@ class GlowStack:
     b3: Tensor
     bounds: GlowBounds = field(default=BOUNDS, kw_only=True)
 
-    def slice(self, start: int, stop: int) -> GlowStack:
-        """Steps ``start`` to ``stop``."""
-        return GlowStack(*(item[start:stop] for item in self.tensors()), bounds=self.bounds)
+    def __getitem__(self, steps: slice) -> GlowStack:
+        return GlowStack(*(item[steps] for item in self.tensors()), bounds=self.bounds)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All arrays, in order."""
@@ -148,7 +147,7 @@ def run_glow_plain(x: Tensor, stack: GlowStack) -> tuple[Tensor, Tensor]:
     return x, log_det
 
 
-class GlowSteps(nn.Module):
+class GlowLevel(nn.Module):
     """K steps of a level.
 
     y = W·diag(s)·(x + b), s and b the actnorm, W = P·L·U the 1×1 convolution with L unit lower and U upper
@@ -182,9 +181,10 @@ class GlowSteps(nn.Module):
         self.log_diagonal = nn.Parameter(torch.log(diagonal.abs()).float())
         self.bias = nn.Parameter(torch.zeros(steps, channels))
         self.log_scale = nn.Parameter(torch.zeros(steps, channels))
-        self.w1 = nn.Parameter(_first_glow_weights((steps, 9 * inner, width), (2 / (9 * inner)) ** 0.5, generator))
+        w1 = torch.randn(steps, 9 * inner, width, generator=generator)
+        self.w1 = nn.Parameter(w1 * (2 / (9 * inner)) ** 0.5)
         self.b1 = nn.Parameter(torch.zeros(steps, width))
-        self.w2 = nn.Parameter(_first_glow_weights((steps, width, width), (2 / width) ** 0.5, generator))
+        self.w2 = nn.Parameter(torch.randn(steps, width, width, generator=generator) * (2 / width) ** 0.5)
         self.b2 = nn.Parameter(torch.zeros(steps, width))
         self.w3 = nn.Parameter(torch.zeros(steps, width, 9 * outer))
         self.b3 = nn.Parameter(torch.zeros(steps, outer))
@@ -225,12 +225,8 @@ class GlowSteps(nn.Module):
             deviation = (x - mean).square().mean((0, 1, 2)).sqrt()
             self.bias[k] = -mean
             self.log_scale[k] = -torch.log(deviation + 1e-6)
-            x = run_glow_plain(x, self.stack().slice(k, k + 1))[0]
+            x = run_glow_plain(x, self.stack()[k : k + 1])[0]
         return x
-
-
-def _first_glow_weights(shape: tuple[int, ...], deviation: float, generator: torch.Generator) -> Tensor:
-    return torch.randn(shape, generator=generator) * deviation
 
 
 MIN_PRIOR_LOG_SCALE = 8.0  # log scales of a split prior lie in (-8, 8)
@@ -295,10 +291,10 @@ class Glow(nn.Module):
         self.shape, self.sizes = shape, []
         self.levels, self.priors = nn.ModuleList(), nn.ModuleList()
         self.runner: Runner = run_glow_plain
-        self.inverter: Callable[[GlowSteps, Tensor], Tensor] = GlowSteps.inverse
+        self.inverter: Callable[[GlowLevel, Tensor], Tensor] = GlowLevel.inverse
         for level in range(levels):
             height, across, channels = height // 2, across // 2, 4 * channels
-            self.levels.append(GlowSteps(channels, steps, width, generator, bounds))
+            self.levels.append(GlowLevel(channels, steps, width, generator, bounds))
             if level < levels - 1:
                 self.priors.append(GlowSplitPrior(channels, bounds))
                 channels //= 2
@@ -314,17 +310,17 @@ class Glow(nn.Module):
         rest: list[Tensor] = []
         features = x
         for number, level in enumerate(self.levels):
-            assert isinstance(level, GlowSteps)
-            x = pixels_to_channels(x)
+            assert isinstance(level, GlowLevel)
+            x = glow_squeeze(x)
             stack, last = level.stack(), number == len(self.levels) - 1
             # The classification loss looks at what enters the very last step, as the paper does.
             inner = level.steps - 1 if last else level.steps
             if inner:
-                x, step_log_det = self.runner(x, stack.slice(0, inner))
+                x, step_log_det = self.runner(x, stack[0:inner])
                 log_det = log_det + step_log_det
             features = x
             if last:
-                x, step_log_det = self.runner(x, stack.slice(inner, level.steps))
+                x, step_log_det = self.runner(x, stack[inner : level.steps])
                 log_det = log_det + step_log_det
             log_det = log_det + level.log_det(x.shape[1] * x.shape[2])
             if not last:
@@ -340,13 +336,13 @@ class Glow(nn.Module):
         The last coupling of a level before a split moves only what leaves there, so it is not computed.
         """
         for number, level in enumerate(self.levels):
-            assert isinstance(level, GlowSteps)
-            x, stack = pixels_to_channels(x), level.stack()
+            assert isinstance(level, GlowLevel)
+            x, stack = glow_squeeze(x), level.stack()
             if number == len(self.levels) - 1:
                 x = self.runner(x, stack)[0]
             else:
                 half = level.channels // 2
-                x = self.runner(x, stack.slice(0, level.steps - 1))[0]
+                x = self.runner(x, stack[0 : level.steps - 1])[0]
                 x = x @ stack.mix[-1, :half].T + stack.offset[-1, :half]
         return x.flatten(1)
 
@@ -359,29 +355,29 @@ class Glow(nn.Module):
             if number < len(self.levels) - 1:
                 x = self.priors[number].inverse(x, parts[number])  # type: ignore[operator]
             level = self.levels[number]
-            assert isinstance(level, GlowSteps)
-            x = channels_to_pixels(self.inverter(level, x))
+            assert isinstance(level, GlowLevel)
+            x = glow_unsqueeze(self.inverter(level, x))
         return x
 
     @torch.no_grad()
     def start(self, x: Tensor) -> None:
         """Set the actnorms from one batch."""
         for number, level in enumerate(self.levels):
-            assert isinstance(level, GlowSteps)
-            x = level.start(pixels_to_channels(x))
+            assert isinstance(level, GlowLevel)
+            x = level.start(glow_squeeze(x))
             if number < len(self.levels) - 1:
                 x = x.chunk(2, 3)[0]
 
 
-def pixels_to_channels(x: Tensor) -> Tensor:
+def glow_squeeze(x: Tensor) -> Tensor:
     """(B, H, W, C) -> (B, H/2, W/2, 4C)."""
     batch, height, width, channels = x.shape
     x = x.reshape(batch, height // 2, 2, width // 2, 2, channels).permute(0, 1, 3, 2, 4, 5)
     return x.reshape(batch, height // 2, width // 2, 4 * channels)
 
 
-def channels_to_pixels(x: Tensor) -> Tensor:
-    """Undo :func:`pixels_to_channels`."""
+def glow_unsqueeze(x: Tensor) -> Tensor:
+    """Undo :func:`glow_squeeze`."""
     batch, height, width, channels = x.shape
     x = x.reshape(batch, height, width, 2, 2, channels // 4).permute(0, 1, 3, 2, 4, 5)
     return x.reshape(batch, 2 * height, 2 * width, channels // 4)

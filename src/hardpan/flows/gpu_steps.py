@@ -4,7 +4,7 @@ As :func:`hardpan.flows.glow.run_glow_plain`. Every convolution is a matrix prod
 rows, M = B·H·W, in the coupling networks' own precision; mixing, couplings and log-determinants stay in float32. A
 step forward is six kernels and a step back about sixteen, whatever the batch, so that a captured graph of the whole
 training step spends its time in products and not in launches. Each small operation exists twice: in plain torch
-(:class:`PlainStepOps`, any device) and as Triton kernels (:mod:`hardpan.flows.kernels`).
+(:class:`PlainStepOps`, any device) and as Triton kernels (:mod:`hardpan.flows.triton_kernels`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ class PlainStepOps:
         """The first ``channels`` of x, as seen, with their 3×3 neighbours, tap by tap; zeros up to ``columns``."""
         image = GlowBounds(reach=reach).squash(x[:, :channels]).reshape(-1, places // width, width, channels)
         result = glow.patches(image).reshape(len(x), 9, channels)
-        result = (
-            result if sign > 0 else result.flip(1)
-        )  # the neighbour of tap t is at minus the offset of tap 8 − t
+        if sign < 0:  # the neighbour of tap t is at minus the offset of tap 8 − t
+            result = result.flip(1)
         return functional.pad(result.reshape(len(x), -1), (0, columns - 9 * channels)).to(dtype)
 
     @staticmethod
@@ -48,9 +47,8 @@ class PlainStepOps:
             # What the neighbour at minus an offset says for tap t is what the one at plus says for tap 8 − t.
             said = said.flip(1)
         image = said.reshape(-1, places // width, width, 9 * channels)
-        out[:, :channels] += glow.fold(image).reshape(-1, channels) * GlowBounds(reach=reach).squash_slope(
-            y[:, :channels]
-        )
+        slope = GlowBounds(reach=reach).squash_slope(y[:, :channels])
+        out[:, :channels] += glow.fold(image).reshape(-1, channels) * slope
 
     @staticmethod
     def couple(
@@ -96,13 +94,7 @@ class StepDropout:
         return hidden * mask.div_(1 - self.rate)
 
 
-def _triton_ops() -> Any:
-    from hardpan.flows import kernels
-
-    return kernels if kernels.AVAILABLE else PlainStepOps
-
-
-class _LevelFunction(torch.autograd.Function):
+class _GpuStepsFunction(torch.autograd.Function):
     """K steps: see :func:`hardpan.flows.glow.run_glow_plain`."""
 
     @staticmethod
@@ -118,8 +110,9 @@ class _LevelFunction(torch.autograd.Function):
         for k in range(len(stack.mix)):
             y = torch.addmm(stack.offset[k], flat, stack.mix[k].T)
             around = ops.patches(y, inner, weights.w1.shape[1], width, places, 1, dtype, bounds.reach)
-            hidden1 = _affine_relu(weights.b1[k], around, weights.w1[k])
-            hidden2 = _affine_relu(weights.b2[k], hidden1, weights.w2[k])
+            # Bias and ReLU are in the product's own kernel.
+            hidden1 = torch._addmm_activation(weights.b1[k], around, weights.w1[k])
+            hidden2 = torch._addmm_activation(weights.b2[k], hidden1, weights.w2[k])
             if dropout is not None:
                 hidden2 = dropout.applied(hidden2)
             taps = _float32_product(hidden2, weights.w3[k])
@@ -167,10 +160,6 @@ def _cast_stack(stack: GlowStack, dtype: Any) -> GlowStack:
     return GlowStack(stack.mix, stack.offset, w1, b1, w2, b2, w3, stack.b3)
 
 
-def _affine_relu(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
-    return torch._addmm_activation(bias, a, w)  # bias and ReLU are in the product's own kernel
-
-
 def _float32_product(a: Tensor, b: Tensor) -> Tensor:
     """A product with a float32 result."""
     if a.is_cuda and a.dtype != torch.float32 and hasattr(torch.ops.aten.mm, "dtype"):  # since torch 2.8
@@ -191,10 +180,12 @@ def _outer_product_sum(g: Tensor, x: Tensor, batch: int) -> Tensor:
 
 def fast_runner(dtype: torch.dtype, ops: Any = None, dropout: StepDropout | None = None) -> Runner:
     """How to run steps in training on a GPU; ``ops`` replaces the Triton kernels (by :class:`PlainStepOps`)."""
-    backend = ops if ops is not None else _triton_ops()
+    if ops is None:
+        from hardpan.flows import triton_kernels
+
+        ops = triton_kernels if triton_kernels.AVAILABLE else PlainStepOps
 
     def run(x: Tensor, stack: GlowStack) -> tuple[Tensor, Tensor]:
-        output, log_det = _LevelFunction.apply(x, dtype, backend, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
-        return output, log_det
+        return _GpuStepsFunction.apply(x, dtype, ops, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-any-return,no-untyped-call]
 
     return run

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,8 +84,12 @@ def judge(
     """
     rows = benchmark.test
     truth, labels = benchmark.posterior[rows], benchmark.labels[rows]
-    q = _judged_probabilities(np.asarray(probs), *truth.shape)
-    n, predicted = len(rows), q.argmax(axis=1)
+    n, n_classes = truth.shape
+    if np.ndim(probs) == 1:
+        q = np.eye(n_classes)[arguments.labels("probs", probs, n, n_classes)]
+    else:
+        q = arguments.probabilities("probs", probs, n, n_classes)
+    predicted = q.argmax(axis=1)
     right = truth[np.arange(n), predicted]
     best = truth.max(axis=1)
     wrong = int((predicted != labels).sum())
@@ -107,12 +110,19 @@ def judge(
     def mean(values: NDArray[np.float64], method: str) -> Estimate:
         return stats.mean(values, confidence, least=0.0, method=method)
 
+    # Where bins are far from 0 the absolute value is smooth, and the error of the sum is that of signed gaps.
+    gaps = confidences - right
+    signed = np.concatenate([np.sign(gaps[rows].mean()) * gaps[rows] for rows in bins])
+    calibration = dataclasses.replace(
+        mean(signed, f"{len(bins)} bins of equal counts, true probabilities in place of labels"),
+        value=sum(row["examples"] / n * abs(row["confidence"] - row["truth"]) for row in reliability),
+    )
     return Judgement(
         error=stats.share(wrong, n, confidence, method="proportion of wrong labels, Clopper–Pearson"),
         expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
         floor=benchmark.bayes_error,
         excess=mean(best - right, "mean of max p − p(ŷ | x)"),
-        calibration=_judged_calibration_error(confidences - right, bins, reliability, confidence),
+        calibration=calibration,
         distance=mean(0.5 * np.abs(q - truth).sum(axis=1), "mean of ½ Σ |q − p|"),
         divergence=mean(np.maximum((truth * (p_log - q_log)).sum(axis=1), 0.0), "mean of KL(p ‖ q), nats"),
         disagreement=mean((predicted != truth.argmax(axis=1)).astype(float), "proportion of suboptimal labels"),
@@ -124,23 +134,3 @@ def judge(
         difficulty=1 - best,
         excess_by_example=best - right,
     )  # fmt: skip
-
-
-def _judged_probabilities(predictions: NDArray[Any], n: int, n_classes: int) -> NDArray[np.float64]:
-    if predictions.ndim == 1:
-        return np.asarray(np.eye(n_classes)[arguments.labels("probs", predictions, n, n_classes)])
-    return arguments.probabilities("probs", predictions, n, n_classes)
-
-
-def _judged_calibration_error(
-    gaps: NDArray[np.float64],
-    bins: list[NDArray[np.intp]],
-    reliability: tuple[dict[str, float], ...],
-    confidence: float,
-) -> Estimate:
-    """Mean over bins of |confidence − true probability|, weighted by the examples of a bin."""
-    value = sum(row["examples"] / len(gaps) * abs(row["confidence"] - row["truth"]) for row in reliability)
-    # Where bins are far from 0 the absolute value is smooth, and the error of the sum is that of signed gaps.
-    signed = np.concatenate([np.sign(gaps[rows].mean()) * gaps[rows] for rows in bins])
-    method = f"{len(bins)} bins of equal counts, true probabilities in place of labels"
-    return dataclasses.replace(stats.mean(signed, confidence, least=0.0, method=method), value=value)

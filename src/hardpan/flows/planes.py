@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hardpan.flows.glow import TAPS, GlowStack, GlowSteps, run_glow_plain
+from hardpan.flows.glow import TAPS, GlowLevel, GlowStack, run_glow_plain
 
 BLOCK_PLACES = 2**14  # places of all images of a block: 64 kB per plane
 HIDDEN_NUMBERS = 2**16  # numbers of a hidden layer at once: 256 kB
@@ -29,7 +29,7 @@ def run_in_planes(x: Tensor, stack: GlowStack) -> tuple[Tensor, Tensor]:
     return torch.cat([output for output, _ in results]), torch.cat([log_det for _, log_det in results])
 
 
-def invert_in_planes(level: GlowSteps, x: Tensor) -> Tensor:
+def invert_in_planes(level: GlowLevel, x: Tensor) -> Tensor:
     """Invert the steps of a level: in planes on a CPU without gradients, else plainly."""
     if not can_use_planes(x):
         return level.inverse(x)
@@ -69,7 +69,14 @@ class _PlaneSteps:
         taps = said.reshape(9, channels, *shape)
         self.raw = taps[_MIDDLE]
         neighbours = around[:-1].reshape(9, self.inner, *shape)
-        windows = [_neighbour_window(i, j, height, width) for i, j in TAPS]
+        # Where a neighbour at (i, j) exists, and where it is: outside the image it counts as zero.
+        windows = [
+            (
+                (slice(max(0, -i), height - max(0, i)), slice(max(0, -j), width - max(0, j))),
+                (slice(max(0, i), height - max(0, -i)), slice(max(0, j), width - max(0, -j))),
+            )
+            for i, j in TAPS
+        ]
         self.copies = [
             (neighbours[tap, :, :, *here], self.seen[:, :, *there]) for tap, (here, there) in enumerate(windows)
         ]
@@ -78,9 +85,8 @@ class _PlaneSteps:
             for tap, (here, there) in enumerate(windows)
             if tap != _MIDDLE
         ]
-        self.weights1 = _transposed(torch.cat([stack.w1, stack.b1[:, None]], 1))
-        self.weights2 = _transposed(torch.cat([stack.w2, stack.b2[:, None]], 1))
-        self.weights3 = _transposed(stack.w3)
+        weights = torch.cat([stack.w1, stack.b1[:, None]], 1), torch.cat([stack.w2, stack.b2[:, None]], 1), stack.w3
+        self.weights1, self.weights2, self.weights3 = (w.transpose(1, 2).contiguous().unbind() for w in weights)
 
     def run(self, x: Tensor) -> tuple[Tensor, Tensor]:
         planes = self._planes(x)
@@ -123,14 +129,3 @@ class _PlaneSteps:
         for total, neighbour in self.sums:
             total.add_(neighbour)
         return self.stack.bounds.scale(self.raw[: self.inner]), self.raw[self.inner :]
-
-
-def _transposed(weights: Tensor) -> tuple[Tensor, ...]:
-    return weights.transpose(1, 2).contiguous().unbind()
-
-
-def _neighbour_window(i: int, j: int, height: int, width: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """Where a neighbour at (i, j) exists, and where it is: outside the image it counts as zero."""
-    rows, columns = slice(max(0, -i), height - max(0, i)), slice(max(0, -j), width - max(0, j))
-    there = slice(max(0, i), height - max(0, -i)), slice(max(0, j), width - max(0, -j))
-    return (rows, columns), there

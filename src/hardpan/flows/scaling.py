@@ -14,10 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig
-from hardpan.flows.glow import glow_level_count
+from hardpan.flows.glow import glow_level_count, glow_squeeze, glow_unsqueeze
+
+EDGE = 1e-6  # uniform noise keeps this distance from 0 and 1
+LIMIT = 3.0  # log scales of a coupling lie in (−3, 3)
 
 
 class ImageScaling(nn.Module):
@@ -127,6 +131,82 @@ class VectorScaling(nn.Module):
         return whole
 
 
+class Dequantizer(nn.Module):
+    """The density q(u | x) of noise within the cells of images (B, H, W, C): variational dequantisation.
+
+    An integer image x stands for the cell x + [0, 1)^d. For any density q(u | x) on the cell,
+
+        log P(x) = log ∫ p(x + u) du ≥ E_q[log p(x + u) − log q(u | x)],
+
+    with equality where q is the flow's own density within the cell. Uniform noise is q = 1. Here
+    u = sigmoid(T(ε; x)) with ε logistic and T affine couplings that see the image, so that q starts as uniform
+    noise.
+
+    Source: Ho et al. (2019).
+
+    Args:
+        channels: C.
+        width: channels of the hidden layers.
+        seed: of the first weights.
+    """
+
+    masks: Tensor
+
+    def __init__(self, channels: int, width: int, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+
+        def kernel(outputs: int, inputs: int, size: int = 3) -> nn.Parameter:
+            deviation = (2 / (inputs * size * size)) ** 0.5
+            return nn.Parameter(torch.randn(outputs, inputs, size, size, generator=generator) * deviation)
+
+        size = 4 * channels
+        number = torch.arange(size)
+        halves = [number < size // 2, number >= size // 2, number % 2 == 0, number % 2 == 1]
+        self.register_buffer("masks", torch.stack(halves).float(), persistent=False)
+        self.context = nn.ParameterList([kernel(width, size), kernel(width, width), kernel(width, width)])
+        self.first = nn.ParameterList(kernel(width, size + width) for _ in halves)
+        self.second = nn.ParameterList(kernel(width, width, 1) for _ in halves)
+        self.last = nn.ParameterList(nn.Parameter(torch.zeros(2 * size, width, 3, 3)) for _ in halves)
+        self.biases = nn.Parameter(torch.zeros(3 + 2 * len(halves), width))
+        self.last_biases = nn.Parameter(torch.zeros(len(halves), 2 * size))
+        self.precision = torch.float32
+
+    def forward(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Noise u (B, H, W, C) for images x, and log q(u | x) (B,), from uniform noise (B, H, W, C)."""
+
+        def log_slope(value: Tensor) -> Tensor:  # −log of the derivative of the sigmoid
+            return value.abs() + 2 * torch.log1p(torch.exp(-value.abs()))
+
+        context = self._context_layers(glow_squeeze(x).permute(0, 3, 1, 2))
+        uniform = glow_squeeze(noise).permute(0, 3, 1, 2).clamp(EDGE, 1 - EDGE)
+        value = torch.log(uniform) - torch.log1p(-uniform)
+        log_q = -log_slope(value)
+        for k, mask in enumerate(self.masks[:, :, None, None]):
+            scale, shift = self._coupling_layer(k, value * mask, context).chunk(2, 1)
+            log_scale = (1 - mask) * LIMIT * torch.tanh(scale / LIMIT)
+            value = value * torch.exp(log_scale) + (1 - mask) * shift
+            log_q = log_q - log_scale
+        log_q = log_q + log_slope(value)
+        return glow_unsqueeze(torch.sigmoid(value).permute(0, 2, 3, 1)), log_q.sum((1, 2, 3))
+
+    def _context_layers(self, x: Tensor) -> Tensor:
+        hidden = self._hidden_layer(x.to(self.precision), self.context[0], 0)
+        for k in (1, 2):
+            hidden = hidden + self._hidden_layer(hidden, self.context[k], k)
+        return hidden
+
+    def _coupling_layer(self, k: int, kept: Tensor, context: Tensor) -> Tensor:
+        hidden = self._hidden_layer(torch.cat([kept.to(self.precision), context], 1), self.first[k], 3 + 2 * k)
+        hidden = self._hidden_layer(hidden, self.second[k], 4 + 2 * k)
+        raw = functional.conv2d(hidden, self.last[k].to(self.precision), padding=1)
+        return raw.to(self.last_biases.dtype) + self.last_biases[k][:, None, None]
+
+    def _hidden_layer(self, x: Tensor, weight: Tensor, number: int) -> Tensor:
+        bias = self.biases[number].to(self.precision)
+        return torch.relu(functional.conv2d(x, weight.to(self.precision), bias, padding=weight.shape[-1] // 2))
+
+
 Scaling = ImageScaling | VectorScaling
 
 
@@ -149,6 +229,21 @@ def grey_levels_of(x: NDArray[Any], levels: int | None) -> int:
     if integers and (low < 0 or high > levels - 1):
         raise InputError(f"must exceed the values of x, {low:g} to {high:g}; got {levels}", argument="grey_levels")
     return levels
+
+
+def quantize_to_bytes(x: NDArray[np.floating], levels: int) -> NDArray[np.uint8]:
+    """Images in level units as bytes: level k stands for [k, k + 1); images of one level (0..1) get 256.
+
+    Example:
+        >>> quantize_to_bytes(np.array([-0.2, 0.0, 3.999, 300.0]), 256).tolist()
+        [0, 0, 3, 255]
+        >>> quantize_to_bytes(np.array([0.5]), 1).tolist()
+        [128]
+    """
+    scale, top = (256, 255) if levels == 1 else (1, levels - 1)
+    if levels > 256:
+        raise InputError(f"images of {levels} levels do not fit into 8 bits; use format npz")
+    return np.asarray(np.clip(np.floor(x * scale), 0, top), dtype=np.uint8)
 
 
 def vector_scaling(x: NDArray[Any]) -> VectorScaling:

@@ -28,6 +28,7 @@ from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, read_npz, record, replacing
 from hardpan.flows.config import FORMATS, SynthesizeConfig
 from hardpan.flows.flow import Flow, flow_fingerprint, weights_hash
+from hardpan.flows.scaling import quantize_to_bytes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
 
@@ -76,14 +77,8 @@ class Benchmark(Report):
 
     def to_json(self) -> str:
         """The manifest without its arrays, which are in the folder."""
-        none = np.zeros(0)
-        empty: dict[str, Any] = {
-            "ids": none.astype(str),
-            "labels": none.astype(np.int64),
-            "split": none.astype(str),
-        }
-        brief = dataclasses.replace(self, **empty, posterior=np.zeros((0, len(self.class_names))))
-        return files.dumps(files.to_json(brief))
+        empty = {name: getattr(self, name)[:0] for name in ("ids", "labels", "split", "posterior")}
+        return files.dumps(files.to_json(dataclasses.replace(self, **empty)))
 
     @property
     def test(self) -> NDArray[np.int64]:
@@ -160,34 +155,39 @@ def synthesize(
         raise InputError("npz8 is for images; this flow draws feature vectors: use npz", argument="format")
     folder = arguments.as_path("out", out)
     settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else flow_fingerprint(flow)}
-    if (done := _read_if_finished(folder, settings)) is not None:
+    if (done := _read_finished_benchmark(folder, settings)) is not None:
         return done
     temperature = flow.chosen_temperature(config.bayes_error, config.temperature)
     exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
-    unfinished, report = _folder_of_blocks(folder, settings), progress or no_progress
+    unfinished, report = _benchmark_blocks_folder(folder, settings), progress or no_progress
     try:
         for number in range(count := -(-config.n // BLOCK)):
             report(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / count)
-            _draw_block(flow, unfinished, number, temperature, config)
-        blocks = [(block["posterior"], block["y"]) for block in _read_sample_blocks(unfinished)]
+            _draw_sample_block(flow, unfinished, number, temperature, config)
+        blocks = [(block["posterior"], block["y"]) for block in _read_benchmark_blocks(unfinished)]
         posterior, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
-        with _removed_if_flow_is_broken(unfinished):
-            observed = check_bayes_error_of_sample(posterior, labels, exact)
+        with _discard_broken_benchmark(unfinished):
+            observed = check_benchmark_error(posterior, labels, exact)
         cost = None
         if levels is not None:
             report("measuring what rounding costs", 0.87)
-            first = next(_read_sample_blocks(unfinished))
-            cost = rounding_cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
+            first = next(_read_benchmark_blocks(unfinished))
+            cost = benchmark_rounding_cost(
+                flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed
+            )
         report("writing the files", 0.9)
-        split = np.repeat(["train", "test"], _train_and_test_sizes(config))
+        n_test = min(max(round(config.test_fraction * config.n), 1), config.n - 1)
+        split = np.repeat(["train", "test"], (config.n - n_test, n_test))
 
         def examples() -> Iterator[NDArray[Any]]:
-            for block in _read_sample_blocks(unfinished):
+            for block in _read_benchmark_blocks(unfinished):
                 yield block["x"] if levels is None else quantize_to_bytes(block["x"], levels)
 
-        ids = _write_synthetic_npz(folder / DATA, examples, labels, split, flow.class_names)
+        ids = _write_benchmark_npz(folder / DATA, examples, labels, split, flow.class_names)
+        name, fitted = Path(source).name or "flow", flow.record.fitted.get("dataset")
+        name += f" (fitted to {fitted})" if fitted else ""
         result = Benchmark(
-            config, _flow_name(flow, source), settings["flow"], temperature, exact, observed, cost,
+            config, name, settings["flow"], temperature, exact, observed, cost,
             flow.class_names, DATA, ids, labels, split, posterior, {DATA: file_hash(folder / DATA)},
         )  # fmt: skip
         files.save(result, folder / MANIFEST)
@@ -211,9 +211,7 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
     return result
 
 
-def check_bayes_error_of_sample(
-    posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate
-) -> Estimate:
+def check_benchmark_error(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
     """Compare a sample with its exact Bayes error: the errors of argmax p(y | x) must agree with it.
 
     Args:
@@ -240,17 +238,7 @@ def check_bayes_error_of_sample(
     return result
 
 
-def _train_and_test_sizes(config: SynthesizeConfig) -> tuple[int, int]:
-    test = min(max(round(config.test_fraction * config.n), 1), config.n - 1)
-    return config.n - test, test
-
-
-def _flow_name(flow: Flow, source: str) -> str:
-    fitted = str(flow.record.fitted.get("dataset", ""))
-    return f"{Path(source).name or 'flow'} (fitted to {fitted})" if fitted else Path(source).name or "flow"
-
-
-def _read_if_finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
+def _read_finished_benchmark(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
     """The benchmark of these settings, where it is there already; another one is not written over."""
     if not (folder / MANIFEST).is_file():
         return None
@@ -264,7 +252,7 @@ def _read_if_finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | 
     return result
 
 
-def _folder_of_blocks(folder: Path, settings: Mapping[str, Any]) -> Path:
+def _benchmark_blocks_folder(folder: Path, settings: Mapping[str, Any]) -> Path:
     """The folder of blocks that are drawn already; blocks of other settings are removed."""
     blocks, stored = folder / UNFINISHED, folder / UNFINISHED / "settings.json"
     current = json.dumps(settings, sort_keys=True)
@@ -281,7 +269,7 @@ def _folder_of_blocks(folder: Path, settings: Mapping[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def _removed_if_flow_is_broken(unfinished: Path) -> Iterator[None]:
+def _discard_broken_benchmark(unfinished: Path) -> Iterator[None]:
     """Remove the blocks if the flow is broken at this temperature: there is nothing to resume."""
     try:
         yield
@@ -292,20 +280,22 @@ def _removed_if_flow_is_broken(unfinished: Path) -> Iterator[None]:
         raise
 
 
-def _draw_block(flow: Flow, unfinished: Path, number: int, temperature: float, config: SynthesizeConfig) -> None:
+def _draw_sample_block(
+    flow: Flow, unfinished: Path, number: int, temperature: float, config: SynthesizeConfig
+) -> None:
     path = unfinished / f"{number:06d}.npz"
     if path.is_file():
         return
     # A seed for each block that no other seed and block have.
     state = np.random.SeedSequence([config.seed, number]).generate_state(1, np.uint64)
     seed, rows = int(state[0] >> np.uint64(1)), min(BLOCK, config.n - number * BLOCK)
-    with _removed_if_flow_is_broken(unfinished):
+    with _discard_broken_benchmark(unfinished):
         sample = flow.sample_with_posterior(rows, temperature=temperature, seed=seed)
     with files.replacing(path) as partial, partial.open("wb") as stream:
         np.savez(stream, x=sample.x, y=sample.y, posterior=sample.posterior)
 
 
-def _read_sample_blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
+def _read_benchmark_blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
     for path in sorted(unfinished.glob("[0-9]*[0-9].npz")):
         try:
             stored = read_npz(path)
@@ -315,22 +305,7 @@ def _read_sample_blocks(unfinished: Path) -> Iterator[dict[str, NDArray[Any]]]:
         yield block
 
 
-def quantize_to_bytes(x: NDArray[np.floating], levels: int) -> NDArray[np.uint8]:
-    """Images in level units as bytes: level k stands for [k, k + 1); images of one level (0..1) get 256.
-
-    Example:
-        >>> quantize_to_bytes(np.array([-0.2, 0.0, 3.999, 300.0]), 256).tolist()
-        [0, 0, 3, 255]
-        >>> quantize_to_bytes(np.array([0.5]), 1).tolist()
-        [128]
-    """
-    scale, top = (256, 255) if levels == 1 else (1, levels - 1)
-    if levels > 256:
-        raise InputError(f"images of {levels} levels do not fit into 8 bits; use format npz")
-    return np.asarray(np.clip(np.floor(x * scale), 0, top), dtype=np.uint8)
-
-
-def rounding_cost(
+def benchmark_rounding_cost(
     flow: Flow,
     x: NDArray[np.float32],
     posterior: NDArray[np.float64],
@@ -373,43 +348,35 @@ def rounding_cost(
     )
 
 
-Blocks = Callable[[], Iterator[NDArray[Any]]]
-
-
-def _write_synthetic_npz(
-    path: Path, blocks: Blocks, labels: NDArray[np.int64], split: NDArray[np.str_], class_names: tuple[str, ...]
+def _write_benchmark_npz(
+    path: Path,
+    blocks: Callable[[], Iterator[NDArray[Any]]],
+    labels: NDArray[np.int64],
+    split: NDArray[np.str_],
+    class_names: tuple[str, ...],
 ) -> NDArray[np.str_]:
     """Write examples without holding all of them, and give the ids of the examples: train rows come first."""
     ids = np.array([f"s{row:08d}" for row in range(len(labels))])
     with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+
+        def member(name: str) -> IO[bytes]:
+            # A fixed date: the same draw gives the same bytes.
+            return archive.open(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
+
         for name in ("train", "test"):
-            first = next(_sample_blocks_of_split(blocks, split, name))
-            shape = (int((split == name).sum()), *first.shape[1:])
-            with _synthetic_npz_member(archive, f"x_{name}") as stream:
-                header = {"descr": first.dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_2_0(stream, header)
-                for block in _sample_blocks_of_split(blocks, split, name):
-                    stream.write(np.ascontiguousarray(block).tobytes())
-            _write_synthetic_array(archive, f"y_{name}", labels[split == name])
-        _write_synthetic_array(archive, "class_names", np.array(class_names))
-        _write_synthetic_array(archive, "ids", ids)
+            chosen, start = split == name, 0
+            with member(f"x_{name}") as stream:
+                for block in blocks():
+                    rows = block[chosen[start : start + len(block)]]
+                    if chosen[: start + len(block)].sum() == len(rows) > 0:  # the first rows of this split
+                        shape = (int(chosen.sum()), *rows.shape[1:])
+                        header = {"descr": rows.dtype.str, "fortran_order": False, "shape": shape}
+                        np.lib.format.write_array_header_2_0(stream, header)
+                    stream.write(np.ascontiguousarray(rows).tobytes())
+                    start += len(block)
+            with member(f"y_{name}") as stream:
+                np.lib.format.write_array(stream, labels[chosen], allow_pickle=False)
+        for name, array in {"class_names": np.array(class_names), "ids": ids}.items():
+            with member(name) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
     return ids
-
-
-def _sample_blocks_of_split(blocks: Blocks, split: NDArray[np.str_], name: str) -> Iterator[NDArray[Any]]:
-    start = 0
-    for block in blocks():
-        rows = split[start : start + len(block)] == name
-        start += len(block)
-        if rows.any():
-            yield block[rows]
-
-
-def _synthetic_npz_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    # A fixed date: the same draw gives the same bytes.
-    return archive.open(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
-
-
-def _write_synthetic_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    with _synthetic_npz_member(archive, name) as stream:
-        np.lib.format.write_array(stream, array, allow_pickle=False)

@@ -120,9 +120,7 @@ def test_weights_survive_the_disk_and_fit_no_other_model(name, shape, options, t
     model = made(name, shape, options)
     model(batch(shape))
     description = {"model": name, "model_options": options, "input_shape": shape, "n_classes": 7, "seed": 1}
-    save_model(
-        tmp_path, model, Normalization(np.zeros(shape[0], "f4"), np.ones(shape[0], "f4")), description
-    )
+    save_model(tmp_path, model, Normalization(np.zeros(shape[0], "f4"), np.ones(shape[0], "f4")), description)
     with torch.no_grad():
         assert torch.equal(model.eval()(batch(shape)), load_model(tmp_path).model(batch(shape)))
     path = tmp_path / "model.json"
