@@ -226,7 +226,9 @@ def _finite_epoch_values(
     for name, value in values.items():
         if not math.isfinite(value):
             kept = (
-                "no checkpoint is kept" if folder is None or not epoch else f"{os.fspath(folder)} has a checkpoint"
+                f"{os.fspath(folder)} has {'a' if epoch else 'no'} checkpoint"
+                if folder
+                else "no checkpoint is kept"
             )
             # People count from 1, as the line of progress does.
             raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {kept}: try a smaller learning rate")
