@@ -30,7 +30,7 @@ def whole(means: Any) -> dict[str, Any]:
 
 
 def reduction(means: Any) -> None:
-    from hardpan.bayes.gaussians.shared import shared_classes
+    from hardpan.bayes.gaussians.shared_covariance import shared_classes
 
     shared_classes(means, None, None)
 

@@ -36,7 +36,7 @@ def hdr_reduced(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
-    from hardpan.bayes.gaussians.shared import SharedClasses
+    from hardpan.bayes.gaussians.shared_covariance import SharedClasses
 
     means, n_classes = given["means"], len(given["means"])
     centred = (means - means.mean(axis=0)) / given["temperature"]
@@ -47,7 +47,7 @@ def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
 def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str, Any]:
     """Estimate within the time limit; memory is measured also where the limit came first."""
     from hardpan.bayes.gaussians.methods import solve_classes
-    from hardpan.bayes.gaussians.shared import shared_classes
+    from hardpan.bayes.gaussians.shared_covariance import shared_classes
 
     def stop(*_: object) -> None:
         raise TimeoutError

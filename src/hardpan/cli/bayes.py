@@ -109,7 +109,8 @@ def gaussian_command(
             line = errors(_between(curve.temperatures), max(config.rtol, LINE_RTOL))
             curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(arrays["means"])})
     settings = {"config.json": files.dumps(files.to_json(config)) + "\n"}
-    if output.json and output.out is None and curve.is_one_estimate:
+    only_error = len(curve.estimates) == 1 and curve.target is None and curve.detail is None
+    if output.json and output.out is None and only_error:
         print(files.dumps(files.to_json(curve.estimates[0])))
     else:
         emit_report(curve, json=output.json, out=output.out, extra=settings)

@@ -95,7 +95,7 @@ def test_it_is_for_two_classes() -> None:
 @pytest.mark.parametrize(("d", "ratio"), [(1, 0.01), (2, 3.0), (10, 0.113), (10, 8.85), (100, 0.5), (5000, 0.25)])
 def test_one_mean_and_proportional_covariances(d: int, ratio: float, priors: tuple[float, float]) -> None:
     log_priors, times = np.log(priors), np.array([float(d)])
-    closed = contour.log_error_of_two_classes(np.array([ratio]), np.zeros(1), times, log_priors)
+    closed = contour.contour_log_error(np.array([ratio]), np.zeros(1), times, log_priors)
     # Means that differ by nothing visible go through the integral.
-    integral = contour.log_error_of_two_classes(np.array([ratio]), np.full(1, 1e-200), times, log_priors)
+    integral = contour.contour_log_error(np.array([ratio]), np.full(1, 1e-200), times, log_priors)
     assert closed == pytest.approx(integral, rel=1e-9, abs=1e-9)

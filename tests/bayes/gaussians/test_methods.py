@@ -11,7 +11,7 @@ from tests.bayes.gaussians import truth
 
 from hardpan import bayes
 from hardpan.bayes.gaussians import importance
-from hardpan.bayes.gaussians.shared import SharedClasses, shared_classes
+from hardpan.bayes.gaussians.shared_covariance import SharedClasses, shared_classes
 from hardpan.estimates import Estimate
 
 # Five standard errors: a right estimator fails one of these tests in a million.
@@ -133,7 +133,7 @@ def test_weights_stay_in_their_bounds() -> None:
     rng = np.random.default_rng(4)
     for scale in (0.1, 1.0, 5.0, 50.0):
         classes = shared_classes(scale * rng.normal(size=(7, 20)), None, rng.dirichlet(np.ones(7)))
-        proposal = importance.PairProposal(classes)
+        proposal = importance.ImportanceProposal(classes)
         _, _, log_joints = proposal.draw(rng.random((2000, 2)), rng.normal(size=(2000, proposal.n_normal)))
         log_joints.sort(axis=1)
         joints, ranked, _ = proposal.scaled(log_joints)

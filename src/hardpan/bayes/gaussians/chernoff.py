@@ -17,9 +17,16 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, QuasiRandomPoints, ScaledError, replicated_means
-from hardpan.bayes.gaussians.shared import Float, Index
-from hardpan.bayes.gaussians.unequal import UnequalClasses
+from hardpan.bayes.gaussians.sampling import (
+    MAX_DRAWS,
+    NO_OTHERS,
+    QuasiRandomPoints,
+    ScaledError,
+    replicated_means,
+    sampled_indices,
+)
+from hardpan.bayes.gaussians.shared_covariance import Float, Index
+from hardpan.bayes.gaussians.unequal_covariances import UnequalClasses
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SEARCH_STEPS = 16  # the bound is flat at its minimum: s within 5e-4 of the best is as good
@@ -45,7 +52,7 @@ class ChernoffProposal:
 
     def weights(self, uniforms: Float, normals: Float) -> tuple[Float, Float]:
         """Weight and control of each draw, in units of C; the control has mean 1."""
-        index = np.minimum(np.searchsorted(self._cdf, uniforms[:, 0], side="right"), len(self._cdf) - 1)
+        index = sampled_indices(self._cdf, uniforms[:, 0])
         draws = self.classes.draw(self._k[index], self._j[index], self._s[index], uniforms[:, 1:], normals)
         log_joints = self.classes.log_joints(draws)
         between = (1 - self.s) * log_joints[:, self.k] + self.s * log_joints[:, self.j]
@@ -63,7 +70,9 @@ class ChernoffProposal:
 def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> ScaledError:
     """The error in units of C."""
     k, j = np.triu_indices(len(classes.log_priors), 1)
-    s, log_bound = chernoff_exponents(classes, k, j)
+    step = max(1, _PAIR_NUMBERS // max(classes.n_normal, 1))
+    blocks = [slice(start, start + step) for start in range(0, len(k), step)]
+    s, log_bound = np.concatenate([_chernoff_exponents(classes, k[rows], j[rows]) for rows in blocks], axis=1)
     order = np.argsort(-log_bound)
     k, j, s, log_bound = k[order], j[order], s[order], log_bound[order]
     relative = np.exp(log_bound - logsumexp(log_bound))
@@ -73,7 +82,9 @@ def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws
         count = 1 + int(np.argmax(tails <= allowed))
         proposal = ChernoffProposal(classes, k[:count], j[:count], s[:count], log_bound[:count])
         pilot = QuasiRandomPoints(1 + classes.n_uniform, classes.n_normal, (seed, 2**31), net=False)
-        weight, control = _chernoff_pilot_weights(proposal, pilot, _PILOT_DRAWS, count + classes.n_normal)
+        block = max(16, 2**19 // (count + classes.n_normal))
+        draws = [pilot.next(min(block, _PILOT_DRAWS - start)) for start in range(0, _PILOT_DRAWS, block)]
+        weight, control = np.concatenate([proposal.weights(*points) for points in draws], axis=1)
         tolerance = 0.01 * rtol * float(weight.mean())
         if tails[count - 1] <= tolerance:
             break
@@ -97,17 +108,8 @@ def chernoff_error(classes: UnequalClasses, *, seed: int, rtol: float, max_draws
     return ScaledError(proposal.log_total, result, left_out=float(tails[count - 1]), bounds=(0.0, 1.0))
 
 
-def chernoff_exponents(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
+def _chernoff_exponents(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
     """For each pair the s in [0, 1] that makes the Chernoff bound smallest, and the bound's logarithm."""
-    points, bounds = np.empty(len(k)), np.empty(len(k))
-    step = max(1, _PAIR_NUMBERS // max(classes.n_normal, 1))
-    for start in range(0, len(k), step):
-        block = slice(start, start + step)
-        points[block], bounds[block] = _smallest_chernoff_bounds(classes, k[block], j[block])
-    return points, bounds
-
-
-def _smallest_chernoff_bounds(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
     low, high = np.zeros(len(k)), np.ones(len(k))
     left, right = 1 - _GOLDEN * np.ones(len(k)), _GOLDEN * np.ones(len(k))
     at_left, at_right = classes.log_chernoff(k, j, left), classes.log_chernoff(k, j, right)
@@ -123,11 +125,3 @@ def _smallest_chernoff_bounds(classes: UnequalClasses, k: Index, j: Index) -> tu
     where = np.stack([np.zeros(len(k)), np.ones(len(k)), left, right])
     best = np.argmin(ends, axis=0)[None]
     return np.take_along_axis(where, best, 0)[0], np.take_along_axis(ends, best, 0)[0]
-
-
-def _chernoff_pilot_weights(
-    proposal: ChernoffProposal, points: QuasiRandomPoints, n: int, width: int
-) -> tuple[Float, Float]:
-    block = max(16, 2**19 // width)
-    parts = [proposal.weights(*points.next(min(block, n - start))) for start in range(0, n, block)]
-    return np.concatenate([pair[0] for pair in parts]), np.concatenate([pair[1] for pair in parts])

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from hardpan import arguments
-from hardpan.bayes.gaussians.shared import Float, check_cov, check_means, check_priors, whitened_rows
-from hardpan.bayes.gaussians.unequal import check_covs
+from hardpan.bayes.gaussians.shared_covariance import Float, check_cov, check_means, check_priors, whitened_rows
+from hardpan.bayes.gaussians.unequal_covariances import check_covs
 from hardpan.errors import InputError
 
 

@@ -1,7 +1,7 @@
 """Bayes error of two Gaussian classes with different covariances, exact to about ten digits in any dimension.
 
-With φ(s) = log ∫ (π₀p₀)^{1−s} (π₁p₁)^s (``unequal.log_chernoff_integral``), the moment generating function
-of the log density ratio, a generalised chi-square variable, inverting it for both classes gives
+With φ(s) = log ∫ (π₀p₀)^{1−s} (π₁p₁)^s (:mod:`~hardpan.bayes.gaussians.unequal_covariances`), the moment generating
+function of the log density ratio, a generalised chi-square variable, inverting it for both classes gives
 
     E = 1/(2πi) ∫ exp φ(s) / (s (1 − s)) ds,
 
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
 
 from hardpan.bayes.gaussians.sampling import ScaledError
-from hardpan.bayes.gaussians.shared import Float
-from hardpan.bayes.gaussians.unequal import UnequalClasses
+from hardpan.bayes.gaussians.shared_covariance import Float
+from hardpan.bayes.gaussians.unequal_covariances import UnequalClasses
 from hardpan.errors import HardpanError, InputError
 
 Complex = NDArray[np.complex128]
@@ -50,10 +50,10 @@ def contour_error(classes: UnequalClasses, **_: Any) -> ScaledError:
             f"must not be 'contour' for {len(classes.log_priors)} classes: it is for two; use 'chernoff'",
             argument="method",
         )
-    return ScaledError(log_error_of_two_classes(*classes.ratios_gaps_counts(), classes.log_priors))
+    return ScaledError(contour_log_error(*classes.ratios_gaps_counts(), classes.log_priors))
 
 
-def log_error_of_two_classes(ratio: Float, gap: Float, times: Float, log_priors: Float) -> float:
+def contour_log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> float:
     """Natural logarithm of the error.
 
     Args:
@@ -64,7 +64,7 @@ def log_error_of_two_classes(ratio: Float, gap: Float, times: Float, log_priors:
 
     Example:
         >>> half = np.log([0.5, 0.5])
-        >>> error = log_error_of_two_classes(np.ones(1), np.full(1, 4.0), np.ones(1), half)  # Φ(−1)
+        >>> error = contour_log_error(np.ones(1), np.full(1, 4.0), np.ones(1), half)  # Φ(−1)
         >>> round(math.exp(error), 9)
         0.158655254
     """

@@ -10,16 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from hardpan.arguments import real_number
-from hardpan.bayes.gaussians.importance import PairProposal, control_variate_slope
+from hardpan.bayes.gaussians.importance import ImportanceProposal, control_variate_slope
 from hardpan.bayes.gaussians.methods import check_integration_options
 from hardpan.bayes.gaussians.sampling import (
     MAX_DRAWS,
     ReplicatedMeans,
     ScaledError,
-    interval_factor,
     replicated_means,
 )
-from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses, shared_classes
+from hardpan.bayes.gaussians.shared_covariance import Float, Index, SharedClasses, shared_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -96,7 +95,7 @@ def gaussian_detail(
             "must hold two classes with positive priors or more; one class has no errors to detail",
             argument="means",
         )
-    proposal = PairProposal(classes)
+    proposal = ImportanceProposal(classes)
     if proposal.log_union < math.log(np.finfo(float).tiny):
         raise InputError(
             f"must be higher: at {tau:g} every error is below 1e-308, which a matrix cannot hold; "
@@ -119,7 +118,7 @@ def gaussian_detail(
 class _DetailSums:
     """Sums over draws, in units of W: error, slope, top-k errors (K), confusions (K × K), one after the other."""
 
-    def __init__(self, proposal: PairProposal, slope: float, tau: float) -> None:
+    def __init__(self, proposal: ImportanceProposal, slope: float, tau: float) -> None:
         self._proposal = proposal
         self._slope = slope
         distance, threshold = proposal.distance, proposal.threshold
@@ -158,13 +157,13 @@ class _DetailSums:
 
 
 def _detail_of_replicates(
-    classes: SharedClasses, proposal: PairProposal, result: ReplicatedMeans, seed: int, rtol: float
+    classes: SharedClasses, proposal: ImportanceProposal, result: ReplicatedMeans, seed: int, rtol: float
 ) -> GaussianDetail:
     n_classes, union = len(classes.log_priors), math.exp(proposal.log_union)
     value, stderr = union * result.value, union * result.stderr
     outcome = ScaledError(proposal.log_union, result, bounds=proposal.bounds)
     error = outcome.estimate(method="importance", seed=seed, rtol=rtol)
-    reach = interval_factor(len(result.means)) * stderr[1]
+    reach = result.interval_factor * stderr[1]
     slope = Estimate(
         float(value[1]),
         float(stderr[1]),
@@ -181,28 +180,26 @@ def _detail_of_replicates(
     parts[:, np.arange(n_classes), np.arange(n_classes)] = 1.0 - rows
     root = math.sqrt(len(result.means))
     whole = classes.n_classes
+    mass = np.exp(proposal.log_mass)
+    pairwise = (mass + mass.T) / (priors[:, None] + priors[None, :])
+    np.fill_diagonal(pairwise, np.nan)
+
+    def placed(values: Float) -> Float:
+        return _detail_at_class_numbers(values, classes.numbers, whole)
+
     return GaussianDetail(
         error=error,
-        class_error=_detail_at_class_numbers(rows.mean(axis=0), classes.numbers, whole),
-        class_error_stderr=_detail_at_class_numbers(rows.std(axis=0, ddof=1) / root, classes.numbers, whole),
-        confusion=_detail_at_class_numbers(parts.mean(axis=0), classes.numbers, whole),
-        confusion_stderr=_detail_at_class_numbers(parts.std(axis=0, ddof=1) / root, classes.numbers, whole),
-        pairwise=_detail_at_class_numbers(_detail_of_class_pairs(proposal), classes.numbers, whole),
+        class_error=placed(rows.mean(axis=0)),
+        class_error_stderr=placed(rows.std(axis=0, ddof=1) / root),
+        confusion=placed(parts.mean(axis=0)),
+        confusion_stderr=placed(parts.std(axis=0, ddof=1) / root),
+        pairwise=placed(pairwise),
         top_k=np.append(value[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         top_k_stderr=np.append(stderr[2 : 2 + n_classes], np.zeros(whole - n_classes)),
         slope=slope,
         n=result.draws,
         seed=seed,
     )
-
-
-def _detail_of_class_pairs(proposal: PairProposal) -> Float:
-    """Bayes errors of two classes at a time, priors rescaled to sum 1."""
-    priors = np.exp(proposal.log_priors)
-    mass = np.exp(proposal.log_mass)
-    errors = (mass + mass.T) / (priors[:, None] + priors[None, :])
-    np.fill_diagonal(errors, np.nan)
-    return np.asarray(errors)
 
 
 def _detail_at_class_numbers(values: Float, classes: Index, n_classes: int) -> Float:

@@ -16,14 +16,13 @@ values are all that a move needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardpan.bayes.gaussians.importance import PairProposal
+from hardpan.bayes.gaussians.importance import ImportanceProposal
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, REPLICATES, ReplicatedMeans, ScaledError
-from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses
+from hardpan.bayes.gaussians.shared_covariance import Float, Index, SharedClasses
 
 _SHARE = 0.5  # of a region that the next one should hold
 _SIMULATED = 512  # draws of a region in the subset simulation
@@ -53,13 +52,15 @@ def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int 
 
     ``classes.coordinates`` may hold unreduced means: the result is the same, the cost is not.
     """
-    proposal = PairProposal(classes)
+    proposal = ImportanceProposal(classes)
     if proposal.log_union == -np.inf:
         return ScaledError(-np.inf)
     often, k, j, left_out = _direct_classes_and_hdr_pairs(proposal, rtol)
     walks: list[_RegionChains] = []
+    width = max(len(classes.log_priors), classes.coordinates.shape[1])
+    step = max(1, _BLOCK_NUMBERS // (REPLICATES * _CHAINS * width))
     for first, second in ((often, often), (k, j)):
-        for block in _region_blocks(len(first), classes):
+        for block in (slice(start, start + step) for start in range(0, len(first), step)):
             regions = _decision_regions(classes, proposal, first[block], second[block])
             walks.append(_RegionChains(regions, np.random.default_rng([seed, len(walks)]), right=first is second))
     in_one_step = sum(walk.chains for walk in walks)
@@ -75,7 +76,7 @@ def hdr_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int 
         steps = walks[0].steps  # as many again: the work doubles
 
 
-def _direct_classes_and_hdr_pairs(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, float]:
+def _direct_classes_and_hdr_pairs(proposal: ImportanceProposal, rtol: float) -> tuple[Index, Index, Index, float]:
     """Classes to count directly; ordered pairs (k, j) of the others; and the bound on what is left out.
 
     Pairs are left out while their bounds π_k Φ(−t_kj) add up to less than rtol/1000 of all.
@@ -90,12 +91,6 @@ def _direct_classes_and_hdr_pairs(proposal: PairProposal, rtol: float) -> tuple[
     count = int(np.argmax(tails <= 1e-3 * rtol))
     k, j = np.divmod(order[:count], len(proposal.log_priors))
     return often, k, j, float(tails[count])
-
-
-def _region_blocks(n_regions: int, classes: SharedClasses) -> Iterator[slice]:
-    width = max(len(classes.log_priors), classes.coordinates.shape[1])
-    step = max(1, _BLOCK_NUMBERS // (REPLICATES * _CHAINS * width))
-    return (slice(start, start + step) for start in range(0, n_regions, step))
 
 
 class _RegionChains:
@@ -136,7 +131,7 @@ class _RegionChains:
             return np.asarray(np.exp(np.log(shares).sum(axis=0) + log_priors).sum(axis=0))
 
 
-def _decision_regions(classes: SharedClasses, proposal: PairProposal, k: Index, j: Index) -> _Regions:
+def _decision_regions(classes: SharedClasses, proposal: ImportanceProposal, k: Index, j: Index) -> _Regions:
     """Constraints "j beats i at c_k + ε" for every i ≠ j, scaled to unit normals."""
     n_classes = len(classes.log_priors)
     others = np.arange(n_classes - 1) + (np.arange(n_classes - 1) >= j[:, None])

@@ -19,14 +19,21 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from hardpan.bayes.gaussians.sampling import MAX_DRAWS, NO_OTHERS, QuasiRandomPoints, ScaledError, replicated_means
-from hardpan.bayes.gaussians.shared import Float, Index, SharedClasses
+from hardpan.bayes.gaussians.sampling import (
+    MAX_DRAWS,
+    NO_OTHERS,
+    QuasiRandomPoints,
+    ScaledError,
+    replicated_means,
+    sampled_indices,
+)
+from hardpan.bayes.gaussians.shared_covariance import Float, Index, SharedClasses
 
 _PILOT_DRAWS = 4096
 _EQUAL = 1e-9  # means this close, in standard deviations, count as equal: it moves the error by no larger share
 
 
-class PairProposal:
+class ImportanceProposal:
     """The proposal of this module: half-spaces of ordered pairs, and the classes themselves where W ≥ 1."""
 
     def __init__(self, classes: SharedClasses) -> None:
@@ -44,12 +51,11 @@ class PairProposal:
         np.fill_diagonal(self.log_mass, -np.inf)
         self.log_union = float(logsumexp(self.log_mass))
         self.class_share = 0.5 if self.log_union >= 0 else 0.0
-        self._pair_cdf = (
-            _cumulative_probabilities(np.exp(self.log_mass.ravel() - self.log_union))
-            if self.log_union > -np.inf
-            else None
-        )
-        self._class_cdf = _cumulative_probabilities(np.exp(self.log_priors))
+        self._class_cdf = np.cumsum(np.exp(self.log_priors))
+        self._class_cdf /= self._class_cdf[-1]
+        if self.log_union > -np.inf:  # else there is nothing to draw
+            self._pair_cdf = np.cumsum(np.exp(self.log_mass.ravel() - self.log_union))
+            self._pair_cdf /= self._pair_cdf[-1]
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -63,12 +69,11 @@ class PairProposal:
 
     def pick(self, uniforms: Float) -> tuple[Index, Index]:
         """Pairs (k, j) chosen by the uniforms (n,); j = k marks a draw from class k without condition."""
-        assert self._pair_cdf is not None
         n_classes, share = len(self.log_priors), self.class_share
-        pair = _sampled_indices(self._pair_cdf, (uniforms - share) / (1 - share))
+        pair = sampled_indices(self._pair_cdf, (uniforms - share) / (1 - share))
         winner, loser = pair % n_classes, pair // n_classes
         if share > 0:
-            single = _sampled_indices(self._class_cdf, uniforms / share)
+            single = sampled_indices(self._class_cdf, uniforms / share)
             unconditional = uniforms < share
             winner, loser = np.where(unconditional, single, winner), np.where(unconditional, single, loser)
         return loser, winner
@@ -112,7 +117,7 @@ class PairProposal:
 
 def importance_error(classes: SharedClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> ScaledError:
     """The error in units of the union bound W."""
-    proposal = PairProposal(classes)
+    proposal = ImportanceProposal(classes)
     if proposal.log_union == -np.inf:
         return ScaledError(-np.inf)
     slope = control_variate_slope(proposal, seed)
@@ -133,7 +138,7 @@ def importance_error(classes: SharedClasses, *, seed: int, rtol: float, max_draw
     return ScaledError(proposal.log_union, result, bounds=proposal.bounds)
 
 
-def control_variate_slope(proposal: PairProposal, seed: int) -> float:
+def control_variate_slope(proposal: ImportanceProposal, seed: int) -> float:
     """Regression of weight on control, from draws of their own so that it biases nothing."""
     if proposal.class_share == 0:
         return 0.0  # the control is constant
@@ -143,17 +148,8 @@ def control_variate_slope(proposal: PairProposal, seed: int) -> float:
     return float(np.mean((weight - weight.mean()) * (control - control.mean())) / variance) if variance > 0 else 0.0
 
 
-def _importance_weights(proposal: PairProposal, uniforms: Float, normals: Float) -> tuple[Float, Float]:
+def _importance_weights(proposal: ImportanceProposal, uniforms: Float, normals: Float) -> tuple[Float, Float]:
     _, _, log_joints = proposal.draw(uniforms, normals)
     log_joints.sort(axis=1)
     joints, ranked, density = proposal.scaled(log_joints)
     return joints[:, :-1].sum(axis=1) / density, ranked / density
-
-
-def _cumulative_probabilities(probabilities: Float) -> Float:
-    total = np.cumsum(probabilities)
-    return np.asarray(total / total[-1])
-
-
-def _sampled_indices(cdf: Float, uniforms: Float) -> Index:
-    return np.minimum(np.searchsorted(cdf, uniforms, side="right"), len(cdf) - 1)

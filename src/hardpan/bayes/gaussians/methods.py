@@ -17,8 +17,8 @@ from hardpan.bayes.gaussians.contour import NotConverged, contour_error
 from hardpan.bayes.gaussians.hdr import hdr_error
 from hardpan.bayes.gaussians.importance import importance_error
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, ScaledError
-from hardpan.bayes.gaussians.shared import Float, SharedClasses, check_means, shared_classes
-from hardpan.bayes.gaussians.unequal import UnequalClasses, check_covs, unequal_classes
+from hardpan.bayes.gaussians.shared_covariance import Float, SharedClasses, check_means, shared_classes
+from hardpan.bayes.gaussians.unequal_covariances import UnequalClasses, check_covs, unequal_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from hardpan.bayes.gaussians.shared import Float
+from hardpan.bayes.gaussians.shared_covariance import Float, Index
 from hardpan.estimates import Estimate
 
 REPLICATES = 32
@@ -87,6 +87,11 @@ class ReplicatedMeans:
     def stderr(self) -> Float:
         """Standard errors of :attr:`value`, shape (q,)."""
         return np.asarray(self.means.std(axis=0, ddof=1) / math.sqrt(len(self.means)))
+
+    @property
+    def interval_factor(self) -> float:
+        """How many standard errors the interval reaches to each side: a quantile of Student's t."""
+        return float(stdtrit(len(self.means) - 1, (1 + CONFIDENCE) / 2))
 
 
 class _SpreadCarryingDraws:
@@ -205,7 +210,7 @@ class ScaledError:
         )
 
     def _interval(self, replicates: ReplicatedMeans, mean: float, error: float) -> tuple[float, float]:
-        reach = interval_factor(len(replicates.means)) * error
+        reach = replicates.interval_factor * error
         low, high = mean - reach, mean + reach
         if not replicates.resolved:
             # What differs from the rest is rarer than the draws can show: at most 3/n of them, at 95 %.
@@ -215,6 +220,6 @@ class ScaledError:
         return min(max(low, self.bounds[0]), mean), max(min(high, self.bounds[1]), mean)
 
 
-def interval_factor(n_replicates: int) -> float:
-    """How many standard errors the interval reaches to each side: a quantile of Student's t."""
-    return float(stdtrit(n_replicates - 1, (1 + CONFIDENCE) / 2))
+def sampled_indices(cdf: Float, uniforms: Float) -> Index:
+    """Numbers drawn from cumulative probabilities, one per uniform."""
+    return np.minimum(np.searchsorted(cdf, uniforms, side="right"), len(cdf) - 1)

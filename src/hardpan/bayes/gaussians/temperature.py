@@ -16,8 +16,8 @@ from hardpan.arguments import real_number
 from hardpan.bayes.gaussians.detail import GaussianDetail
 from hardpan.bayes.gaussians.methods import check_integration_options, gaussian, solve_classes
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS
-from hardpan.bayes.gaussians.shared import SharedClasses, shared_classes
-from hardpan.bayes.gaussians.unequal import unequal_classes
+from hardpan.bayes.gaussians.shared_covariance import SharedClasses, shared_classes
+from hardpan.bayes.gaussians.unequal_covariances import UnequalClasses, unequal_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -63,11 +63,6 @@ class TemperatureCurve(Report):
     def values(self) -> NDArray[np.float64]:
         """The errors, shape (T,)."""
         return np.array([e.value for e in self.estimates])
-
-    @property
-    def is_one_estimate(self) -> bool:
-        """Whether it holds nothing but the error at one temperature."""
-        return len(self.estimates) == 1 and self.target is None and self.detail is None
 
 
 def gaussian_curve(
@@ -180,7 +175,7 @@ def temperature_for(
     target = _checked_log10_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
-        return _log10_of_estimate(solve_classes(classes.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed))
+        return _log10_error_at_temperature(classes.at(math.exp(log_tau)), "auto", rtol, seed)
 
     low, high = _log_temperature_interval(lambda x: log_error(x, _COARSE) - target)
     coarse = float(brentq(lambda x: log_error(x, _COARSE) - target, low, high, xtol=1e-13, rtol=1e-13))
@@ -201,7 +196,7 @@ def _temperature_for_unequal(
     def log_error(log_tau: float, rtol: float) -> float:
         classes = unequal_classes(means, covs, priors, math.exp(log_tau))
         draws = MAX_DRAWS if rtol == _FINE else _COARSE_DRAWS
-        return _log10_of_estimate(solve_classes(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws))
+        return _log10_error_at_temperature(classes, "chernoff", rtol, seed, draws)
 
     def gap(log_tau: float) -> float:
         return log_error(log_tau, _COARSE) - target
@@ -218,9 +213,13 @@ def _temperature_for_unequal(
     return math.exp(_newton_temperature(log_error, coarse, target))
 
 
-def _log10_of_estimate(error: Estimate) -> float:
-    """log10 of an error, at least −1e300."""
-    return -math.inf if error.log10 is None else max(error.log10, -1e300)
+def _log10_error_at_temperature(
+    classes: SharedClasses | UnequalClasses, method: str, rtol: float, seed: int, max_draws: int = MAX_DRAWS
+) -> float:
+    """log10 of the error of classes, at least −1e300."""
+    error = solve_classes(classes, method, rtol=rtol, seed=seed, max_draws=max_draws)
+    assert error.log10 is not None
+    return max(error.log10, -1e300)
 
 
 def _error_limits_of_temperatures(classes: SharedClasses) -> tuple[float, float]:

@@ -5,8 +5,9 @@ diagonal it has, coordinate by coordinate, precision λ_k ((1−s) + s·a) with 
 
     log ∫ p_k^{1−s} p_j^s = ½ Σ [s log a − log((1−s) + s·a)] − ½ s(1−s) Σ δ² λ_k a / ((1−s) + s·a).
 
-:class:`DiagonalClasses` has one such basis for all pairs, :class:`FullClasses` one for each pair. Columns in which
-each class has one variance are taken together: the span of their means, and one squared radius for the rest.
+:class:`UnequalDiagonalClasses` has one such basis for all pairs, :class:`UnequalFullClasses` one for each pair.
+Columns in which each class has one variance are taken together: the span of their means, and one squared radius
+for the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from scipy import linalg
 from scipy.special import gammaincinv
 
 from hardpan import arguments
-from hardpan.bayes.gaussians.shared import (
+from hardpan.bayes.gaussians.shared_covariance import (
     Float,
     Index,
     check_means,
@@ -28,7 +29,7 @@ from hardpan.bayes.gaussians.shared import (
     cholesky_of_covariance,
     covariance_of_shape,
     positive_variances,
-    span_coordinates,
+    whitened_coordinates,
 )
 
 # Squares may be multiplied out, which is much quicker, while the parts that cancel stay below this: the log joints
@@ -37,7 +38,7 @@ _EXPANDABLE = 1e7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DiagonalClasses:
+class UnequalDiagonalClasses:
     """Classes N(means[k], diag(1 / precisions[k])), with further dimensions that differ in scale only.
 
     Attributes:
@@ -79,9 +80,7 @@ class DiagonalClasses:
         radial = self.radial_precisions[j] / self.radial_precisions[k]
         priors = (1 - s) * self.log_priors[k] + s * self.log_priors[j]
         return np.asarray(
-            priors
-            + log_chernoff_integral(ratio, gap, s)
-            + log_chernoff_integral(radial, 0.0 * radial, s, self.radii)
+            priors + log_unequal_integral(ratio, gap, s) + log_unequal_integral(radial, 0.0 * radial, s, self.radii)
         )
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
@@ -117,7 +116,7 @@ class DiagonalClasses:
         return result
 
 
-class FullClasses:
+class UnequalFullClasses:
     """Classes N(means[k], covs[k]) with covariance matrices of any form; a basis is kept for each pair used."""
 
     def __init__(self, means: Float, factors: list[Float], log_priors: Float) -> None:
@@ -139,21 +138,21 @@ class FullClasses:
         return self._pairs[k, j]
 
     def ratios_gaps_counts(self) -> tuple[Float, Float, Float]:
-        """As of :class:`DiagonalClasses`."""
+        """As of :class:`UnequalDiagonalClasses`."""
         _, ratio, shift = self.pair_basis(0, 1)
         return ratio, np.square(shift), np.ones(len(ratio))
 
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
-        """As of :class:`DiagonalClasses`."""
+        """As of :class:`UnequalDiagonalClasses`."""
         parts = [self.pair_basis(int(a), int(b)) for a, b in zip(k, j, strict=True)]
         ratio = np.array([term[1] for term in parts])
         gap = np.square([term[2] for term in parts])
         return np.asarray(
-            (1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_chernoff_integral(ratio, gap, s)
+            (1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_unequal_integral(ratio, gap, s)
         )
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
-        """As of :class:`DiagonalClasses`."""
+        """As of :class:`UnequalDiagonalClasses`."""
         draws = np.empty_like(normals)
         for rows, first, second, share in _rows_by_component(k, j, s):
             if first == second:
@@ -166,7 +165,7 @@ class FullClasses:
         return draws
 
     def log_joints(self, draws: Float) -> Float:
-        """As of :class:`DiagonalClasses`."""
+        """As of :class:`UnequalDiagonalClasses`."""
         result = np.empty((len(draws), len(self.means)))
         for k, (mean, factor) in enumerate(zip(self.means, self._factors, strict=True)):
             gap = linalg.solve_triangular(factor, (draws - mean).T, lower=True, check_finite=False)
@@ -179,10 +178,10 @@ def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
     return covariance_of_shape("covs", covs, (n_classes,), (n_classes, d), (n_classes, d, d))
 
 
-UnequalClasses = DiagonalClasses | FullClasses
+UnequalClasses = UnequalDiagonalClasses | UnequalFullClasses
 
 
-def log_chernoff_integral(ratio: Float, gap: Float, s: Float, times: Float | float = 1.0) -> Float:
+def log_unequal_integral(ratio: Float, gap: Float, s: Float, times: Float | float = 1.0) -> Float:
     """The formula at the top of this module for P pairs: ratio and gap δ²λ_k of shape (P, d), s of shape (P,)."""
     share = s[:, None]
     mixed = (1 - share) + share * ratio
@@ -213,7 +212,7 @@ def unequal_classes(
         factors = [cholesky_of_covariance(f"covs[{k}]", cov) for k, cov in zip(present, array, strict=True)]
         common = _diagonal_in_common_basis(rows, array, factors)
         if common is None:
-            return FullClasses(rows, factors, log_priors)
+            return UnequalFullClasses(rows, factors, log_priors)
         rows, array = common
     variances = positive_variances("covs", array)
     if variances.ndim == 1:
@@ -223,13 +222,13 @@ def unequal_classes(
     return _diagonal_classes(log_priors, parts)
 
 
-def _diagonal_classes(log_priors: Float, parts: list[tuple[Float, Float]]) -> DiagonalClasses:
+def _diagonal_classes(log_priors: Float, parts: list[tuple[Float, Float]]) -> UnequalDiagonalClasses:
     """Classes that are isotropic within each group of columns, given as (means (K, m), variances (K,)).
 
     A group of m columns keeps the r ≤ min(m, K − 1) dimensions that its means span; in the other m − r the classes
     differ in scale only, so that their squared radius says everything.
     """
-    spans = [rows if rows.shape[1] == 1 else span_coordinates(rows) for rows, _ in parts]
+    spans = [rows if rows.shape[1] == 1 else whitened_coordinates(rows, None) for rows, _ in parts]
     precisions = [
         np.repeat(1 / v[:, None], span.shape[1], axis=1) for span, (_, v) in zip(spans, parts, strict=True)
     ]
@@ -238,7 +237,7 @@ def _diagonal_classes(log_priors: Float, parts: list[tuple[Float, Float]]) -> Di
     )
     radial = np.stack([1 / v for _, v in parts], axis=1)
     across = left > 0
-    return DiagonalClasses(
+    return UnequalDiagonalClasses(
         np.concatenate(spans, axis=1),
         np.concatenate(precisions, axis=1),
         log_priors,

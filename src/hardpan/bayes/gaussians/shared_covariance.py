@@ -53,7 +53,7 @@ def shared_classes(means: ArrayLike, cov: ArrayLike | None, priors: ArrayLike | 
     weights = check_priors(priors, len(means))
     present = np.flatnonzero(weights > 0)
     rows = means if len(present) == len(means) else means[present]
-    return SharedClasses(_whitened_coordinates(rows, cov), np.log(weights[present]), present, len(means))
+    return SharedClasses(whitened_coordinates(rows, cov), np.log(weights[present]), present, len(means))
 
 
 def check_means(means: ArrayLike) -> NDArray[Any]:
@@ -125,7 +125,11 @@ def _whitened_column_blocks(means: NDArray[Any], cov: ArrayLike | None) -> Itera
     deviations = np.broadcast_to(np.sqrt(positive_variances("cov", scale)), d) if factor is None else np.empty(0)
     step = max(1, min(max(_BLOCK_ROWS * n_classes, 1024), _BLOCK_NUMBERS // n_classes)) if factor is None else d
     for start in range(0, d, step):
-        columns = _finite_columns(means, start, min(start + step, d))
+        columns = np.array(means[:, start : start + step], dtype=np.float64)
+        for row, column in np.argwhere(~np.isfinite(columns)):
+            raise InputError(
+                f"must be finite; got {columns[row, column]} at index [{row}, {start + column}]", argument="means"
+            )
         # The closed form amplifies errors of a distance by its square: two classes give their difference itself.
         centre = columns.mean(axis=0, keepdims=True)
         contrasts = columns[1:] - columns[:1] if n_classes == 2 else np.append(columns - centre, centre, axis=0)
@@ -135,52 +139,27 @@ def _whitened_column_blocks(means: NDArray[Any], cov: ArrayLike | None) -> Itera
             yield contrasts.T / deviations[start : start + step, None]
 
 
-def _finite_columns(means: NDArray[Any], start: int, stop: int) -> Float:
-    columns = np.array(means[:, start:stop], dtype=np.float64)
-    finite = np.isfinite(columns)
-    if not finite.all():
-        row, column = (int(i) for i in np.argwhere(~finite)[0])
-        raise InputError(
-            f"must be finite; got {columns[row, column]} at index [{row}, {start + column}]", argument="means"
-        )
-    return columns
+def whitened_coordinates(means: NDArray[Any], cov: ArrayLike | None) -> Float:
+    """Coordinates (K, r) of the whitened means about their centre, exact to rounding; columns fall in spread."""
 
+    def norm(vector: Float) -> float:
+        largest = float(np.abs(vector).max(initial=0.0))
+        return largest * float(np.sqrt(np.sum((vector / largest) ** 2))) if largest > 0 else 0.0
 
-def _whitened_coordinates(means: NDArray[Any], cov: ArrayLike | None) -> Float:
-    """Coordinates (K, r) of the whitened means about their centre, exact to rounding."""
     blocks = _whitened_column_blocks(means, cov)
     if len(means) == 2:
-        half = _euclidean_norm(np.array([_euclidean_norm(block) for block in blocks])) / 2
+        half = norm(np.array([norm(block) for block in blocks])) / 2
         return np.array([[-half], [half]]) if half > 0 else np.empty((2, 0))
     factor = np.empty((0, len(means) + 1))
     for block in blocks:
         stacked = np.concatenate([factor, block])
-        factor = stacked if len(stacked) <= len(means) + 1 else _triangular_factor(stacked)
-    return _principal_coordinates(factor[:, :-1].T, _euclidean_norm(factor[:, -1]))
-
-
-def span_coordinates(means: Float) -> Float:
-    """Coordinates (K, r) of points (K, d) in the space that their differences span."""
-    return _whitened_coordinates(means, None)
-
-
-def _triangular_factor(stacked: Float) -> Float:
-    triangle = linalg.qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0]
-    return np.asarray(triangle, dtype=np.float64)[: stacked.shape[1]]
-
-
-def _euclidean_norm(vector: Float) -> float:
-    largest = float(np.abs(vector).max(initial=0.0))
-    return largest * float(np.sqrt(np.sum((vector / largest) ** 2))) if largest > 0 else 0.0
-
-
-def _principal_coordinates(points: Float, offset: float) -> Float:
-    """Rotate points (K, m) so that the columns fall in spread, and drop those that are rounding.
-
-    The means were rounded where they were given, at a distance ``offset`` from 0.
-    """
+        if len(stacked) > len(means) + 1:
+            stacked = linalg.qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0][: stacked.shape[1]]
+        factor = np.asarray(stacked, dtype=np.float64)
+    points = factor[:, :-1].T
     left, spread, _ = linalg.svd(points, full_matrices=False, check_finite=False)
-    floor = 4 * len(points) * np.finfo(float).eps * max(spread[0], offset)
+    # Columns that are rounding are dropped: the means were rounded where they were given, at this distance from 0.
+    floor = 4 * len(points) * np.finfo(float).eps * max(spread[0], norm(factor[:, -1]))
     rank = int(np.count_nonzero(spread > floor))
     return np.asarray(left[:, :rank] * spread[:rank])
 
