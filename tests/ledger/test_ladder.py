@@ -174,7 +174,7 @@ def test_a_bound_that_excludes_nothing_is_refused_at_the_start_and_on_the_way(tm
         for trial in tries:
             assert book.submit(trial).bound <= state.bound_limit
 
-    with pytest.raises(InputError, match="used up"):
+    with pytest.raises(InputError, match="bound"):
         submit_all()
     assert book.status().submissions >= state.limit
 

@@ -109,7 +109,7 @@ def test_outsider_cannot_add_an_entry(book: Path) -> None:
     with (book / chain.LOG).open("ab") as stream:
         stream.write(chain.chain_json(forged) + b"\n")
     assert not ledger.Ledger(book, None).verify().ok
-    with pytest.raises(InputError, match="log line"):
+    with pytest.raises(InputError, match="signed"):
         ledger.open(book, KEY).submit(guesses(1))
 
 

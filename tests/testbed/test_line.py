@@ -92,7 +92,7 @@ def test_seeds_and_json() -> None:
     one, same, other = (testbed.fit_line(ORIGINAL, NEW, bootstrap=3000, seed=seed) for seed in (1, 1, 2))
     assert one.slope == same.slope
     assert one.slope.low != other.slope.low
-    again = files.from_json(files.to_json(one.compact()))
+    again = files.from_json(files.to_json(one))
     assert again.slope == one.slope
     with pytest.raises(InputError, match="draws"):
         again.band(0.8)

@@ -81,8 +81,8 @@ def test_the_drop_per_year_is_stated_where_dates_are_known() -> None:
     assert any("points per year" in sentence for sentence in part.sentences)
 
 
-def test_a_compact_report_draws_its_lines_without_bands() -> None:
-    lines = report.comparison_section(compared().compact()).charts[0].options["lines"]
+def test_a_report_read_from_a_file_draws_its_lines_without_bands() -> None:
+    lines = report.comparison_section(files.from_json(json.loads(compared().to_json()))).charts[0].options["lines"]
     assert all(row["low"] == row["y"] == row["high"] for row in lines["linear"])
     assert len(lines["probit"]) == report.BAND_POINTS
 

@@ -71,8 +71,6 @@ class Fit:
     skill: Floats
     skill_stderr: Floats
     log_likelihood: float
-    steps: int
-    decrement: float
     converged: bool
 
 
@@ -268,8 +266,6 @@ def fit_by_quadrature(
         sign * (mean - centre) / scale,
         spread / scale,
         state.log_likelihood,
-        steps,
-        decrement,
         converged,
     )
 
@@ -505,8 +501,7 @@ def fit_by_modes(data: _ScoreData, a: Floats, d: Floats, robust: bool, progress:
     log_likelihood = modes.log_posterior() + float(np.log(errors).sum())
     if robust:
         errors = _robust_skill(data, a, d, skill, errors)
-    converged = change < 0.05
-    return Fit(a, slope_error, d, intercept_error, skill, errors, log_likelihood, steps, change, converged)
+    return Fit(a, slope_error, d, intercept_error, skill, errors, log_likelihood, change < 0.05)
 
 
 class _ItemModes:

@@ -140,13 +140,6 @@ class Ranking(Report):
         other = np.flatnonzero(self.tier != 1)
         return int(other[0]) if other.size else len(self.models)
 
-    def __repr__(self) -> str:
-        tied = int((self.tier == 1).sum())
-        return (
-            f"Ranking({len(self.models):,} models, {self.n_items:,} items; first {self.models[0]} "
-            f"{self.score[0]:.3f} [{self.low[0]:.3f}, {self.high[0]:.3f}], {tied} in tier 1)"
-        )
-
 
 def rank(
     outcomes: object,

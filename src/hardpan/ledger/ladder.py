@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardpan.arguments import whole_number
+from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.stats.intervals import log_binomial
 
@@ -21,8 +21,8 @@ def parse_ladder_step(step: float | str | Fraction) -> Fraction:
     """
     try:
         exact = Fraction(str(step))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"must be a number in (0, 1]; got {step!r}; try 0.01", argument="step") from error
+    except (ValueError, ZeroDivisionError):
+        exact = Fraction(0)
     if not 0 < exact <= 1:
         raise InputError(f"must be a number in (0, 1]; got {step!r}; try 0.01", argument="step")
     return exact
@@ -148,7 +148,4 @@ def check_ladder_step(examples: int, step: Fraction, submissions: int, delta: fl
 def _check_ladder_bound_arguments(examples: int, submissions: int, delta: float) -> None:
     whole_number("examples", examples, 1)
     whole_number("submissions", submissions, 1)
-    if not 0 < delta < 1:
-        raise InputError(
-            f"must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20", argument="delta"
-        )
+    real_number("delta", delta, "(0, 1)")

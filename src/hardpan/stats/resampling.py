@@ -116,17 +116,13 @@ def bootstrap(
     table = _columns_to_resample(columns)
     value = float(statistic(table.mean(axis=0, keepdims=True))[0])
     draws = bootstrap_draws(table, statistic, resamples, seed)
+    method = f"percentile bootstrap, {resamples:,} resamples"
+    return _bootstrap_estimate(value, draws, confidence, method, len(table), seed)
+
+
+def _bootstrap_estimate(value: float, draws: Floats, confidence: float, method: str, n: int, seed: int) -> Estimate:
     low, high = (float(limit) for limit in percentile_interval(draws, confidence))
-    return Estimate(
-        value,
-        bootstrap_standard_error(draws),
-        low,
-        high,
-        confidence=confidence,
-        method=f"percentile bootstrap, {resamples:,} resamples",
-        n=len(table),
-        seed=seed,
-    )
+    return Estimate(value, bootstrap_standard_error(draws), low, high, confidence, method, n, seed)
 
 
 def normal_draws(covariance: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -216,18 +212,9 @@ def paired_bootstrap(
     n = a.size
     cells = np.array([np.count_nonzero(a & ~b), np.count_nonzero(~a & b)])
     counts = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
-    draws = (counts[:, 0] - counts[:, 1]) / n
-    low, high = percentile_interval(draws, level)
-    return Estimate(
-        float((cells[0] - cells[1]) / n),
-        bootstrap_standard_error(draws),
-        float(low),
-        float(high),
-        confidence=level,
-        method=f"paired percentile bootstrap, {resamples:,} resamples",
-        n=n,
-        seed=seed,
-    )
+    draws, value = (counts[:, 0] - counts[:, 1]) / n, float((cells[0] - cells[1]) / n)
+    method = f"paired percentile bootstrap, {resamples:,} resamples"
+    return _bootstrap_estimate(value, draws, level, method, n, seed)
 
 
 def _sum_in_order(rows: Iterable[Floats]) -> Floats:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import files
 from hardpan.arguments import check_confidence, one_of
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -166,15 +165,6 @@ class Comparison(Report):
             f"must be {self.fit.scale} or {self.other_fit.scale} here; got {scale!r}", argument="scale"
         )
 
-    def compact(self) -> Comparison:
-        """The same without bootstrap draws, for JSON."""
-        groups = tuple(replace(item, fit=item.fit.compact()) for item in self.without_group)
-        return replace(self, fit=self.fit.compact(), other_fit=self.other_fit.compact(), without_group=groups)
-
-    def to_json(self) -> str:
-        """The result as JSON text, without bootstrap draws."""
-        return files.dumps(files.to_json(self.compact()))
-
 
 def compare(original: Any, new: Any = None, config: CompareConfig | None = None, **choices: Any) -> Comparison:
     """Compare many models on an original and a new test set.
@@ -280,9 +270,7 @@ def _lines_without_groups(sets: TwoSets, inside: Booleans, config: CompareConfig
         rest = inside & (family != name)
         if np.count_nonzero(rest) >= 3 and np.ptp(sets.original.accuracy[rest]) > 0:
             removed = int(np.count_nonzero(inside) - np.count_nonzero(rest))
-            fits.append(
-                GroupFit(str(name), removed, _lines_on_scales(sets, rest, fewer, (config.scale,), [])[0].compact())
-            )
+            fits.append(GroupFit(str(name), removed, _lines_on_scales(sets, rest, fewer, (config.scale,), [])[0]))
     return tuple(fits)
 
 

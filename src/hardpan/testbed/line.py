@@ -12,7 +12,7 @@ on a second set are u times those on the first plus v: u = √(σ₁² + 1)/√(
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.arguments import check_confidence, one_of, real_number, real_numbers, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import record
+from hardpan.files import TRANSIENT, record
 from hardpan.outcomes import Outcomes
 from hardpan.stats.intervals import normal_quantile
 from hardpan.stats.lines import (
@@ -59,7 +59,7 @@ class AccuracyLine:
         scale: "linear", "probit" or "logit".
         n: how many models.
         resample: what the intervals generalise over: "models", "examples" or "both".
-        draws: (B, 2) slopes and offsets of resamples; empty once dropped by :meth:`compact`.
+        draws: (B, 2) slopes and offsets of resamples; not saved.
     """
 
     slope: Estimate
@@ -68,7 +68,7 @@ class AccuracyLine:
     scale: Scale
     n: int
     resample: Resample = "models"
-    draws: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+    draws: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)), metadata=TRANSIENT)
 
     @property
     def defined(self) -> bool:
@@ -82,7 +82,7 @@ class AccuracyLine:
     def band(self, x: ArrayLike) -> tuple[Floats, Floats]:
         """Pointwise limits of the line at original accuracies x, at the level of the slope's interval."""
         if len(self.draws) == 0:
-            raise InputError("this fit was made compact and holds no bootstrap draws; fit again for a band")
+            raise InputError("this fit was read from a file, without its draws; fit again for a band")
         points = self._scaled(x)
         flat = points.ravel()
         limits = np.empty((2, flat.size))
@@ -103,10 +103,6 @@ class AccuracyLine:
         variance = spread[0, 0] * points**2 + 2.0 * spread[0, 1] * points + spread[1, 1]
         at = self.offset.value + self.slope.value * points
         return np.asarray(scale_derivative(at, self.scale) * np.sqrt(np.maximum(variance, 0.0)))
-
-    def compact(self) -> AccuracyLine:
-        """The same fit without its draws."""
-        return replace(self, draws=np.empty((0, 2)))
 
     def __repr__(self) -> str:
         slope, offset = (
@@ -367,7 +363,7 @@ def difficulty(fit: AccuracyLine, sigma: float = 1.0) -> Difficulty:
     if fit.scale != "probit":
         raise InputError(f"must be a line on the probit scale; got {fit.scale!r}", argument="fit")
     if len(fit.draws) == 0:
-        raise InputError("must hold its draws; this one was made compact: fit again", argument="fit")
+        raise InputError("must hold its draws, which are not saved; fit again", argument="fit")
     value_mu, value_sigma = difficulty_from_line(fit.slope.value, fit.offset.value, sigma)
     if np.isnan(value_sigma):
         raise InputError(
