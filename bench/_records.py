@@ -71,7 +71,7 @@ def keep(
     With ``alone``, the name of the one table that was measured, the other tables of this machine stay too.
     """
     # hardpan imports NumPy, which must not happen before the topic has limited its threads.
-    from hardpan.files import dumps, write_text
+    from hardpan.files import json_text, write_text
 
     RECORDS.mkdir(parents=True, exist_ok=True)
     path = RECORDS / f"{topic}.json"
@@ -97,7 +97,7 @@ def keep(
         tables = [part | {"notes": [*part["notes"], note]} for part in tables]
         entry = before | {"tables": [part for part in before["tables"] if part["title"] not in titles] + tables}
     record["machines"] = machines | {machine_key(here): entry}
-    write_text(path, dumps(record) + "\n")
+    write_text(path, json_text(record) + "\n")
     return path
 
 

@@ -377,7 +377,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     grid = {name: tuple(map(float, v.split(","))) for name, _, v in (item.partition("=") for item in options.grid)}
     record = EXPERIMENTS[options.experiment](experiment, **({"grid": grid} if grid else {}))
-    files.write_text(options.out / f"{options.experiment}.json", files.dumps(record) + "\n")
+    files.write_text(options.out / f"{options.experiment}.json", files.json_text(record) + "\n")
 
 
 if __name__ == "__main__":

@@ -64,13 +64,13 @@ def imported_names(source: str, package: str) -> dict[str, str]:
     return homes
 
 
-def names_code(text: str) -> bool:
+def is_import_name(text: str) -> bool:
     """Whether a text is ``module:function``; only such texts are ever imported.
 
     People name code on the command line or in Python. Where a text comes from a file, ask this first and refuse it.
 
     Example:
-        >>> names_code("my_nets:small"), names_code("resnet18"), names_code("localhost:8786")
+        >>> is_import_name("my_nets:small"), is_import_name("resnet18"), is_import_name("localhost:8786")
         (True, False, False)
     """
     return bool(_CODE.fullmatch(text))
@@ -83,7 +83,7 @@ def imported(name: str, text: str) -> Any:
         >>> imported("model", "math:sqrt")(4.0)
         2.0
     """
-    if not names_code(text):
+    if not is_import_name(text):
         raise InputError(f"must be module:function; got {text!r}", argument=name)
     module, _, attributes = text.partition(":")
     if os.getcwd() not in sys.path and "" not in sys.path:

@@ -110,7 +110,7 @@ class Report:
 
     def to_json(self) -> str:
         """The result as JSON text; :func:`hardpan.files.from_json` reads it back."""
-        return files.dumps(files.to_json(self))
+        return files.json_text(self)
 
     def to_frame(self, kind: str | None = None) -> Any:
         """The numbers as a data frame: pandas if installed, else polars, else a pyarrow Table; ``kind`` chooses."""
@@ -141,7 +141,7 @@ class Report:
         contents |= {**self.view().downloads, **(extra or {})}
         config = getattr(self, "config", None)
         if config is not None:
-            contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
+            contents["config.json"] = files.json_text(config) + "\n"
         files.write_together(target, contents | {"report.json": record})
         return target / "index.html"
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from hardpan import arguments, files
 from hardpan.arguments import one_of
 from hardpan.errors import InputError, MissingExtra, few, reason
-from hardpan.files import check_memory, existing_file, read_json, read_json_lines, read_text, suffix_of
+from hardpan.files import check_reading_memory, existing_file, read_json, read_json_lines, read_text, suffix_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -496,7 +496,7 @@ def _csv_content(path: Path) -> tuple[str, str, list[str]]:
     content = read_text(path)
     if not content.strip():
         raise InputError(f"{path}: the table has no rows")
-    check_memory(path, 4 * len(content))
+    check_reading_memory(path, 4 * len(content))
     content = content.lstrip("\r\n")
     marked = _SEP_LINE.match(content)
     content = content[marked.end() :] if marked else content
@@ -563,10 +563,10 @@ def _json_rows(path: Path) -> list[Any]:
         nonlocal read, checked
         read += size
         if read - checked > _CHECKED:  # what a packed file has is known only in reading
-            check_memory(path, read)
+            check_reading_memory(path, read)
             checked = read
 
-    check_memory(path, 8 * path.stat().st_size)
+    check_reading_memory(path, 8 * path.stat().st_size)
     return list(read_json_lines(path, advance))
 
 
@@ -641,13 +641,13 @@ def _read_parquet(path: Path) -> pyarrow.Table:
             rows, schema = file.metadata.num_rows, file.schema_arrow
             if rows < 0 or len(set(schema.names)) < len(schema.names):
                 raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
-            check_memory(path, rows * len(schema.names))
+            check_reading_memory(path, rows * len(schema.names))
             # How long the lists are is known only from the metadata of single columns, and pyarrow ends the whole
             # process where those are damaged; so it is seen in reading.
             batches, size = [], 0
             for batch in file.iter_batches(batch_size=_BATCH, use_threads=False):
                 size += batch.nbytes
-                check_memory(path, size)
+                check_reading_memory(path, size)
                 batches.append(batch)
             table = pyarrow.Table.from_batches(batches, schema)
             table.validate(full=True)
@@ -663,7 +663,7 @@ def _read_parquet(path: Path) -> pyarrow.Table:
 def _read_arrow(path: Path) -> pyarrow.Table:
     import pyarrow
 
-    check_memory(path, path.stat().st_size)
+    check_reading_memory(path, path.stat().st_size)
     with pyarrow.OSFile(str(path)) as stream:
         magic = stream.read(6)
         stream.seek(0)

@@ -88,27 +88,27 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     (tmp_path / "report.json").write_text("{}")
     with pytest.raises(InputError, match=r"report\.json"):
         comparison.read_audit(tmp_path)
-    (tmp_path / "report.json").write_text(files.dumps(files.to_json(known(0.5))))
+    (tmp_path / "report.json").write_text(files.json_text(files.to_json(known(0.5))))
     with pytest.raises(InputError, match="Estimate"):
         comparison.read_audit(tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_altered_report_is_refused_or_compared(tmp_path, seed):
-    text = files.dumps(files.to_json(HARD))
+    text = files.json_text(HARD)
     path = tmp_path / "report.json"
     for round_number in range(100):
         path.write_text(with_damaged_node(text, np.random.default_rng([seed, round_number])))
         with contextlib.suppress(InputError):
             found = comparison.compare([EASY, comparison.read_audit(tmp_path)])
-            files.dumps(files.to_json(found))
+            files.json_text(found)
             assert found.headline
 
 
 def test_the_command_refuses_a_report_whose_number_is_text(tmp_path):
     for name in "ab":
         (tmp_path / name).mkdir()
-        (tmp_path / name / "report.json").write_text(files.dumps(files.to_json(HARD)))
+        (tmp_path / name / "report.json").write_text(files.json_text(HARD))
     altered = json.loads((tmp_path / "b" / "report.json").read_text())
     altered["measures"]["best_error"]["value"] = "0.4"
     (tmp_path / "b" / "report.json").write_text(json.dumps(altered))

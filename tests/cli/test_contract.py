@@ -13,7 +13,6 @@ from hardpan import cli, files
 
 COMMANDS = {" ".join(filter(None, key)): item for key, item in commands().items()}
 SETTINGS = {words: item.callback.settings for words, item in COMMANDS.items() if hasattr(item.callback, "settings")}
-REMOVED = [*cli.REMOVED, *(" ".join(key) for key in commands(removed=True))]
 GUIDE = Path(__file__).parents[2] / "docs/guide.md"
 SET = [words for words, item in COMMANDS.items() if any("--set" in option.opts for option in item.params)]
 
@@ -66,7 +65,7 @@ def test_an_unknown_setting_is_one_sentence_and_exit_2(words):
     assert err.startswith("hardpan: --set ")
 
 
-@pytest.mark.parametrize("words", REMOVED)
+@pytest.mark.parametrize("words", cli.REMOVED)
 def test_a_removed_command_says_what_replaces_it_and_the_guide_does_too(words):
     code, out, err = run(*words.split(), "--help")
     assert (code, out, err.count("\n")) == (2, "", 1)

@@ -12,7 +12,6 @@ def test_options_are_arguments_of_open(tmp_path):
     assert dataset.feature_names == ("a",)
     assert dataset.ids.tolist() == columns["key"]
     assert dataset.labels.tolist() == [1, 0, 1, 0]
-    assert flags.other(path).name == "t"
     assert DataFlags(label="c", group="b").open(path).metadata["group"].tolist() == ["1", "1", "2", "2"]
     assert DataFlags(columns={"label": "c", "group": "b"}).open(path).metadata["group"].tolist() == [
         "1",
@@ -24,4 +23,3 @@ def test_options_are_arguments_of_open(tmp_path):
 
 def test_without_options_workers_read_the_data_by_its_name():
     assert DataFlags().apply("digits") == "digits"
-    assert DataFlags().other(None) is None

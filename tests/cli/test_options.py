@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from hardpan import cli, files
 from hardpan.auditing.evidence import AuditConfig
 from hardpan.cli.common import CommandOptions
-from hardpan.cli.options import Flags, removed, spread
-from hardpan.cli.settings import attribute_help, parse_texts
+from hardpan.cli.decorators import spread
+from hardpan.cli.options import Flags, option_help, parse_option
 from hardpan.errors import InputError
 from hardpan.training.config import TrainConfig
 
@@ -101,7 +101,7 @@ def test_every_type_is_read():
 @pytest.mark.parametrize("text", ["", "1,,2", "a", "1;2"])
 def test_lists_of_numbers_are_refused_by_name(text):
     with pytest.raises(InputError) as caught:
-        parse_texts("--rates", tuple[float, ...], [text])
+        parse_option("--rates", tuple[float, ...], [text])
     assert caught.value.argument == "--rates"
 
 
@@ -167,16 +167,6 @@ def test_a_saved_config_gives_way_to_options_and_set(tmp_path):
     assert caught.value.argument == "--config"
 
 
-def test_a_removed_command_takes_anything_and_says_what_replaces_it():
-    app = typer.Typer()
-    app.command("kept")(lambda: None)
-    removed(app, "gone", "hardpan kept")
-    for words in (["gone"], ["gone", "a", "--option", "b"], ["gone", "--help"]):
-        ended = CliRunner().invoke(app, words, prog_name="hardpan")
-        assert (ended.exit_code, ended.stderr) == (2, "hardpan gone was removed; use hardpan kept\n")
-    assert "gone" not in CliRunner().invoke(app, ["--help"]).output
-
-
 @pytest.mark.parametrize(
     ("words", "option"),
     [
@@ -229,12 +219,12 @@ def test_arguments_of_a_function_are_options():
         {"kind": "plain", "sizes": (3, 4), "path": Path("f.npy"), "names_": ("b", "c"), "needed": 0.5},
         {"kind": "plain", "sizes": None, "path": None, "names_": ("a",), "needed": 1.0},
     ]
-    helps = attribute_help(work)
+    helps = option_help(work)
     assert helps == {"folder": "No option.", "kind": "What kind.", "needed": "A number of two lines."}
 
 
 def test_help_is_the_docstring_without_markup():
-    texts = attribute_help(Every)
+    texts = option_help(Every)
     assert texts["number"] == "A number of two lines."
     assert texts["text"] == "plain or other (hardpan.audit)."
     assert list(texts) == [item.name for item in dataclasses.fields(Every)]

@@ -198,7 +198,7 @@ def test_the_innermost_setting_applies_and_ends_with_its_block():
 
 
 def test_an_address_where_nobody_answers_is_refused_with_the_remedy(monkeypatch):
-    monkeypatch.setattr("hardpan.execution.backends.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.mapping.ANSWER_SECONDS", 1)
     with pytest.raises(InputError, match=r"address.*tcp://127\.0\.0\.1:9"):
         mapped(seeded_mean(0), range(2), {"backend": "dask", "address": "tcp://127.0.0.1:9"})
     with pytest.raises(InputError, match="Dask"):
@@ -260,7 +260,7 @@ def test_ready_is_called_once_before_the_tasks_run(backend, where, tmp_path):
 
 
 def test_ready_is_not_called_where_no_cluster_answers(monkeypatch):
-    monkeypatch.setattr("hardpan.execution.backends.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.mapping.ANSWER_SECONDS", 1)
     said: list[int] = []
     with pytest.raises(InputError, match="Dask"):
         mapped(abs, [1], {"backend": "dask", "address": "tcp://127.0.0.1:1"}, ready=lambda: said.append(1))

@@ -59,7 +59,7 @@ def test_memory_is_checked_before_loading(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "a.json").write_text("[" + "1," * 500 + "1]")
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(5000)))
-    monkeypatch.setattr(reading, "free_memory", lambda: 100)
+    monkeypatch.setattr(reading, "memory_free_for_reading", lambda: 100)
     for read, name in (("read_npz", "npz"), ("read_npy", "npy"), ("read_json", "json"), ("read_bytes", "gz")):
         with pytest.raises(InputError, match=rf"a\.{name}.*memory"):
             getattr(reading, read)(tmp_path / f"a.{name}")

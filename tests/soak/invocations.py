@@ -130,14 +130,13 @@ VALID: dict[tuple[str, str], list[str]] = {
 }
 
 
-def commands(*, removed: bool = False) -> dict[tuple[str, str], Any]:
-    """Every command by group and name, as Click has it; or those that were removed."""
+def commands() -> dict[tuple[str, str], Any]:
+    """Every command by group and name, as Click has it."""
     out: dict[tuple[str, str], Any] = {}
     for group in cli.COMMANDS:
         command: Any = typer.main.get_command(importlib.import_module(f"hardpan.cli.{group}").app)
         for name, item in getattr(command, "commands", {"": command}).items():
-            if item.hidden == removed:
-                out[group, name] = item
+            out[group, name] = item
     return out
 
 

@@ -197,7 +197,7 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
         probs = training.predict(run.weights, digits, device="cpu")
         np.testing.assert_array_equal(probs.astype(np.float16), Predictions.open(run.store).read(0, 5))
     assert (tmp_path / "runs-models" / "linear" / "seed-0" / "model.safetensors").exists()
-    assert files.from_json(json.loads(files.dumps(files.to_json(made)))) == made
+    assert files.from_json(json.loads(files.json_text(made))) == made
 
 
 def own_factory(*, input_shape, n_classes):
@@ -449,7 +449,7 @@ def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits
 
 def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("hardpan.execution.backends.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.mapping.ANSWER_SECONDS", 1)
     config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
     away = functools.partial(hardpan.parallel, "dask", address="tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="Dask"), away():

@@ -280,7 +280,7 @@ def _run_audit(
         "problems/labels.csv": tables.csv_text(label_csv),
     }
     if evidence.hard is not None:
-        downloads[HARD_SUBSET] = files.dumps(files.to_json(evidence.hard.subset)) + "\n"
+        downloads[HARD_SUBSET] = files.json_text(evidence.hard.subset) + "\n"
     return Audit(
         dataset=dataset.name,
         config=config,

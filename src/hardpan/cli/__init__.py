@@ -44,11 +44,40 @@ COMMANDS = {
     "train": "Train classifiers and record their predictions after every epoch (needs torch).",
 }
 
-# Groups, and commands that have become arguments of another one: what to use instead.
+# Groups and commands that were removed: what to use instead.
 REMOVED = {
     "experiments": "reproductions/followups.py of a checkout",
     "floor estimate": "hardpan floor DATA",
     "floor bench": "make bench TOPIC=floor in a checkout",
+    "bayes temperature": "hardpan bayes gaussian --error",
+    "bayes detail": "hardpan bayes gaussian --detail",
+    "confusion bands": "hardpan confusion score --only bands",
+    "confusion issues": "hardpan confusion score --only issues",
+    "confusion ablate": "hardpan confusion score --only ablation",
+    "confusion compare": "hardpan confusion score --only comparison; of several models, hardpan confusion transfer",
+    "flow curve": "hardpan flow judge FLOW --sizes 500,2000,8000",
+    "leaderboard inflation": "hardpan leaderboard predict LOGS REFERENCE",
+    "leaderboard agreement": "hardpan leaderboard predict OLD NEW --labels LABELS",
+    "predictions info": "hardpan predictions check PREDICTIONS",
+    "predictions verify": "hardpan predictions check PREDICTIONS",
+    "replicate subclasses": "hardpan replicate add PROJECT SOURCE --per-class N",
+    "replicate votes": "hardpan replicate status PROJECT --export-votes FILE, or --import-votes FILE",
+    "replicate frequencies": "hardpan replicate status PROJECT --frequencies FILE",
+    "replicate threshold-sweep": "hardpan replicate status PROJECT --frequencies FILE, hardpan replicate sample",
+    "replicate review": "the pages of hardpan replicate serve, then hardpan replicate duplicates",
+    "testbed fit": "hardpan testbed compare, which prints the line; --sigma gives the new set's difficulty",
+    "testbed scale": "hardpan testbed compare --scale probit, whose line relates skills on the two sets",
+    "testbed shared-errors": "hardpan testbed compare --pairs all, hardpan testbed explain SCORES --only hardest",
+    "testbed pairs": "hardpan testbed compare --pairs all, or --pairs neighbours",
+    "testbed decompose": "hardpan testbed explain SCORES --only decompose",
+    "testbed hardest": "hardpan testbed explain SCORES --only hardest",
+    "testbed duplicates": "hardpan testbed explain SCORES --examples TABLE --only duplicates",
+    "testbed balanced": "hardpan testbed explain SCORES --examples TABLE --only balanced",
+    "testbed breakdown": "hardpan testbed explain SCORES --examples TABLE --by COLUMN --only breakdown",
+    "testbed humans": "hardpan testbed explain --people TABLE --only humans",
+    "testbed discriminate": "reproductions/discrimination.py, in a checkout of the repository",
+    "testbed strategies": "hardpan testbed compare for each of the new test sets",
+    "testbed crossval": "python -m reproductions.followups crossval, in a checkout of the repository",
 }
 
 # Commands that resume when the same command line is run again; some only with --out.
@@ -58,7 +87,6 @@ RESUMABLE: tuple[str, ...] = (
 )
 RESUMABLE_WITH_OUT = ("flow judge",)
 BUG, INTERRUPTED, BROKEN_PIPE = 70, 130, 141
-ESCAPES = "hardpan-escapes"
 
 # Newer versions of Typer have their own copy of Click, so the module of its base error differs.
 _CommandLineError: type[Any] = typer.BadParameter.__mro__[2]
@@ -127,16 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     0: done. 1: a gate failed (``--fail-on``, ``--fail-if``). 2: bad input, with one sentence. 70: a bug, with its
     traceback. 130: Ctrl-C. 141: the reader of the output has gone.
     """
-    accept_any_encoding()
+    _escape_what_stdout_lacks()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="hardpan", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except _CommandLineError as error:
-        sys.exit(_refuse_usage(error))
+        sys.exit(_exit_from_usage_error(error))
     except HardpanError as error:
-        sys.exit(refuse(str(error)))
+        sys.exit(_exit_as_refused(str(error)))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_interrupted(words))
     except BrokenPipeError:  # the reader has gone, as `head` does
@@ -149,12 +177,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # Path.is_dir and others raise it
-            sys.exit(refuse(f"{str(error.filename)[:40]}…: this name is too long for a file or folder"))
+            sys.exit(_exit_as_refused(f"{str(error.filename)[:40]}…: this name is too long for a file or folder"))
         if error.errno not in (*FULL_DISK, errno.EROFS):
             sys.exit(_report_bug())
         _close_stdout()
         where = error.filename or "the output"
-        sys.exit(refuse(f"{where}: cannot be written ({error.strerror}); free some space, or choose another path"))
+        sys.exit(
+            _exit_as_refused(
+                f"{where}: cannot be written ({error.strerror}); free some space, or choose another path"
+            )
+        )
     except Exception:
         sys.exit(_report_bug())
     if result == INTERRUPTED:  # newer versions of Typer return it
@@ -176,27 +208,21 @@ def _report_bug() -> int:
     return BUG
 
 
-def accept_any_encoding() -> None:
-    """Let the output have characters that its encoding lacks, as JSON escapes: text is printed, JSON stays JSON."""
-    codecs.register_error(ESCAPES, _escaped)
+def _escape_what_stdout_lacks() -> None:
+    """Write characters that the encoding of the output lacks as JSON escapes: text is printed, JSON stays JSON."""
+
+    def escaped(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        lacking = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+        return "".join(
+            f"\\u{high:02x}{low:02x}" for high, low in zip(lacking[::2], lacking[1::2], strict=True)
+        ), error.end
+
+    codecs.register_error("hardpan-escapes", escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.closed:
-            stream.reconfigure(errors=ESCAPES)
-
-
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """The JSON escape of characters that an encoding lacks.
-
-    Example:
-        >>> accept_any_encoding()
-        >>> "τ😀".encode("ascii", ESCAPES), "a file \\udcff".encode("utf-8", ESCAPES)
-        (b'\\\\u03c4\\\\ud83d\\\\ude00', b'a file \\\\udcff')
-    """
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    units = (lacking[position : position + 2].hex() for position in range(0, len(lacking), 2))
-    return "".join(f"\\u{unit}" for unit in units), error.end
+            stream.reconfigure(errors="hardpan-escapes")
 
 
 def _close_stdout() -> None:
@@ -208,7 +234,7 @@ def _close_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def refuse(message: str) -> int:
+def _exit_as_refused(message: str) -> int:
     """Print one sentence on stderr and return the exit code of bad input."""
     from hardpan.arguments import clean_text
 
@@ -216,16 +242,13 @@ def refuse(message: str) -> int:
     return 2
 
 
-def _refuse_usage(error: Any) -> int:
+def _exit_from_usage_error(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return refuse(error.format_message() + _given(error.__cause__) + hint)
-
-
-def _given(cause: Any) -> str:
-    """The refused value, which Typer keeps in the cause of its error."""
-    errors = cause.errors() if hasattr(cause, "errors") else ()
-    return f"; got {errors[0]['input']!r}" if errors and "input" in errors[0] else ""
+    # Typer keeps the refused value in the cause of its error.
+    causes = error.__cause__.errors() if hasattr(error.__cause__, "errors") else ()
+    given = f"; got {causes[0]['input']!r}" if causes and "input" in causes[0] else ""
+    return _exit_as_refused(error.format_message() + given + hint)

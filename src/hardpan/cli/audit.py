@@ -12,9 +12,10 @@ from rich.text import Text
 from hardpan import auditing
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
-from hardpan.cli.common import JsonFlag, OutFolder, check_out, progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.options import Flags, spread
+from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
+from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, Reading
+from hardpan.cli.decorators import spread
+from hardpan.cli.options import Flags
 from hardpan.errors import InputError, counted, few
 
 app = typer.Typer(rich_markup_mode="rich")
@@ -35,8 +36,11 @@ def audit(
             help="Exit with code 1 if there is a problem of these kinds (separated by commas), or any.",
         ),
     ] = "",
-    reading: DataFlags = DATA_FLAGS,
-    out: OutFolder = None,
+    reading: Reading = DATA_FLAGS,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write index.html, report.json and config.json to this folder."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Audit a dataset: its problems, the lowest possible error, the hard examples.
@@ -47,17 +51,16 @@ def audit(
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
     folder = out or Path("audits") / (Path(data).stem or "data")
-    kinds = _kinds(fail_on)
+    kinds = tuple(word.strip() for word in fail_on.split(",") if word.strip())
+    for kind in kinds:
+        if kind not in (*KINDS, "any"):
+            raise InputError(f"must be kinds among {', '.join(KINDS)}, or any; got {kind!r}", argument="fail_on")
     check_out(folder)
     with progress_on_stderr() as progress:
-        report = auditing.audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_plan)
-    if json:
-        print(report.to_json())
-    else:
-        from hardpan.pages import terminal
-
+        report = auditing.audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_audit_plan)
+    emit_report(report, json=json)
+    if not json:
         console = Console(highlight=False)
-        console.print(terminal.render(report.view()))
         if report.features:
             console.print(Text(f"Features: {few(report.features)}"), soft_wrap=True)
         console.print(Text(f"Page: {folder / 'index.html'}"), soft_wrap=True)
@@ -70,15 +73,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _kinds(text: str) -> tuple[str, ...]:
-    kinds = tuple(word.strip() for word in text.split(",") if word.strip())
-    for kind in kinds:
-        if kind not in (*KINDS, "any"):
-            raise InputError(f"must be kinds among {', '.join(KINDS)}, or any; got {kind!r}", argument="fail_on")
-    return kinds
-
-
-def show_plan(steps: tuple[AuditStep, ...]) -> None:
+def show_audit_plan(steps: tuple[AuditStep, ...]) -> None:
     """Print on stderr what will be trained, and for how long at most."""
     from hardpan.pages.auditing.sections import SKIPPED
 

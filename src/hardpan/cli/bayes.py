@@ -15,16 +15,20 @@ from hardpan import files
 from hardpan.bayes import gaussian_curve, gaussian_detail, temperature_for
 from hardpan.bayes.gaussians.temperature import TemperatureCurve
 from hardpan.cli.common import emit_report, progress_on_stderr
-from hardpan.cli.options import Flags, Output, removed, spread
+from hardpan.cli.decorators import Output, spread
+from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.files import read_npy, record
 
 LINE_POINTS = 41
 LINE_RTOL = 0.01  # a line on a page needs no more
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Exact Bayes errors of Gaussian classes.")
-removed(app, "temperature", "hardpan bayes gaussian --error")
-removed(app, "detail", "hardpan bayes gaussian --detail")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+
+@app.callback()
+def bayes() -> None:
+    """Exact Bayes errors of Gaussian classes."""
 
 
 @record
@@ -53,16 +57,6 @@ class GaussianConfig:
     rtol: float = 1e-3
     seed: int = 0
 
-    def arrays(self) -> dict[str, Any]:
-        """Means, covariances and priors, as the functions of :mod:`hardpan.bayes` call them."""
-        if self.cov is not None and self.covs is not None:
-            raise InputError(
-                "must not both be given; use covs for one covariance per class", argument=("cov", "covs")
-            )
-        texts = {"cov": self.cov, "covs": self.covs, "priors": self.priors}
-        arrays = {name: _numbers_or_file(f"--{name}", text) for name, text in texts.items() if text is not None}
-        return {"means": _npy_array("MEANS", self.means), **arrays}
-
 
 @app.command("gaussian")
 @spread
@@ -83,7 +77,14 @@ def gaussian_command(
     Example: [bold]hardpan bayes gaussian means.npy --cov cov.npy --temperature 0.2,1,1.4,3 --out curve[/bold]
     """
     config = replace(config, means=means)
-    arrays = config.arrays()
+    if config.cov is not None and config.covs is not None:
+        raise InputError("must not both be given; use covs for one covariance per class", argument=("cov", "covs"))
+    if Path(means).suffix != ".npy" and not Path(means).exists():
+        raise InputError(f"must be a .npy file; got {means!r}", argument="means")
+    texts = {"means": means, "cov": config.cov, "covs": config.covs, "priors": config.priors}
+    arrays: dict[str, Any] = {
+        name: _numbers_or_file(name, text) for name, text in texts.items() if text is not None
+    }
     if config.error is not None and config.temperatures != (1.0,):
         raise InputError("must not both be given", argument=("error", "temperatures"))
     if config.detail and (config.covs is not None or len(config.temperatures) > 1):
@@ -106,40 +107,31 @@ def gaussian_command(
             curve = replace(curve, detail=gaussian_detail(**arrays, **options))
         if output.out is not None:
             progress("integrating between the temperatures", 0.6)
-            line = errors(_between(curve.temperatures), max(config.rtol, LINE_RTOL))
+            low, high = min(temperatures), max(temperatures)
+            if low == high:  # a decade around a single one
+                low, high = low / 3, high * 3
+            between = np.unique(np.append(np.geomspace(low, high, LINE_POINTS), temperatures))
+            line = errors(between.tolist(), max(config.rtol, LINE_RTOL))
             curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(arrays["means"])})
-    settings = {"config.json": files.dumps(files.to_json(config)) + "\n"}
+    settings = {"config.json": files.json_text(config) + "\n"}
     only_error = len(curve.estimates) == 1 and curve.target is None and curve.detail is None
     if output.json and output.out is None and only_error:
-        print(files.dumps(files.to_json(curve.estimates[0])))
+        print(files.json_text(curve.estimates[0]))
     else:
         emit_report(curve, json=output.json, out=output.out, extra=settings)
 
 
-def _npy_array(name: str, path: str) -> NDArray[Any]:
-    """A .npy file, mapped into memory and never unpickled."""
-    try:
-        return read_npy(Path(path), mmap=True)
-    except InputError as error:
-        raise InputError(f"{name} {error}") from error
-
-
 def _numbers_or_file(option: str, text: str) -> NDArray[Any]:
-    """Numbers with commas between them (one number: a scalar), or a .npy file."""
+    """A .npy file, mapped into memory, or numbers with commas between them (one covariance: a scalar)."""
     if Path(text).suffix == ".npy" or Path(text).exists():
-        return _npy_array(option, text)
+        try:
+            return read_npy(Path(text), mmap=True)
+        except InputError as error:
+            raise InputError(str(error), argument=option) from error
     try:
         values = [float(piece) for piece in text.split(",")]
     except ValueError:
         raise InputError(
             f"must be numbers separated by commas or a .npy file; got {text!r}", argument=option
         ) from None
-    return np.array(values[0] if len(values) == 1 and option == "--cov" else values)
-
-
-def _between(temperatures: Sequence[float]) -> list[float]:
-    """Temperatures dense enough for a smooth line through the requested ones; a decade around a single one."""
-    low, high = min(temperatures), max(temperatures)
-    if low == high:
-        low, high = low / 3, high * 3
-    return [float(t) for t in np.unique(np.append(np.geomspace(low, high, LINE_POINTS), temperatures))]
+    return np.array(values[0] if len(values) == 1 and option == "cov" else values)

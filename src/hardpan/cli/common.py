@@ -25,11 +25,6 @@ SPACING_SECONDS = 0.5
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed: the same seed gives the same result.")]
-ByOrder = Annotated[bool, typer.Option("--by-order", help="Join predictions by position if they have no ids.")]
-OutFolder = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Write index.html, report.json and config.json to this folder."),
-]
 
 
 def check_local(path: Path, what: str) -> None:
@@ -91,7 +86,7 @@ def emit_report(
         if options is not None and getattr(report, "config", None) is None:
             used = {name: value for name, value in options.items() if name not in ("out", "json")}
             extra = {
-                "config.json": files.dumps(files.to_json(CommandOptions(command, used))) + "\n",
+                "config.json": files.json_text(CommandOptions(command, used)) + "\n",
                 **(extra or {}),
             }
         written = report.save(out, command=command, extra=extra)
@@ -112,25 +107,15 @@ class _ProgressLines(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._line = ""
-        self._closed = threading.Event()
-
-    def __call__(self, step: str, fraction: float) -> None:
-        self._line = f"hardpan: {100 * fraction:3.0f} % {step}"
+        self.line, self.closed = "hardpan:   0 % starting", threading.Event()
 
     def run(self) -> None:
-        """Print the newest line until the work is done."""
         printed, seconds = "", QUIET_SECONDS
-        while not self._closed.wait(seconds):
-            line, seconds = self._line, SPACING_SECONDS
+        while not self.closed.wait(seconds):
+            line, seconds = self.line, SPACING_SECONDS
             if line != printed:
                 print(line, file=sys.stderr, flush=True)
                 printed = line
-
-    def close(self) -> None:
-        """Stop printing."""
-        self._closed.set()
-        self.join()
 
 
 @contextmanager
@@ -138,12 +123,12 @@ def progress_on_stderr() -> Iterator[execution.Progress]:
     """Show progress on stderr: a bar on a terminal; elsewhere lines, from the third second on."""
     if not sys.stderr.isatty():
         lines = _ProgressLines()
-        lines("starting", 0.0)
         lines.start()
         try:
-            yield lines
+            yield lambda step, fraction: setattr(lines, "line", f"hardpan: {100 * fraction:3.0f} % {step}")
         finally:
-            lines.close()
+            lines.closed.set()
+            lines.join()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hardpan.cli.options import reporting
+from hardpan.cli.decorators import reporting
 from hardpan.report import Report
 
 app = typer.Typer(rich_markup_mode="rich")

@@ -9,7 +9,8 @@ import typer
 
 from hardpan.cli.common import JsonFlag, check_local, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DataFlags
-from hardpan.cli.options import Flags, parallel_options, removed, reporting, spread
+from hardpan.cli.decorators import parallel_options, reporting, spread
+from hardpan.cli.options import Flags
 from hardpan.confusion.reports import ConfusionConfig, score_report, subset_report, transfer_report
 from hardpan.confusion.subsets import is_subset_file
 from hardpan.confusion.subsets import subset as select_subset
@@ -32,7 +33,7 @@ Sources = Annotated[
     list[str],
     typer.Argument(metavar="PREDICTIONS", help="One store or file of predictions per model, as for score."),
 ]
-Data = Annotated[DataFlags, Flags(only=("label", "column"))]
+Data = Annotated[DataFlags, Flags(only=("label",))]
 
 
 @app.command()
@@ -101,9 +102,3 @@ def transfer(
     """
     with progress_on_stderr() as progress:
         return transfer_report(predictions, data.optional(config.data), config=config, progress=progress)
-
-
-removed(app, "bands", "hardpan confusion score --only bands")
-removed(app, "issues", "hardpan confusion score --only issues")
-removed(app, "ablate", "hardpan confusion score --only ablation")
-removed(app, "compare", "hardpan confusion score --only comparison; of several models, hardpan confusion transfer")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hardpan.cli.settings import SETTING
+from hardpan.cli.options import Flags
 
 if TYPE_CHECKING:
     from hardpan.data import Dataset
@@ -18,7 +18,7 @@ DATA_HELP = "A dataset: name (digits, mnist, ...), file or folder."
 
 @dataclass(frozen=True, slots=True)
 class DataFlags:
-    """How a dataset is read; a command gets these options by :func:`hardpan.cli.options.spread`.
+    """How a dataset is read; a command gets these options by :func:`hardpan.cli.decorators.spread`.
 
     Attributes:
         label: table: column with the labels.
@@ -37,12 +37,12 @@ class DataFlags:
     id: str | None = None
     text: str | None = None
     group: str | None = None
-    columns: Annotated[Mapping[str, str], "--column"] = field(default_factory=dict)
-    features: Annotated[tuple[str, ...], SETTING] = ()
-    drop: Annotated[tuple[str, ...], SETTING] = ()
-    class_names: Annotated[tuple[str, ...], SETTING] = ()
-    resize: Annotated[int | None, SETTING] = None
-    name: Annotated[str | None, SETTING] = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    resize: int | None = None
+    name: str | None = None
 
     def options(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
@@ -52,11 +52,11 @@ class DataFlags:
             options["class_names"] = self.class_names[0]
         return options
 
-    def open(self, source: str, **more: Any) -> Dataset:
+    def open(self, source: str) -> Dataset:
         """The dataset, read as the options say."""
         from hardpan.data import Dataset
 
-        return Dataset.open(source, **self.options() | more)
+        return Dataset.open(source, **self.options())
 
     def optional(self, source: str) -> Dataset | None:
         """The dataset; None if none is named."""
@@ -66,9 +66,8 @@ class DataFlags:
         """The source itself where no option is set (workers read it again by its name), else the opened dataset."""
         return self.open(source) if self.options() else source
 
-    def other(self, source: str | None) -> str | Dataset | None:
-        """A second dataset that is read like the first, under its own name."""
-        return None if source is None else dataclasses.replace(self, name=None).apply(source)
-
 
 DATA_FLAGS = DataFlags()
+Reading = Annotated[
+    DataFlags, Flags(only=("label", "id", "text", "group", "columns"), names={"columns": "--column"})
+]

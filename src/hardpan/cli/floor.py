@@ -8,8 +8,9 @@ import typer
 
 from hardpan.bayes import FloorConfig, floor
 from hardpan.cli.common import progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.options import Flags, reporting
+from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, Reading
+from hardpan.cli.decorators import reporting
+from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.report import Report
 
@@ -42,7 +43,7 @@ def floor_command(
             help="An npz or npy file with annotators' votes (examples × classes) or soft_labels, and ids.",
         ),
     ] = "",
-    reading: DataFlags = DATA_FLAGS,
+    reading: Reading = DATA_FLAGS,
 ) -> Report:
     """Bound the lowest possible error by evidence; list other estimates with their assumption and status.
 

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from hardpan.cli.common import (
-    ByOrder,
     JsonFlag,
     Seed,
     check_out,
@@ -17,24 +16,22 @@ from hardpan.cli.common import (
     progress_on_stderr,
 )
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.options import Flags, Output, parallel_options, removed, spread
-from hardpan.cli.settings import parse_texts
+from hardpan.cli.decorators import Output, parallel_options, spread
+from hardpan.cli.options import Flags, parse_option
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.learning_curves import CurveConfig, measure_learning_curve
 from hardpan.report import Report
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
-removed(app, "curve", "hardpan flow judge FLOW --sizes 500,2000,8000")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Flows with an exactly known Bayes error: fit them, draw benchmarks of any difficulty, judge classifiers.",
+)
 
 FlowPath = Annotated[
     str, typer.Argument(metavar="FLOW", help="A flow: the folder of a fitted one, or a bundled name.")
 ]
-
-
-@app.callback()
-def group() -> None:
-    """Flows with an exactly known Bayes error: fit them, draw benchmarks of any difficulty, judge classifiers."""
 
 
 @app.command()
@@ -124,7 +121,9 @@ def judge(
             help="Probabilities of the test examples: a store, npz (keys probs and ids), or npy with --by-order.",
         ),
     ] = None,
-    by_order: ByOrder = False,
+    by_order: Annotated[
+        bool, typer.Option("--by-order", help="Join predictions by position if they have no ids.")
+    ] = False,
     name: Annotated[str, typer.Option(help="Name of the classifier in the report.")] = "",
     sizes: Annotated[
         str,
@@ -154,7 +153,7 @@ def judge(
         probs = benchmark.test_probabilities(predictions, by_order=by_order)
         result = flows.judge(benchmark, probs, name=name or predictions.stem)
     else:
-        config = dataclasses.replace(config, sizes=parse_texts("--sizes", tuple[int, ...], [sizes]))
+        config = dataclasses.replace(config, sizes=parse_option("--sizes", tuple[int, ...], [sizes]))
         with progress_on_stderr() as progress:
             result = measure_learning_curve(
                 flows.load(source), config, name=name or source, out=output.out, progress=progress
@@ -181,7 +180,7 @@ def samples(
     from hardpan import flows
 
     check_out(out)
-    temperatures = parse_texts("--temperature", tuple[float, ...], [temperature])
+    temperatures = parse_option("--temperature", tuple[float, ...], [temperature])
     with progress_on_stderr() as progress:
         result = flows.sample_temperatures(
             flows.load(flow), temperatures, n, name=flow, seed=seed, progress=progress

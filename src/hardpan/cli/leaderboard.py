@@ -12,10 +12,11 @@ import typer
 
 from hardpan import leaderboard
 from hardpan.cli.common import emit_report, progress_on_stderr
-from hardpan.cli.options import Flags, Output, removed, reporting, spread
+from hardpan.cli.decorators import Output, reporting, spread
+from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.files import read_named_array
+from hardpan.files import read_npz_array
 from hardpan.leaderboard.keys import read_verdicts
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
@@ -205,11 +206,5 @@ def predict(
     if labels is None:
         with _scores(Path(scores), reading) as (outcomes, _), _scores(Path(other), reading) as (reference, _):
             return leaderboard.predict(outcomes, reference, **options)
-    old, new = (
-        Predictions.open(name) if Path(name).is_dir() else read_named_array(name) for name in (scores, other)
-    )
-    return leaderboard.predict(old, new, read_named_array(labels), **options)
-
-
-removed(app, "inflation", "hardpan leaderboard predict LOGS REFERENCE")
-removed(app, "agreement", "hardpan leaderboard predict OLD NEW --labels LABELS")
+    old, new = (Predictions.open(name) if Path(name).is_dir() else read_npz_array(name) for name in (scores, other))
+    return leaderboard.predict(old, new, read_npz_array(labels), **options)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from hardpan import ledger
-from hardpan.cli.options import Flags, printing
+from hardpan.cli.decorators import printing
+from hardpan.cli.options import Flags
 from hardpan.ledger.sealing import read_owner_key
 from hardpan.report import Report
 
@@ -16,7 +17,7 @@ app = typer.Typer(
     help="A sealed test set: score submissions without revealing labels (the Ladder).", no_args_is_help=True
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of the ledger.")]
+LedgerFolder = Annotated[Path, typer.Argument(metavar="LEDGER", help="Folder of the ledger.")]
 Key = Annotated[
     Path | None, typer.Option("--key", help="The owner's key file (default: the variable HARDPAN_LEDGER_KEY).")
 ]
@@ -25,7 +26,7 @@ Key = Annotated[
 @app.command()
 @printing
 def init(
-    folder: Folder,
+    folder: LedgerFolder,
     labels: Annotated[Path, typer.Option("--labels", help="Labels: npy, npz, CSV (id, label) or JSON.")],
     key: Annotated[
         Path, typer.Option("--key", help="New file for the owner's key; do not keep it in the ledger's folder.")
@@ -47,7 +48,7 @@ def init(
 @app.command()
 @printing
 def submit(
-    folder: Folder,
+    folder: LedgerFolder,
     predictions: Annotated[Path, typer.Argument(help="Predictions: npy, npz, CSV (id, prediction) or JSON.")],
     options: Annotated[dict[str, Any], Flags(of=ledger.Ledger.submit)],
     key: Key = None,
@@ -61,7 +62,7 @@ def submit(
 
 @app.command()
 @printing
-def status(folder: Folder) -> Report:
+def status(folder: LedgerFolder) -> Report:
     """Show the public state of the leaderboard and its error bound; needs no key.
 
     Example: [bold]hardpan ledger status book[/bold]
@@ -72,7 +73,7 @@ def status(folder: Folder) -> Report:
 @app.command()
 @printing
 def verify(
-    folder: Folder,
+    folder: LedgerFolder,
     options: Annotated[
         dict[str, Any], Flags(of=ledger.Ledger.verify, names={"heads": "--head"}, repeated=("heads",))
     ],
@@ -89,7 +90,7 @@ def verify(
 @app.command("open")
 @printing
 def open_(
-    folder: Folder,
+    folder: LedgerFolder,
     options: Annotated[
         dict[str, Any], Flags(of=ledger.Ledger.open_holdout, names={"names": "--submission"}, repeated=("names",))
     ],
@@ -105,7 +106,7 @@ def open_(
 @app.command()
 @printing
 def reveal(
-    folder: Folder,
+    folder: LedgerFolder,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="New npz file for labels and salt.")],
     key: Key = None,
 ) -> Report:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from hardpan.cli.common import check_local, progress_on_stderr
-from hardpan.cli.options import Flags, printing, removed
+from hardpan.cli.decorators import printing
+from hardpan.cli.options import Flags
 from hardpan.predictions.exporting import export as export_file
 from hardpan.predictions.importing import import_file
 from hardpan.predictions.importing import merge as merge_stores
@@ -87,7 +88,3 @@ def export(
     check_local(path, "FILE")
     with progress_on_stderr() as progress:
         return export_file(predictions, path, **options, progress=progress)
-
-
-for name in ("info", "verify"):
-    removed(app, name, "hardpan predictions check PREDICTIONS")

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from hardpan.cli.common import Seed, emit_report, progress_on_stderr
-from hardpan.cli.options import Flags, Output, printing, removed, reporting, spread
+from hardpan.cli.decorators import Output, printing, reporting, spread
+from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.replicate.folder import ProjectConfig
 from hardpan.replicate.project import Project
@@ -27,7 +28,7 @@ app = typer.Typer(
 _OF_THE_DATA = ("name", "original", "original_hash", "classes", "shape")
 _SERVE = ("port", "host", "workers_expected", "address", "new_owner_link", "json")
 _SAMPLE = ("strategy", "per_class", "threshold", "source", "without_flagged", "seed")
-Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
+ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 DatabaseUrl = Annotated[
     str,
     typer.Option(
@@ -57,7 +58,7 @@ def opened(folder: Path, make: Callable[..., Project] = Project.open, **settings
 @app.command()
 @printing
 def init(
-    folder: Folder,
+    folder: ProjectFolder,
     original: Annotated[
         str, typer.Option("--original", metavar="DATA", help="The dataset whose test set is rebuilt.")
     ],
@@ -85,7 +86,7 @@ def init(
 @app.command()
 @printing
 def demo(
-    folder: Folder,
+    folder: ProjectFolder,
     annotators: Annotated[
         int, typer.Option("--annotators", min=0, help="Number of simulated annotators; every sixth guesses.")
     ] = 0,
@@ -110,7 +111,7 @@ def demo(
 @app.command()
 @printing
 def status(
-    folder: Folder,
+    folder: ProjectFolder,
     options: Annotated[
         dict[str, Any], Flags(of=Project.status, only=("import_votes", "export_votes", "frequencies"))
     ],
@@ -127,7 +128,7 @@ def status(
 @app.command()
 @printing
 def add(
-    folder: Folder,
+    folder: ProjectFolder,
     source: Annotated[
         Path,
         typer.Argument(metavar="SOURCE", help="Folder (CLASS/image or CLASS/KEYWORD/image), CSV or Parquet file."),
@@ -151,7 +152,7 @@ def add(
 @app.command()
 @printing
 def tasks(
-    folder: Folder,
+    folder: ProjectFolder,
     options: Annotated[dict[str, Any], Flags(of=Project.make_tasks, names={"replace_failing": "--top-up"})],
 ) -> Report:
     """Make annotation tasks for candidates that are in no task yet.
@@ -165,7 +166,7 @@ def tasks(
 
 @app.command()
 @spread
-def serve(folder: Folder, options: Annotated[dict[str, Any], Flags(of=Project.serve, only=_SERVE)]) -> None:
+def serve(folder: ProjectFolder, options: Annotated[dict[str, Any], Flags(of=Project.serve, only=_SERVE)]) -> None:
     """Serve the pages of a project for annotators, reviewers and the owner, until Ctrl-C.
 
     Prints an invitation link for annotators and, at the first start, the owner's link. The owner's page makes
@@ -181,7 +182,7 @@ def serve(folder: Folder, options: Annotated[dict[str, Any], Flags(of=Project.se
 @app.command()
 @reporting
 def sample(
-    folder: Folder,
+    folder: ProjectFolder,
     options: Annotated[dict[str, Any], Flags(of=Project.sample, only=_SAMPLE, names={"source": "--from"})],
 ) -> Report:
     """Sample the images of the new set.
@@ -196,7 +197,7 @@ def sample(
 @app.command()
 @printing
 def duplicates(
-    folder: Folder, options: Annotated[dict[str, Any], Flags(of=Project.find_duplicates, names={"k": "-k"})]
+    folder: ProjectFolder, options: Annotated[dict[str, Any], Flags(of=Project.find_duplicates, names={"k": "-k"})]
 ) -> Report:
     """Queue possible near-duplicates of the sample for review; remove and replace what people decided to remove.
 
@@ -209,7 +210,7 @@ def duplicates(
 @app.command()
 @printing
 def assemble(
-    folder: Folder,
+    folder: ProjectFolder,
     options: Annotated[dict[str, Any], Flags(of=Project.assemble, only=("author", "license_", "unreviewed_ok"))],
 ) -> Report:
     """Write the set with its datasheet, and freeze it.
@@ -222,7 +223,7 @@ def assemble(
 
 @app.command()
 @printing
-def verify(folder: Folder) -> Report:
+def verify(folder: ProjectFolder) -> Report:
     """Replay every step of a project; exit code 2 if something differs.
 
     Example: [bold]hardpan replicate verify new-digits[/bold]
@@ -234,7 +235,7 @@ def verify(folder: Folder) -> Report:
 @app.command()
 @spread
 def experiment(
-    folder: Folder,
+    folder: ProjectFolder,
     options: Annotated[dict[str, Any], Flags(of=Project.begin_experiment, repeated=("predictions",))],
     output: Output,
     results: Annotated[
@@ -255,10 +256,3 @@ def experiment(
         progress("counting answers" if results else "choosing the hardest images", 0.0)
         report: Report = project.experiment_results() if results else project.begin_experiment(**options)
     emit_report(report, json=output.json, out=output.out)
-
-
-removed(app, "subclasses", "hardpan replicate add PROJECT SOURCE --per-class N")
-removed(app, "votes", "hardpan replicate status PROJECT --export-votes FILE, or --import-votes FILE")
-removed(app, "frequencies", "hardpan replicate status PROJECT --frequencies FILE")
-removed(app, "threshold-sweep", "hardpan replicate status PROJECT --frequencies FILE, and hardpan replicate sample")
-removed(app, "review", "the pages of hardpan replicate serve, then hardpan replicate duplicates")

@@ -10,7 +10,8 @@ import typer
 
 from hardpan import leaderboard, testbed
 from hardpan.cli.common import Seed
-from hardpan.cli.options import Flags, removed, reporting
+from hardpan.cli.decorators import reporting
+from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.report import Report
 from hardpan.testbed.sets import TwoSets, open_outcomes
@@ -48,7 +49,7 @@ def compare(
 
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
-    return testbed.compare(_two_sets(scores, reading), config=replace(config, metric=reading["metric"]))
+    return testbed.compare(_testbed_sets(scores, reading), config=replace(config, metric=reading["metric"]))
 
 
 @app.command()
@@ -75,16 +76,16 @@ def explain(
     Example: [bold]hardpan testbed explain original.npz new.npz --examples examples.csv --by frequency[/bold]
     """
     return testbed.explain(
-        _two_sets(scores, reading) if scores else None,
+        _testbed_sets(scores, reading) if scores else None,
         examples=examples,
         responses=responses or None,
         config=config,
     )
 
 
-@app.command()
+@app.command("items")
 @reporting
-def items(
+def items_in_testbed(
     scores: Annotated[
         Path,
         typer.Argument(
@@ -104,31 +105,9 @@ def items(
     return leaderboard.items(open_outcomes(scores, test_set), model, seed=seed)
 
 
-def _two_sets(scores: list[Path], reading: dict[str, Any]) -> TwoSets:
+def _testbed_sets(scores: list[Path], reading: dict[str, Any]) -> TwoSets:
     if len(scores) > 2:
         raise InputError(
             f"must be one file with both test sets, or two files; got {len(scores)}", argument="SCORES"
         )
     return testbed.two_sets(*scores, **reading)
-
-
-removed(app, "fit", "hardpan testbed compare, which prints the line; --sigma gives the new set's difficulty")
-removed(
-    app, "scale", "hardpan testbed compare --scale probit, whose line says how skills on the two sets correspond"
-)
-removed(
-    app, "shared-errors", "hardpan testbed compare --pairs all, or hardpan testbed explain SCORES --only hardest"
-)
-removed(app, "pairs", "hardpan testbed compare --pairs all, or --pairs neighbours")
-for name, inputs in {
-    "decompose": "SCORES",
-    "hardest": "SCORES",
-    "duplicates": "SCORES --examples TABLE",
-    "balanced": "SCORES --examples TABLE",
-    "breakdown": "SCORES --examples TABLE --by COLUMN",
-    "humans": "--people TABLE",
-}.items():
-    removed(app, name, f"hardpan testbed explain {inputs} --only {name}")
-removed(app, "discriminate", "reproductions/discrimination.py, in a checkout of the repository")
-removed(app, "strategies", "hardpan testbed compare for each of the new test sets")
-removed(app, "crossval", "python -m reproductions.followups crossval, in a checkout of the repository")

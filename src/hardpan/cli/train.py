@@ -11,7 +11,8 @@ import typer
 
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.options import Flags, parallel_options
+from hardpan.cli.decorators import parallel_options
+from hardpan.cli.options import Flags
 from hardpan.training.config import TrainConfig
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)

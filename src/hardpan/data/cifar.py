@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
-from hardpan.files import TAR_ENDINGS, check_memory, folder_entries, read_tar, refusing_damaged
+from hardpan.files import TAR_ENDINGS, check_reading_memory, folder_entries, read_tar, refusing_damaged
 
 PIXELS = 3 * 32 * 32
 
@@ -87,7 +87,7 @@ def read_cifar(path: Path) -> Dataset:
             files = [folder / name for name in (*version.files, *version.names) if (folder / name).exists()]
             sizes = {file.name: file.stat().st_size for file in files}
             _check_cifar_sizes(folder, version, sizes)
-            check_memory(folder, sum(sizes.values()))
+            check_reading_memory(folder, sum(sizes.values()))
             content = {file.name: np.fromfile(file, dtype=np.uint8) for file in files}
     elif path.name.lower().endswith(TAR_ENDINGS):
         members = read_tar(path, {name for version in VERSIONS for name in (*version.files, *version.names)})

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hardpan.data.arrays import from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.files import GZIP_GROWTH, check_memory, fill, folder_entries, is_gzip, refusing_damaged
+from hardpan.files import GZIP_GROWTH, check_reading_memory, fill, folder_entries, is_gzip, refusing_damaged
 
 # The word in a file's name, and the code in its header.
 TYPES = {
@@ -66,7 +66,7 @@ def read_idx(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset
     if images is None:
         raise InputError(f"{path}: has labels without images; give the images file or the folder of both")
     labels = _idx_files(folder_entries(path.parent)).get((images.split, "labels"))
-    check_memory(path, sum(_claimed_idx_bytes(file) for file in (images, labels) if file))
+    check_reading_memory(path, sum(_claimed_idx_bytes(file) for file in (images, labels) if file))
     return from_arrays(
         _idx_array(images),
         None if labels is None else _idx_array(labels),
@@ -88,7 +88,7 @@ def read_idx_files(folder: Path, paths: Sequence[Path], class_names: Sequence[st
                     "train and of t10k, plain or with .gz"
                 )
             listed.append(files[split, what])
-    check_memory(folder, sum(map(_claimed_idx_bytes, listed)))
+    check_reading_memory(folder, sum(map(_claimed_idx_bytes, listed)))
     x, y, x_test, y_test = map(_idx_array, listed)
     name = folder.resolve().name
     return from_arrays(

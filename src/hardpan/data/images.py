@@ -24,7 +24,7 @@ from hardpan import files
 from hardpan.arguments import whole_number
 from hardpan.data.dataset import SPLIT_WORDS, SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError, few, reason
-from hardpan.files import check_memory, folder_entries
+from hardpan.files import check_reading_memory, folder_entries
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -114,7 +114,7 @@ def decoded_images(
     shape = (len(pictures), height, width, 3) if colour else (len(pictures), height, width)
     claimed = int(np.prod(shape, dtype=object))
     if claimed <= IN_MEMORY:
-        check_memory(where, claimed)
+        check_reading_memory(where, claimed)
         x: NDArray[np.uint8] = np.empty(shape, dtype=np.uint8)
     else:
         x = files.scratch_array(shape, np.uint8, f"the pixels of {where}", "use a smaller resize")

@@ -33,7 +33,7 @@ from hardpan.data.downloads import SOURCES, read_published
 from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError, few, reason
-from hardpan.files import check_memory, existing_file, read_text
+from hardpan.files import check_reading_memory, existing_file, read_text
 from hardpan.tables import column_role_names, is_frame, plain_name, read_columns, read_table, stored_cell
 
 BUNDLED = ("digits",)
@@ -305,7 +305,7 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
                 "add a transform that resizes them"
             )
         if row % _CHECK_EVERY == 0:
-            check_memory(what, xs[0].nbytes * len(dataset))
+            check_reading_memory(what, xs[0].nbytes * len(dataset))
     if not xs:
         raise InputError("must not be empty", argument=what)
     return images_channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)

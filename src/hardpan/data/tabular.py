@@ -31,7 +31,7 @@ from hardpan.data.arrays import array_column_warnings, as_array, checked_x, numb
 from hardpan.data.dataset import SPLIT_WORDS, SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError, few, reason
-from hardpan.files import check_memory, folder_entries, suffix_of
+from hardpan.files import check_reading_memory, folder_entries, suffix_of
 from hardpan.tables import (
     ROLES,
     cells_of,
@@ -425,7 +425,7 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
     if unused:
         message = f"not used as features (long text, dates, other types): {few(unused)}"
         notes.append(DataWarning(message, "unused_column", tuple(unused)))
-    check_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
+    check_reading_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
     vectors = [_matrix_of_lists(table.column(name), f"{where}{name}") for name in lists]
     alone = len(lists) + len(numbers) + len(texts) == 1
     vector_names = [

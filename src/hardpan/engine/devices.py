@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 
 from hardpan.errors import InputError
-from hardpan.execution.backends import machine_is_busy
+from hardpan.execution.mapping import machine_is_busy
 
 
 def pick_device(name: str = "auto") -> torch.device:

@@ -5,8 +5,16 @@ run anywhere, in any order, and again when its worker is lost, and the result is
 where tasks run; every function of hardpan that has many independent tasks uses that setting.
 """
 
-from hardpan.execution.backends import ClusterLost, TaskLost
-from hardpan.execution.mapping import BACKENDS, Parallel, Progress, current, map_tasks, parallel
+from hardpan.execution.mapping import (
+    BACKENDS,
+    ClusterLost,
+    Parallel,
+    Progress,
+    TaskLost,
+    current,
+    map_tasks,
+    parallel,
+)
 from hardpan.lazy import exports
 
 exports(__name__)

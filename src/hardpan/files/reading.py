@@ -94,7 +94,7 @@ def folder_entries(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
 
 
-def free_memory() -> int | None:
+def memory_free_for_reading() -> int | None:
     """Bytes of memory that are available now, or None where the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
@@ -109,17 +109,17 @@ def free_memory() -> int | None:
         return None
 
 
-def check_memory(path: Any, needed: int) -> None:
+def check_reading_memory(path: Any, needed: int) -> None:
     """Refuse content of ``needed`` bytes that would not fit into free memory.
 
     Example:
-        >>> check_memory("small.npz", 1000)
-        >>> check_memory("huge.npz", 10**18)  # doctest: +ELLIPSIS
+        >>> check_reading_memory("small.npz", 1000)
+        >>> check_reading_memory("huge.npz", 10**18)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
         hardpan.errors.InputError: huge.npz: needs about 2,000,000,000.0 GB of memory and ... GB are free; ...
     """
-    free = free_memory()
+    free = memory_free_for_reading()
     # Checks, ids and the joined train and test rows need the data about twice.
     if free is not None and 2 * needed > free:
         raise InputError(
@@ -147,14 +147,14 @@ def read_bytes(path: Any) -> bytes:
     file = existing_file(path)
     with refusing_damaged(file):
         if not is_gzip(file):
-            check_memory(file, file.stat().st_size)
+            check_reading_memory(file, file.stat().st_size)
             return file.read_bytes()
         blocks, size = [], 0
         with gzip.open(file) as stream:
             while block := stream.read(_BLOCK):
                 size += len(block)
                 check_growth(file, size)
-                check_memory(file, size)
+                check_reading_memory(file, size)
                 blocks.append(block)
         return b"".join(blocks)
 
@@ -173,7 +173,7 @@ def read_text(path: Any) -> str:
 def read_json(path: Any) -> Any:
     """The value in a JSON file."""
     text = read_text(path)
-    check_memory(path, _JSON_GROWTH * len(text))
+    check_reading_memory(path, _JSON_GROWTH * len(text))
     return parse_json(text, str(path))
 
 
@@ -232,7 +232,7 @@ def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:
         with file.open("rb") as stream:
             _, _, claimed = _array_header(f"{file}", stream, file.stat().st_size)
             if not mmap or claimed == 0:
-                check_memory(file, claimed)
+                check_reading_memory(file, claimed)
                 stream.seek(0)
                 return _read_array(stream)
         loaded: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -254,7 +254,9 @@ def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArra
     """
     with _open_npz(path) as (file, archive, members):
         selected = {key: item for key, item in members.items() if keys is None or key in keys}
-        check_memory(file, sum(_member_header(file, key, archive, item)[2] for key, item in selected.items()))
+        check_reading_memory(
+            file, sum(_member_header(file, key, archive, item)[2] for key, item in selected.items())
+        )
         arrays = {}
         for key, item in selected.items():
             with archive.open(item) as stream:
@@ -272,7 +274,7 @@ def read_arrays(path: Any, keys: Collection[str] | None = None) -> dict[str, NDA
     return {"": read_npy(file)} if is_npy else read_npz(file, keys)
 
 
-def read_named_array(name: str) -> NDArray[Any]:
+def read_npz_array(name: str) -> NDArray[Any]:
     """The array of an npy file, or of an npz file by its name behind ``::``, as in ``said.npz::labels``."""
     file, _, array_name = name.partition("::")
     stored = read_arrays(file)
@@ -374,8 +376,8 @@ def read_tar(path: Any, selected: Collection[str]) -> Members:
     names: set[str] = set()
     content: dict[str, NDArray[np.uint8]] = {}
     file = existing_file(path)
-    with _open_tar(file) as archive:
-        for member in _tar_members(file, archive):
+    with _tar_for_reading(file) as archive:
+        for member in _read_tar_members(file, archive):
             *above, name = PurePosixPath(member.name).parts
             folders.update(above[:1])
             names.add(name)
@@ -383,43 +385,33 @@ def read_tar(path: Any, selected: Collection[str]) -> Members:
                 continue
             if name in content:
                 raise InputError(f"{file}: has {name} twice; give an archive with one of each file")
-            check_memory(file, member.size + sum(map(len, content.values())))
-            content[name] = _tar_content(file, archive, member)
+            check_reading_memory(file, member.size + sum(map(len, content.values())))
+            content[name] = _read_tar_member(file, archive, member)
     return Members(frozenset(folders), frozenset(names), content)
 
 
-class _Measured(io.BufferedIOBase):
+class _TarReading:
     """A stream that refuses to be read in absurdly large blocks, and remembers the last one."""
 
-    def __init__(self, path: Path, stream: IO[bytes]) -> None:
-        self._path, self._stream = path, stream
-        self.last = b""
+    def __init__(self, path: Path, stream: Any) -> None:
+        self._path, self._stream, self.last = path, stream, b""
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is None or size < 0 or size > _LARGEST_READ:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not 0 <= size <= _LARGEST_READ:
             raise InputError(f"{self._path}: a header in the archive claims {size:,} bytes; fetch it again")
         self.last = self._stream.read(size)
         return self.last
 
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        return self._stream.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._stream.tell()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
 
 @contextmanager
-def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+def _tar_for_reading(path: Path) -> Iterator[tarfile.TarFile]:
     """Open an archive; on leaving, read to its end, so that gzip's checksum has been compared."""
     with refusing_damaged(path, "is not a readable tar archive", "fetch it again"), path.open("rb") as raw:
-        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if is_gzip(path) else raw  # type: ignore[assignment]
-        measured = _Measured(path, stream)
+        stream: Any = gzip.GzipFile(fileobj=raw) if is_gzip(path) else raw
+        measured: Any = _TarReading(path, stream)
         with tarfile.open(fileobj=measured, mode="r:") as archive:
             yield archive
         # tarfile takes a cut or a damaged header for the end; the true end is a block of zeros.
@@ -432,7 +424,7 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
                 raise InputError(f"{path}: continues after the end of the archive; fetch it again")
 
 
-def _tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _read_tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     most = GZIP_GROWTH * path.stat().st_size
     for count, member in enumerate(archive):
         if count >= _MOST_TAR_MEMBERS:
@@ -449,7 +441,7 @@ def _tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[tarfile.TarIn
             yield member
 
 
-def _tar_content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> NDArray[np.uint8]:
+def _read_tar_member(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> NDArray[np.uint8]:
     stream = archive.extractfile(member)
     content = np.empty(member.size, dtype=np.uint8)
     got = fill(stream, content) if stream is not None else 0

@@ -21,9 +21,9 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast, dataclass_transform, overload
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan.arguments import as_path
 from hardpan.errors import InputError
-from hardpan.files.reading import DAMAGED
+from hardpan.files.reading import read_json, read_npz
 from hardpan.files.writing import write_bytes, write_text
 
 INLINE_NUMBERS = 1000
@@ -44,16 +44,6 @@ TRANSIENT: Mapping[str, bool] = {"transient": True}
 R = TypeVar("R")
 SCHEMA = 1
 HEADER = ("kind", "schema", "hardpan", "headline")  # keys that are no fields; the headline is for readers
-
-
-@overload
-def record(cls: type[R], /) -> type[R]: ...
-
-
-@overload
-def record(
-    *, kind: str = "", dropped: tuple[str, ...] = (), eq: bool = True, repr: bool = True, kw_only: bool = False
-) -> Callable[[type[R]], type[R]]: ...
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -141,26 +131,22 @@ def save(item: Any, path: str | os.PathLike[str]) -> Path:
     """Write a record as JSON, large arrays beside it; the JSON comes last and in one step."""
     path = as_path("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, dumps(to_json(item, path.parent)) + "\n")
+    write_text(path, json_text(to_json(item, path.parent)) + "\n")
     return path
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a record that :func:`save` wrote, and check its arrays against their hashes."""
     path = as_path("path", path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give a file that hardpan wrote") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is not JSON ({error}); give a file that hardpan wrote") from error
+    data = read_json(path)
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not a record; expected a JSON object with 'kind' and 'schema'")
     return from_json(data, path.parent)
 
 
-def dumps(data: Any) -> str:
-    """JSON text with stable layout; refuses NaN, which is not JSON."""
+def json_text(item: Any) -> str:
+    """JSON text of a record or of plain values, with stable layout; refuses NaN, which is not JSON."""
+    data = to_json(item) if dataclasses.is_dataclass(item) else item
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
     if re.search("[\ud800-\udfff]", text):  # half of a character, which UTF-8 cannot write
         text = json.dumps(data, indent=1, allow_nan=False)
@@ -255,7 +241,7 @@ def _build_record(cls: Any, fields: dict[str, Any]) -> Any:
         # JSON has no NaN: a null in a required float field was a number that could not be written.
         if kind is float and value is None:
             fields[name] = math.nan
-        elif not _fits_type(value, kind):
+        elif not _fits_record(value, kind):
             got = repr(value) if isinstance(value, (str, int, float, bool)) else type(value).__name__
             raise InputError(
                 f"record is damaged: {cls.__name__} has {got[:60]} as {name}; give it as hardpan wrote it"
@@ -280,21 +266,21 @@ def _field_types(cls: type[Any]) -> dict[str, Any]:
     return found
 
 
-def _fits_type(value: Any, kind: Any) -> bool:
+def _fits_record(value: Any, kind: Any) -> bool:
     """Whether a value read from JSON can be of an annotated type; what is not known to JSON may be anything.
 
     Example:
-        >>> _fits_type((1, 2.5, None), tuple[float, ...]), _fits_type("a", float), _fits_type(True, int | None)
+        >>> _fits_record((1, 2.5, None), tuple[float, ...]), _fits_record("a", float), _fits_record(True, int)
         (True, False, False)
     """
     inner, origin = typing.get_args(kind), typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return any(_fits_type(value, item) for item in inner)
+        return any(_fits_record(value, item) for item in inner)
     if origin is tuple and isinstance(value, tuple):
         items = itertools.repeat(inner[0]) if inner[1:] == (...,) else inner
-        return (inner[1:] == (...,) or len(inner) == len(value)) and all(map(_fits_type, value, items))
+        return (inner[1:] == (...,) or len(inner) == len(value)) and all(map(_fits_record, value, items))
     if origin in (Mapping, dict) and isinstance(value, Mapping) and not dataclasses.is_dataclass(value):
-        return all(_fits_type(item, inner[1]) for item in value.values())
+        return all(_fits_record(item, inner[1]) for item in value.values())
     if origin in (tuple, Mapping, dict, np.ndarray):
         return origin is np.ndarray and isinstance(value, np.ndarray)
     if kind is float:
@@ -314,13 +300,8 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
     if folder is None:
         raise InputError(f"array {value['sha256'][:16]} is in a file beside the JSON; use hardpan.files.load")
     path = folder / f"{value['sha256']}.npz"
-    try:
-        # NumPy leaves a file open that it opened and could not read; this one is ours to close.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            item = cast(NDArray[Any], stored["data"])
-    except DAMAGED as error:
-        raise InputError(f"{path}: array cannot be read ({error}); copy it along with the JSON") from error
-    if array_hash(item) != value["sha256"]:
+    item = read_npz(path).get("data")
+    if item is None or array_hash(item) != value["sha256"]:
         raise InputError(f"{path}: content does not match its name; the file was changed")
     return item
 

@@ -84,10 +84,20 @@ def write_together(folder: Path, contents: Mapping[str, Content]) -> None:
     created = missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(folder)
+        for leftover in folder.glob(f"{_WAITING}*"):  # what a writing that was killed left aside
+            shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_WAITING) as waiting:
             for name, content in contents.items():
-                _write_content(Path(waiting) / name, content)
+                path = Path(waiting) / name
+                path.parent.mkdir(exist_ok=True)
+                if isinstance(content, str):
+                    path.write_text(content, encoding="utf-8", newline="\n")
+                elif content is not None:
+                    content(path)
+                if content is not None:
+                    with path.open("rb+") as stream:
+                        os.fsync(stream.fileno())
+                    path.chmod(0o644)
             *others, last = contents
             if others:
                 (folder / last).unlink(missing_ok=True)
@@ -114,25 +124,6 @@ def remove_if_empty(folders: list[Path]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError):  # never created, or no longer empty
             folder.rmdir()
-
-
-def _write_content(path: Path, content: Content) -> None:
-    if content is None:
-        return
-    path.parent.mkdir(exist_ok=True)
-    if callable(content):
-        content(path)
-    else:
-        path.write_text(content, encoding="utf-8", newline="\n")
-    with path.open("rb+") as stream:
-        os.fsync(stream.fileno())
-    path.chmod(0o644)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a writing that was killed left aside."""
-    for path in folder.glob(f"{_WAITING}*"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def scratch_array(shape: tuple[int, ...], dtype: DTypeLike, what: str, remedy: str) -> NDArray[Any]:

@@ -299,7 +299,7 @@ class Flow:
         try:
             path.mkdir(parents=True, exist_ok=True)
             files.write_bytes(path / WEIGHTS, content)
-            files.write_text(path / CARD, files.dumps(files.to_json(self.record) | {"file": card}) + "\n")
+            files.write_text(path / CARD, files.json_text(files.to_json(self.record) | {"file": card}) + "\n")
         except OSError as error:
             raise InputError(
                 f"{path}: cannot be written ({error.strerror or error}); use another folder"

@@ -56,7 +56,7 @@ class FlowSamples(Report):
     def to_json(self) -> str:
         """The result without its images, which are on the page."""
         brief = dataclasses.replace(self, images=np.zeros((0,), dtype=np.float32))
-        return files.dumps(files.to_json(brief))
+        return files.json_text(brief)
 
 
 def sample_temperatures(

@@ -78,7 +78,7 @@ class Benchmark(Report):
     def to_json(self) -> str:
         """The manifest without its arrays, which are in the folder."""
         empty = {name: getattr(self, name)[:0] for name in ("ids", "labels", "split", "posterior")}
-        return files.dumps(files.to_json(dataclasses.replace(self, **empty)))
+        return files.json_text(files.to_json(dataclasses.replace(self, **empty)))
 
     @property
     def test(self) -> NDArray[np.int64]:

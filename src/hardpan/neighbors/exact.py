@@ -7,10 +7,8 @@ pair, so the answer has the same bits however the rows are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -18,24 +16,7 @@ from numpy.typing import NDArray
 
 from hardpan import execution
 from hardpan.execution.compiling import compiled
-
-T = TypeVar("T")
-
-
-def in_threads(function: Callable[[slice], T], rows: int) -> list[T]:
-    """Call ``function`` with slices that cover the rows, one per thread; NUMBA_NUM_THREADS says how many.
-
-    Example:
-        >>> sum(in_threads(lambda rows: rows.stop - rows.start, 10))
-        10
-    """
-    count = max(1, min(int(numba.get_num_threads()), rows))
-    slices = [slice(rows * k // count, rows * (k + 1) // count) for k in range(count)]
-    if count == 1:
-        return [function(slices[0])]
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(function, slices))
-
+from hardpan.execution.mapping import map_row_slices
 
 Floats = NDArray[np.float32]
 Nearest = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -296,7 +277,7 @@ def _search_block_in_threads(
             _search_queries(queries[rows], theirs, low[rows], slack[rows], own + rows.start, block.start, *result)
         )
 
-    return sum(in_threads(some, len(queries)))
+    return sum(map_row_slices(some, len(queries)))
 
 
 @compiled(nogil=True)
@@ -376,37 +357,27 @@ def _contains_number(number: int, numbers: Any) -> bool:
     return False
 
 
-@compiled()
-def _exact_squared_distance_of_bytes(a: Any, b: Any) -> float:
-    total = np.int64(0)
-    for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
-        subtotal = np.int32(0)
-        for j in range(start, min(start + 16384, len(a))):
-            difference = np.int32(a[j]) - np.int32(b[j])
-            subtotal += difference * difference
-        total += subtotal
-    return float(total)
-
-
-@compiled()
-def _exact_squared_distance_of_floats(a: Any, b: Any) -> float:
-    total = 0.0
-    for j in range(len(a)):
-        difference = np.float64(a[j]) - np.float64(b[j])
-        total += difference * difference
-    return total
-
-
 def _exact_squared_distance(a: Any, b: Any) -> float:
     raise NotImplementedError  # compiled by type below
 
 
 @numba.extending.overload(_exact_squared_distance)
 def _exact_squared_distance_by_type(a: Any, b: Any) -> Any:
-    def of_bytes(a: Any, b: Any) -> Any:
-        return _exact_squared_distance_of_bytes(a, b)
+    def of_bytes(a: Any, b: Any) -> float:
+        total = np.int64(0)
+        for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
+            subtotal = np.int32(0)
+            for j in range(start, min(start + 16384, len(a))):
+                difference = np.int32(a[j]) - np.int32(b[j])
+                subtotal += difference * difference
+            total += subtotal
+        return float(total)
 
-    def of_floats(a: Any, b: Any) -> Any:
-        return _exact_squared_distance_of_floats(a, b)
+    def of_floats(a: Any, b: Any) -> float:
+        total = 0.0
+        for j in range(len(a)):
+            difference = np.float64(a[j]) - np.float64(b[j])
+            total += difference * difference
+        return total
 
     return of_bytes if a.dtype == numba.types.uint8 else of_floats

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, ndimage
 
-from hardpan.neighbors.exact import in_threads
+from hardpan.execution.mapping import map_row_slices
 
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -93,7 +93,7 @@ def match_grids(mine: Floats, theirs: Floats) -> ImageCopies:
     count = min(CANDIDATES, len(theirs))
     references_at = np.zeros((len(mine), count), np.int64)
     views = np.zeros((len(mine), count), np.int64)
-    known = _grid_descriptors(theirs, _matrix((1 - WINDOW) / 2, (1 - WINDOW) / 2, WINDOW))
+    known = _grid_descriptors(theirs, _grid_descriptor_matrix((1 - WINDOW) / 2, (1 - WINDOW) / 2, WINDOW))
 
     def search(rows: slice) -> None:
         for start in range(rows.start, rows.stop, _QUERIES):
@@ -101,7 +101,7 @@ def match_grids(mine: Floats, theirs: Floats) -> ImageCopies:
             references_at[some], views[some] = _candidate_copies(mine[some], known, count)
 
     if len(mine):
-        in_threads(search, len(mine))
+        map_row_slices(search, len(mine))
     correlation = np.zeros((len(mine), count))
     moved = np.zeros((len(mine), count, 3))
     for number, view in enumerate(_views()):
@@ -140,7 +140,7 @@ def grey_grids(x: NDArray[np.generic], rows: Labels | None = None) -> Floats:
         rows: which images; all where None.
     """
     rows = np.arange(len(x)) if rows is None else rows
-    down, along = _cells(GRID, 0.0, 1.0, x.shape[1]), _cells(GRID, 0.0, 1.0, x.shape[2])
+    down, along = _grid_cells(GRID, 0.0, 1.0, x.shape[1]), _grid_cells(GRID, 0.0, 1.0, x.shape[2])
     grids = np.empty((len(rows), GRID, GRID), np.float32)
     for start in range(0, len(rows), _PAIRS):
         some = np.asarray(x[rows[start : start + _PAIRS]], dtype=np.float32)
@@ -193,7 +193,7 @@ def _turned_grids(grids: Floats, view: _View) -> Floats:
     return np.ascontiguousarray(np.rot90(mirrored, view.quarters, axes=(1, 2)))
 
 
-def _cells(count: int, low: float, high: float, pixels: int) -> Floats:
+def _grid_cells(count: int, low: float, high: float, pixels: int) -> Floats:
     """(count, pixels): means of equal cells of [low, high], a proportion of the side; edges are extended."""
     inside = 2 * max(1, int(np.ceil((high - low) * pixels / count)))
     at = (low + (high - low) * (np.arange(count * inside) + 0.5) / (count * inside)) * pixels - 0.5
@@ -206,16 +206,19 @@ def _cells(count: int, low: float, high: float, pixels: int) -> Floats:
     return np.asarray(weights.reshape(count, inside, pixels).mean(axis=1), dtype=np.float32)
 
 
-def _cosines(points: int, count: int) -> NDArray[np.float64]:
+def _grid_cosines(points: int, count: int) -> NDArray[np.float64]:
     """(count, points) orthonormal cosines of rising frequency."""
     return np.asarray(fft.dct(np.eye(points), axis=0, norm="ortho")[:count])
 
 
 @cache
-def _matrix(top: float, left: float, size: float) -> Floats:
+def _grid_descriptor_matrix(top: float, left: float, size: float) -> Floats:
     """(D, GRID²): from a grid to the descriptor of a window, cosine coefficients weighted by their frequency."""
-    cosines = _cosines(12, FREQUENCIES)
-    down, along = cosines @ _cells(12, top, top + size, GRID), cosines @ _cells(12, left, left + size, GRID)
+    cosines = _grid_cosines(12, FREQUENCIES)
+    down, along = (
+        cosines @ _grid_cells(12, top, top + size, GRID),
+        cosines @ _grid_cells(12, left, left + size, GRID),
+    )
     frequency = np.hypot(*np.meshgrid(np.arange(FREQUENCIES), np.arange(FREQUENCIES), indexing="ij"))
     used = (frequency > 0) & (frequency < FREQUENCIES)
     whole = np.einsum("ay,bx->abyx", down, along) * frequency[:, :, None, None]
@@ -230,7 +233,8 @@ def _grid_descriptors(grids: Floats, matrix: Floats) -> Floats:
 def _candidate_copies(grids: Floats, known: Floats, count: int) -> tuple[Labels, Labels]:
     """(Q, count) references with the largest products in size over all views, and the view of each."""
     of_view = [
-        _grid_descriptors(_turned_grids(grids, view), _matrix(view.top, view.left, view.size)) for view in _views()
+        _grid_descriptors(_turned_grids(grids, view), _grid_descriptor_matrix(view.top, view.left, view.size))
+        for view in _views()
     ]
     best = np.zeros((len(grids), len(known)), np.float32)
     for start in range(0, len(known), _REFERENCES):
@@ -245,7 +249,7 @@ def _candidate_copies(grids: Floats, known: Floats, count: int) -> tuple[Labels,
     return at, np.asarray(products.argmax(axis=0), dtype=np.int64)
 
 
-def _sampled_grids(grids: Floats, window: NDArray[np.float64]) -> tuple[Floats, NDArray[np.bool_]]:
+def _sampled_image_grids(grids: Floats, window: NDArray[np.float64]) -> tuple[Floats, NDArray[np.bool_]]:
     """(B, PATCH, PATCH) values in windows (B, 3) of centre and size, and which lie inside the image."""
     points = (np.arange(PATCH) + 0.5) / PATCH - 0.5
     down, along = ((window[:, [axis]] + window[:, [2]] * points) * GRID - 0.5 for axis in (0, 1))
@@ -262,29 +266,29 @@ def _sampled_grids(grids: Floats, window: NDArray[np.float64]) -> tuple[Floats, 
 
 
 @cache
-def _coarse(count: int) -> Floats:
-    cosines = _cosines(PATCH, count)
+def _coarse_grid_cosines(count: int) -> Floats:
+    cosines = _grid_cosines(PATCH, count)
     return np.asarray(np.einsum("ay,bx->abyx", cosines, cosines).reshape(count**2, -1), dtype=np.float32)
 
 
 def _grids_without_coarse(values: Floats, count: int) -> Floats:
     flat = values.reshape(len(values), -1)
-    return np.asarray(flat - (flat @ _coarse(count).T) @ _coarse(count))
+    return np.asarray(flat - (flat @ _coarse_grid_cosines(count).T) @ _coarse_grid_cosines(count))
 
 
-def _middle_of_grids(grids: Floats) -> Floats:
-    return _sampled_grids(grids, np.tile([0.5, 0.5, WINDOW], (len(grids), 1)))[0]
+def _middle_of_image_grids(grids: Floats) -> Floats:
+    return _sampled_image_grids(grids, np.tile([0.5, 0.5, WINDOW], (len(grids), 1)))[0]
 
 
 def _aligned_grid_window(turned: Floats, theirs: Floats, view: _View) -> NDArray[np.float64]:
     """(B, 3) centre and size of the window of each query that fits the middle of its reference best."""
     mine, theirs = (ndimage.gaussian_filter(grids, (0, 0.8, 0.8)) for grids in (turned, theirs))
-    target = _grids_without_coarse(_middle_of_grids(theirs), COARSEST)
+    target = _grids_without_coarse(_middle_of_image_grids(theirs), COARSEST)
     window = np.tile([view.top + view.size / 2, view.left + view.size / 2, view.size], (len(mine), 1))
     best, reached = window.copy(), np.zeros(len(mine))
     points = ((np.arange(PATCH) + 0.5) / PATCH - 0.5).astype(np.float32)
     for step in range(STEPS + 1):
-        values, inside = _sampled_grids(mine, window)
+        values, inside = _sampled_image_grids(mine, window)
         slopes = [slope * (PATCH / window[:, 2])[:, None, None] for slope in np.gradient(values, axis=(1, 2))]
         slopes.append(slopes[0] * points[:, None] + slopes[1] * points)
         used = inside.reshape(len(mine), -1)
@@ -308,11 +312,11 @@ def _aligned_grid_window(turned: Floats, theirs: Floats, view: _View) -> NDArray
 
 def _fine_grid_correlation(turned: Floats, theirs: Floats, window: NDArray[np.float64]) -> NDArray[np.float64]:
     mine, theirs = (ndimage.gaussian_filter(grids, (0, 0.6, 0.6)) for grids in (turned, theirs))
-    values, inside = _sampled_grids(mine, window)
+    values, inside = _sampled_image_grids(mine, window)
     used = inside.reshape(len(mine), -1)
     a, b = (
         _grids_without_coarse(values, COARSE) * used,
-        _grids_without_coarse(_middle_of_grids(theirs), COARSE) * used,
+        _grids_without_coarse(_middle_of_image_grids(theirs), COARSE) * used,
     )
     return _grid_correlation(a, b, used)
 
@@ -324,28 +328,23 @@ def _grid_correlation(a: Floats, b: Floats, used: NDArray[np.bool_]) -> NDArray[
     return np.asarray(np.where(enough, product, 0.0), dtype=np.float64)
 
 
-def _shifted_copy(image: Floats, rng: np.random.Generator) -> Floats:
+def _shifted_image_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """By up to 10 % of each side; edges are repeated."""
     down, along = (np.clip(np.arange(n) + round(rng.uniform(-0.1, 0.1) * n), 0, n - 1) for n in image.shape[:2])
     return np.asarray(image[down][:, along])
 
 
-def _cropped_copy(image: Floats, rng: np.random.Generator) -> Floats:
+def _cropped_image_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """80 to 95 % of each side, enlarged to the whole."""
     kept = rng.uniform(0.8, 0.95)
     cells = []
     for pixels in image.shape[:2]:
         low = rng.uniform(0, 1 - kept)
-        cells.append(_cells(pixels, low, low + kept, pixels))
+        cells.append(_grid_cells(pixels, low, low + kept, pixels))
     return np.asarray(np.einsum("ay,yxc,bx->abc", cells[0], image, cells[1]), dtype=np.float32)
 
 
-def _turned_copy(image: Floats, rng: np.random.Generator) -> Floats:
-    square = image.shape[0] == image.shape[1]
-    return np.rot90(image, int(rng.integers(1, 4)) if square else 2)
-
-
-def _recompressed_copy(image: Floats, rng: np.random.Generator) -> Floats:
+def _recompressed_image_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """Cosine coefficients of blocks of 8×8 in steps that rise with the frequency, as JPEG at quality 40 to 75."""
     height, width = image.shape[:2]
     padded = np.pad(image, ((0, -height % 8), (0, -width % 8), (0, 0)), mode="edge")
@@ -357,15 +356,17 @@ def _recompressed_copy(image: Floats, rng: np.random.Generator) -> Floats:
 
 
 ALTERATIONS: Mapping[str, Callable[[Floats, np.random.Generator], Floats]] = {
-    "shifted": _shifted_copy,
-    "cropped": _cropped_copy,
+    "shifted": _shifted_image_copy,
+    "cropped": _cropped_image_copy,
     "mirrored": lambda image, rng: image[:, ::-1],
-    "turned": _turned_copy,
+    "turned": lambda image, rng: np.rot90(
+        image, int(rng.integers(1, 4)) if image.shape[0] == image.shape[1] else 2
+    ),
     "brighter": lambda image, rng: image + np.float32(rng.choice((-1, 1)) * rng.uniform(15, 45)),
     "contrast": lambda image, rng: (image - image.mean()) * np.float32(rng.choice((0.6, 1.5))) + image.mean(),
     "grey": lambda image, rng: np.broadcast_to(image.mean(axis=2, keepdims=True), image.shape),
     "inverted": lambda image, rng: 255 - image,
-    "recompressed": _recompressed_copy,
+    "recompressed": _recompressed_image_copy,
     "noisy": lambda image, rng: image + rng.normal(0, rng.uniform(4, 12), image.shape).astype(np.float32),
 }
 """Alterations by name that the search covers: functions of an image (H, W, C) from 0 to 255 and a generator."""

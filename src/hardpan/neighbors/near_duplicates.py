@@ -95,7 +95,10 @@ def near_duplicates(
             f"must be of one shape; got {x.shape[1:]} and {y.shape[1:]}", argument=("queries", "references")
         )
     k = whole_number("k", k, 1, len(y) - int(same))
-    x, y = _in_common_dtype(x, y)
+    # One type that the exact kernels know, bytes or floats, in C order.
+    kind: Any = x.dtype if x.dtype == y.dtype and x.dtype in (np.uint8, np.float32) else np.float64
+    x = np.ascontiguousarray(x, dtype=kind)
+    y = x if same else np.ascontiguousarray(y, dtype=kind)
     if metric == "l2":
         return Neighbours(*_nearest_by_l2(x, y, k, same, device), metric)
     if metric == "features":
@@ -191,13 +194,6 @@ def _inputs_to_compare(name: str, array: Any) -> NDArray[Any]:
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         raise InputError("must be finite; drop rows with NaN or infinity", argument=name)
     return x
-
-
-def _in_common_dtype(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both arrays in one type that the exact kernels know, bytes or floats, in C order."""
-    kind: Any = x.dtype if x.dtype == y.dtype and x.dtype in (np.uint8, np.float32) else np.float64
-    one = np.ascontiguousarray(x, dtype=kind)
-    return one, one if y is x else np.ascontiguousarray(y, dtype=kind)
 
 
 _GRID = 6

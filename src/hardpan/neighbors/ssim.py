@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hardpan.arguments import real_number
 from hardpan.errors import InputError
 from hardpan.execution.compiling import compiled
-from hardpan.neighbors.exact import in_threads
+from hardpan.execution.mapping import map_row_slices
 
 _WINDOW = 7  # pixels a side, all of one weight
 
@@ -51,7 +51,7 @@ def ssim_pairs(
     out = np.empty(len(rows))
     bytes_only = x.dtype == np.uint8 and y.dtype == np.uint8
     weights = np.full(_WINDOW, 1.0 / _WINDOW)
-    in_threads(
+    map_row_slices(
         lambda part: _ssim_of_image_pairs(
             x, y, rows[part], others[part], weights, bytes_only, *constants, out[part]
         ),
@@ -110,21 +110,20 @@ def _ssim_of_byte_images(a: Any, b: Any, c1: float, c2: float) -> float:
     height, width, channels = a.shape
     entries, windows = width * channels, (width - 6) * channels
     flat_a, flat_b = a.reshape(height, entries), b.reshape(height, entries)
-    one, two, both, product = _four_int_buffers(entries)
-    sum_one, sum_two, sum_both, sum_product = _four_int_buffers(windows)
+    rows, sums = np.zeros((4, entries), np.int32), np.zeros((4, windows), np.int32)
+    one, two, both, product = rows[0], rows[1], rows[2], rows[3]
+    sum_one, sum_two, sum_both, sum_product = sums[0], sums[1], sums[2], sums[3]
+    empty_a, empty_b = np.zeros_like(flat_a[0]), np.zeros_like(flat_b[0])
     k1, k2, ratio = np.float32(2401.0 * c1), np.float32(2401.0 * c2), np.float32(49.0 / 48.0)
     twice = np.float32(2.0)
     total = 0.0
     for i in range(height):
-        _add_pixel_row(flat_a[i], flat_b[i], one, two, both, product)
-        if i >= 7:
-            _subtract_pixel_row(flat_a[i - 7], flat_b[i - 7], one, two, both, product)
+        left_a, left_b = (flat_a[i - 7], flat_b[i - 7]) if i >= 7 else (empty_a, empty_b)
+        _slide_pixel_row(flat_a[i], flat_b[i], left_a, left_b, one, two, both, product)
         if i < 6:
             continue
-        _window_sums(one, sum_one, channels)
-        _window_sums(two, sum_two, channels)
-        _window_sums(both, sum_both, channels)
-        _window_sums(product, sum_product, channels)
+        for k in range(4):
+            _window_sums(rows[k], sums[k], channels)
         subtotal = np.float32(0.0)
         for j in range(windows):
             s, t = sum_one[j], sum_two[j]
@@ -136,35 +135,19 @@ def _ssim_of_byte_images(a: Any, b: Any, c1: float, c2: float) -> float:
     return total / float((height - 6) * windows)
 
 
-@compiled()
-def _four_int_buffers(size: int) -> Any:
-    zero = np.int32(0)
-    return np.full(size, zero), np.full(size, zero), np.full(size, zero), np.full(size, zero)
-
-
 # One array written in each loop: with more, the compiler cannot rule out that they overlap and makes no vectors.
 @compiled()
-def _add_pixel_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
+def _slide_pixel_row(a: Any, b: Any, c: Any, d: Any, one: Any, two: Any, both: Any, product: Any) -> None:
+    """Add the row that enters the window (a, b), subtract the one that leaves it (c, d)."""
     for j in range(len(a)):
-        one[j] += np.int32(a[j])
+        one[j] += np.int32(a[j]) - np.int32(c[j])
     for j in range(len(a)):
-        two[j] += np.int32(b[j])
+        two[j] += np.int32(b[j]) - np.int32(d[j])
     for j in range(len(a)):
-        both[j] += np.int32(a[j]) * np.int32(a[j]) + np.int32(b[j]) * np.int32(b[j])
+        entering = np.int32(a[j]) * np.int32(a[j]) + np.int32(b[j]) * np.int32(b[j])
+        both[j] += entering - (np.int32(c[j]) * np.int32(c[j]) + np.int32(d[j]) * np.int32(d[j]))
     for j in range(len(a)):
-        product[j] += np.int32(a[j]) * np.int32(b[j])
-
-
-@compiled()
-def _subtract_pixel_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
-    for j in range(len(a)):
-        one[j] -= np.int32(a[j])
-    for j in range(len(a)):
-        two[j] -= np.int32(b[j])
-    for j in range(len(a)):
-        both[j] -= np.int32(a[j]) * np.int32(a[j]) + np.int32(b[j]) * np.int32(b[j])
-    for j in range(len(a)):
-        product[j] -= np.int32(a[j]) * np.int32(b[j])
+        product[j] += np.int32(a[j]) * np.int32(b[j]) - np.int32(c[j]) * np.int32(d[j])
 
 
 @compiled()
@@ -191,18 +174,16 @@ def _ssim_of_float_images(a: Any, b: Any, weights: Any, c1: float, c2: float) ->
     ratio = n / (n - 1.0)
     entries, windows = width * channels, (width - size + 1) * channels
     flat_a, flat_b = a.reshape(height, entries), b.reshape(height, entries)
-    one, two, both, product = np.empty(entries), np.empty(entries), np.empty(entries), np.empty(entries)
-    mean_one, mean_two = np.empty(windows), np.empty(windows)
-    mean_both, mean_product = np.empty(windows), np.empty(windows)
+    rows, means = np.empty((4, entries)), np.empty((4, windows))
+    one, two, both, product = rows[0], rows[1], rows[2], rows[3]
+    mean_one, mean_two, mean_both, mean_product = means[0], means[1], means[2], means[3]
     total = 0.0
     for i in range(height - size + 1):
-        one[:], two[:], both[:], product[:] = 0.0, 0.0, 0.0, 0.0
+        rows[:] = 0.0
         for k in range(size):
             _add_weighted_pixel_row(flat_a[i + k], flat_b[i + k], weights[k], one, two, both, product)
-        _weighted_window_sums(one, mean_one, weights, channels)
-        _weighted_window_sums(two, mean_two, weights, channels)
-        _weighted_window_sums(both, mean_both, weights, channels)
-        _weighted_window_sums(product, mean_product, weights, channels)
+        for k in range(4):
+            _weighted_window_sums(rows[k], means[k], weights, channels)
         for j in range(windows):
             cross = mean_one[j] * mean_two[j]
             squares = mean_one[j] * mean_one[j] + mean_two[j] * mean_two[j]
@@ -304,7 +285,7 @@ def _keep_most_similar(
             numbers_of_best[some] = np.where(order < k, known, first + order - k)
             best[some] = np.take_along_axis(both, order, axis=1)
 
-    in_threads(part, len(queries))
+    map_row_slices(part, len(queries))
 
 
 def _sampled_windows(images: NDArray[Any]) -> _Windows:

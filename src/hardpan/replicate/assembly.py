@@ -115,7 +115,7 @@ def assemble(
     progress("describing and hashing them", 0.8)
     hashes = _assembled_file_hashes(fresh)
     sizes = {name: (fresh / name).stat().st_size for name in hashes}
-    files.write_text(fresh / "croissant.json", files.dumps(facts.croissant(hashes, sizes)) + "\n")
+    files.write_text(fresh / "croissant.json", files.json_text(facts.croissant(hashes, sizes)) + "\n")
     lineage = Lineage(
         project.config.name,
         len(sample.images),

@@ -23,7 +23,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
 from hardpan.errors import InputError
 from hardpan.files import file_hash, write_bytes, write_text
-from hardpan.lazy import names_code
+from hardpan.lazy import is_import_name
 from hardpan.training import classifiers
 from hardpan.training.examples import Normalization, as_training_examples, examples_on
 from hardpan.training.fitting import Evaluator
@@ -96,7 +96,7 @@ def load_model(folder: str | os.PathLike[str], *, model: str | None = None) -> S
             f"{os.fspath(folder)}: has no complete model ({DESCRIPTION} and {WEIGHTS} of its hash); pass the "
             "folder of one seed that hardpan train wrote"
         )
-    if model is None and names_code(str(result.get("model"))):
+    if model is None and is_import_name(str(result.get("model"))):
         raise InputError(
             f"must be given for {os.fspath(folder)}: the architecture is not hardpan's; if you trust its code, "
             f"use load_model(folder, model={result['model']!r})",

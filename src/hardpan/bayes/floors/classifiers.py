@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.execution.backends import machine_is_busy
+from hardpan.execution.mapping import machine_is_busy
 
 ROUND = 20  # trees per class between two looks at the validation error
 PATIENCE = 3  # looks without improvement

@@ -18,7 +18,7 @@ from hardpan.bayes.floors.plugin import plug_in_entries
 from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import data_source_name
 from hardpan.errors import InputError
-from hardpan.lazy import names_code
+from hardpan.lazy import is_import_name
 from hardpan.outcomes.classes import find_renamed_classes
 from hardpan.predictions import Predictions
 from hardpan.predictions.checks import ClassNamesNeeded
@@ -106,7 +106,7 @@ def read_models(
 
 def _open_model_predictions(source: Any, dataset: Dataset, folds: int, group: Labels | None) -> Predictions:
     """Predictions of whatever a user passes for a model."""
-    if isinstance(source, str) and names_code(source) and not os.path.exists(source):
+    if isinstance(source, str) and is_import_name(source) and not os.path.exists(source):
         return Predictions.from_estimator(source, dataset, folds=folds, group=group)
     is_data = isinstance(source, (Predictions, str, os.PathLike)) or hasattr(source, "__array__")
     if not is_data and (hasattr(source, "predict") or callable(source)):

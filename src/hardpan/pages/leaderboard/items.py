@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import counted
-from hardpan.files import dumps
+from hardpan.files import json_text
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.short_tests import ShortTest
@@ -393,7 +393,7 @@ def _short_test_view(result: ShortTest) -> View:
         downloads={
             "samples.json": result.samples() + "\n",
             "short_items.csv": csv_text(columns),
-            "short_items.json": dumps([str(name) for name in result.items]) + "\n",
+            "short_items.json": json_text([str(name) for name in result.items]) + "\n",
         },
     )
 

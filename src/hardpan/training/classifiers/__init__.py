@@ -22,7 +22,7 @@ from torch import nn
 
 from hardpan.arguments import whole_number
 from hardpan.errors import InputError
-from hardpan.lazy import imported, names_code
+from hardpan.lazy import imported, is_import_name
 from hardpan.training.classifiers import plain, residual
 from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
 from hardpan.training.config import TrainConfig
@@ -89,7 +89,7 @@ def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 
         )
     whole_number("n_classes", n_classes, 2)
     whole_number("seed", seed)
-    if names_code(name):
+    if is_import_name(name):
         return _build_from_factory(name, sizes, n_classes, seed, options)
     known = classifier_option_names(name)
     for option in options:
@@ -127,7 +127,7 @@ def classifier_option_names(name: str) -> tuple[str, ...]:
         >>> classifier_option_names("vgg16")
         ('dropout', 'width')
     """
-    if names_code(name):
+    if is_import_name(name):
         return ()
     make = _find_maker(name)
     fixed = set(make.keywords) if isinstance(make, partial) else set()

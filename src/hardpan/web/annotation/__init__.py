@@ -56,5 +56,5 @@ def serve(
         application = create_app(project, address=address)
         links = entry.entry_links(project, base, admits=workers_expected, new_owner=new_owner_link)
         # Written through at once: whoever started the server waits for its links.
-        print(files.dumps(files.to_json(links)) if json else links.as_text(), flush=True)
+        print(files.json_text(links) if json else links.as_text(), flush=True)
         serving.run(application, listener, trusted_proxy=trusted_proxy)

@@ -323,7 +323,7 @@ class _ExplorerSite:
         source = f"{self.title}: {json.dumps(how, sort_keys=True)}"
         subset = confusion.subset_of_ids(ids, examples=n, source=source)
         headers = {"Content-Disposition": 'attachment; filename="subset.json"'}
-        text = files.dumps(files.to_json(subset)) + "\n"
+        text = files.json_text(subset) + "\n"
         return Response(text, media_type="application/json", headers=headers)
 
     async def sprite(self, request: Request) -> Response:

@@ -1,0 +1,165 @@
+"""Decorators of commands: what a command gets from its dataclasses, and where its report goes.
+
+A command takes its Config as one parameter; :mod:`hardpan.cli.options` makes options and settings of its fields.
+An error about a field or an argument names the option instead (:meth:`hardpan.errors.InputError.renamed`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from hardpan import execution
+from hardpan.cli.common import check_out, emit_report
+from hardpan.cli.options import EMPTY, Flags, Settings, parameter, parameters_of
+from hardpan.errors import InputError
+from hardpan.report import Report
+
+R = TypeVar("R")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Where:
+    """The options of :func:`hardpan.parallel`.
+
+    Attributes:
+        backend: where tasks run: threads, processes, dask or ray.
+        workers: number of parallel tasks (default: number of cores).
+        address: address of a cluster: tcp://host:8786 (Dask), host:6379 (Ray).
+    """
+
+    backend: str = ""
+    workers: int | None = None
+    address: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Output:
+    """Where a report goes.
+
+    Attributes:
+        out: write index.html, report.json and config.json to this folder.
+        json: print the result as JSON on stdout, and nothing else.
+    """
+
+    out: Path | None = None
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        check_out(self.out)
+
+
+def reporting(command: Callable[..., Report]) -> Callable[..., None]:
+    """A command that returns a report: with --out and --json, which save and print it.
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+
+    Example:
+        >>> @reporting
+        ... def show(name: str) -> Report:
+        ...     raise NotImplementedError
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'context', 'out', 'json']
+    """
+    plain = getattr(command, "unspread", command)
+
+    def run(*, output: Output, **values: Any) -> None:
+        report = plain(**values)
+        options: dict[str, Any] = {}
+        for name, value in values.items():
+            if dataclasses.is_dataclass(value):
+                options |= {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+            else:
+                options |= value if isinstance(value, dict) else {name: value}
+        emit_report(report, json=output.json, out=output.out, options=options)
+
+    return spread(_with_option_group(run, plain, "output", Output))
+
+
+def printing(command: Callable[..., Report]) -> Callable[..., None]:
+    """A command that returns a report: with --json; exit code 2 where a check did not pass (``ok`` is False).
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+    """
+    plain = getattr(command, "unspread", command)
+
+    def run(*, output: Output, **values: Any) -> None:
+        report = plain(**values)
+        emit_report(report, json=output.json)
+        if getattr(report, "ok", True) is False:
+            raise typer.Exit(2)
+
+    return spread(_with_option_group(run, plain, "output", Annotated[Output, Flags(without=("out",))]))
+
+
+def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
+    """A command with the option --workers and the settings backend and address, which runs under them.
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+
+    Example:
+        >>> @parallel_options
+        ... def show(name: str) -> None:
+        ...     print(name, execution.current())
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'context', 'workers', 'set_', 'config_']
+        >>> show(name="scores", workers="2", set_=["backend=processes"])
+        scores Parallel(backend='processes', workers=2, address='')
+    """
+    plain = getattr(command, "unspread", command)
+
+    def run(*, where: Where, **values: Any) -> R:
+        with execution.parallel(where.backend, workers=where.workers, address=where.address):
+            return plain(**values)
+
+    return spread(_with_option_group(run, plain, "where", Annotated[Where, Flags(only=("workers",))]))
+
+
+def spread(command: Callable[..., R]) -> Callable[..., R]:
+    """A command whose dataclass parameters are options and settings, and whose errors name options.
+
+    Typer reads signatures, so there the fields replace the parameter; when the command is called, the dataclass is
+    made of them again.
+
+    Example:
+        >>> @spread
+        ... def show(name: str, where: Where) -> None:
+        ...     print(name, where)
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'context', 'backend', 'workers', 'address', 'set_', 'config_']
+        >>> show(name="scores", workers="2", set_=["backend=processes"])
+        scores Where(backend='processes', workers=2, address='')
+    """
+    settings = Settings.of(command)
+
+    @functools.wraps(command)
+    def run(**values: Any) -> R:
+        try:
+            return command(**settings.arguments(values))
+        except InputError as error:
+            raise error.renamed(settings.option_names) from error.__cause__
+
+    vars(run).update(unspread=command, settings=settings)
+    return _command_with_signature(run, settings.parameters())
+
+
+def _with_option_group(
+    run: Callable[..., R], plain: Callable[..., Any], name: str, annotation: Any
+) -> Callable[..., R]:
+    """``run`` under the name of ``plain``, with its parameters and one more."""
+    added = parameter(name, EMPTY, annotation)
+    return _command_with_signature(functools.wraps(plain)(run), [*parameters_of(plain), added])
+
+
+def _command_with_signature(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:
+    required = [item for item in parameters if item.default is EMPTY]
+    optional = [item for item in parameters if item.default is not EMPTY]
+    vars(command)["__signature__"] = inspect.Signature([*required, *optional])
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
