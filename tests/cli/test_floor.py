@@ -181,11 +181,11 @@ def test_a_floor_that_still_moves_is_said_to() -> None:
 
     still = [{"epoch": n, "bayes_error": 0.5 / n, "validation_error": 0.2} for n in range(1, 9)]
     rest = [{"epoch": n, "bayes_error": 0.1 + 0.4 * 0.3**n} for n in range(9)]
-    assert "8.33 % after epoch 6 and 6.25 % after epoch 8" in flow_unsettled_warning(still)
-    assert flow_unsettled_warning(rest) == flow_unsettled_warning(still[:1]) == ""
+    assert "8.33 % after epoch 6 and 6.25 % after epoch 8" in flow_unsettled_warning(still)[0]
+    assert flow_unsettled_warning(rest) == flow_unsettled_warning(still[:1]) == ()
     noisy = [row | {"bayes_error_stderr": 0.05} for row in still]
-    assert flow_unsettled_warning(noisy) == ""
-    chart = flow_training_chart(still)
+    assert flow_unsettled_warning(noisy) == ()
+    (chart,) = flow_training_chart(still)
     assert {row["series"] for row in chart.rows} == {"Bayes error of the flow", "error of its classifier"}
     assert len(chart.rows) == 16
-    assert flow_training_chart(still[:1]) is None
+    assert flow_training_chart(still[:1]) == ()

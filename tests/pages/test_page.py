@@ -41,7 +41,7 @@ def evil_page():
         (EVIL,),
     )
     made = Provenance((EVIL,), (EVIL,), EVIL, 0, {EVIL: EVIL}, {EVIL: EVIL}, (EVIL,))
-    tiles = (Tile(EVIL, EVIL, EVIL, EVIL),)
+    tiles = (Tile(EVIL, EVIL, EVIL),)
     return view_page(View(EVIL, EVIL, (section,), lede=(EVIL,), tiles=tiles, provenance=made))
 
 
@@ -83,12 +83,8 @@ def test_nothing_is_loaded_from_the_network():
             assert value is None or value.startswith(("#", "data:"))
 
 
-def test_a_tile_without_a_number_says_what_would_fill_it():
-    tile = Tile("Headroom", detail="Needs predictions.", command="do it")
-    text = view_page(View("t", "h", tiles=(tile,)))
-    assert "not measured" in text
-    assert "Needs predictions. <code>do it</code>" in text
-    assert "vegaEmbed" not in text
+def test_a_page_without_charts_has_no_drawing_library():
+    assert "vegaEmbed" not in view_page(View("t", "h", tiles=(Tile("Best error", "0.6 %"),)))
 
 
 def test_every_id_is_there_once_and_every_link_leads_somewhere():

@@ -44,7 +44,11 @@ def score_histograms_chart(counts: Mapping[str, NDArray[Any]], edges: NDArray[np
         for name, column in counts.items()
         for low, high, count in zip(edges[:last], edges[1 : last + 1], column[:last], strict=True)
     )
-    words = "; ".join(f"{name}: {_scores_in_upper_half(column, edges)}" for name, column in counts.items())
+    upper = (edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2
+    words = "; ".join(
+        f"{name}: {int(column[upper].sum()):,} of {int(column.sum()):,} examples in the upper half of the range"
+        for name, column in counts.items()
+    )
     return Chart("distribution", title, rows, f"Histogram of scores. {words}.", {"x_title": UNIT, "log": True})
 
 
@@ -131,12 +135,6 @@ def ablation_charts(ablation: Ablation, seeds: int) -> tuple[Chart, ...]:
     if targeted:
         charts.append(error_by_band_chart(targeted, f"Error of {ablation.target or 'the model'} by band, {noun}"))
     return tuple(charts)
-
-
-def _scores_in_upper_half(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
-    total = int(counts.sum())
-    upper = int(counts[(edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2].sum())
-    return f"{upper:,} of {total:,} examples in the upper half of the range"
 
 
 def rows_by_class(scores: Scores, *, each: int = 8) -> dict[str, NDArray[np.int64]]:

@@ -222,10 +222,8 @@ def floor_section(floor: Floor, *, bracket_in_title: bool = False) -> Section:
     warnings = [may_have_seen_warning([entry.name for entry in floor.seen])] if floor.seen else []
     if 0 < floor.n_test < FEW_TEST:
         warnings.append(f"The test set has only {floor.n_test:,} usable examples, so all intervals are wide.")
-    if unsettled := flow_unsettled_warning(floor.along):
-        warnings.append(unsettled)
+    warnings += flow_unsettled_warning(floor.along)
     tested = [*_table_entries(floor, "classifiers"), *floor.seen]
-    along = flow_training_chart(floor.along)
     folded: list[Table | Chart] = [
         _entry_table(f"Classifiers on {floor.n_test:,} test examples", "classifier", tested, "error", "settings"),
         _entry_table(
@@ -250,7 +248,7 @@ def floor_section(floor: Floor, *, bracket_in_title: bool = False) -> Section:
         warnings=tuple(warnings),
         key="floor",
         short="Lowest error",
-        folded=(*(table for table in folded if table.rows), *([along] if along is not None else [])),
+        folded=(*(table for table in folded if table.rows), *flow_training_chart(floor.along)),
         methods=METHOD,
     )
 

@@ -41,19 +41,19 @@ def temperature_chart(
     )
 
 
-def flow_training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
-    """A flow's Bayes error and its classifier's error after each epoch of its fit, or None below two epochs.
+def flow_training_chart(floors: Sequence[Mapping[str, Any]]) -> tuple[Chart, ...]:
+    """A flow's Bayes error and its classifier's error after each epoch of its fit; none below two epochs.
 
     Args:
         floors: rows of epoch, bayes_error and, where known, bayes_error_stderr and validation_error.
 
     Example:
         >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)]
-        >>> flow_training_chart(rows).description
+        >>> flow_training_chart(rows)[0].description
         'The Bayes error of the flow changed from 50 % after epoch 1 to 10 % after epoch 4.'
     """
     if len(floors) < 2:
-        return None
+        return ()
     series = (("Bayes error of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
     rows = tuple(
         {"series": name, "x": int(row["epoch"]), "y": float(row[key])}
@@ -64,29 +64,29 @@ def flow_training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
     values = [float(row["bayes_error"]) for row in floors]
     options = {"x_title": "epoch", "y_title": "error", "log": min(values) > 0 and max(values) > WIDE * min(values)}
     words = f"The Bayes error of the flow changed from {_after_epoch(floors[0])} to {_after_epoch(floors[-1])}."
-    return Chart("lines", "The flow's Bayes error during its training", rows, words, options)
+    return (Chart("lines", "The flow's Bayes error during its training", rows, words, options),)
 
 
-def flow_unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> str:
+def flow_unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Say whether a flow's Bayes error still moved, by a tenth or more, over the last quarter of the epochs.
 
     Example:
         >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.1, 0.099), 1)]
         >>> flow_unsettled_warning(rows)
-        ''
-        >>> flow_unsettled_warning([*rows[:2], {"epoch": 3, "bayes_error": 0.12}, rows[2] | {"epoch": 4}])[:60]
+        ()
+        >>> flow_unsettled_warning([*rows[:2], {"epoch": 3, "bayes_error": 0.12}, rows[2] | {"epoch": 4}])[0][:60]
         "The flow's Bayes error was still changing when its training "
     """
     if len(floors) < 4:
-        return ""
+        return ()
     earlier, last = floors[round(0.75 * len(floors)) - 1], floors[-1]
     values = [float(row["bayes_error"]) for row in (earlier, last)]
     noise = 3 * float(last.get("bayes_error_stderr") or 0.0)
     if abs(values[1] - values[0]) <= max(0.1 * max(values), noise):
-        return ""
+        return ()
     return (
         "The flow's Bayes error was still changing when its training ended: "
-        f"{_after_epoch(earlier)} and {_after_epoch(last)}. Such a number depends on the length of training, too."
+        f"{_after_epoch(earlier)} and {_after_epoch(last)}. Such a number depends on the length of training, too.",
     )
 
 

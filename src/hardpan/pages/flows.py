@@ -49,16 +49,15 @@ def _flow_view(result: FlowRecord) -> View:
         tiles.append(
             Tile("Best epoch", f"{fitted['best_epoch']} of {fitted['epochs']}, {fitted['seconds']:,.0f} s")
         )
-    chart = flow_training_chart(floors)
-    warning = flow_unsettled_warning(floors)
+    charts, warnings = flow_training_chart(floors), flow_unsettled_warning(floors)
     section = Section(
         "Fit",
-        charts=() if chart is None else (chart,),
-        warnings=(warning,) if warning else (),
+        charts=charts,
+        warnings=warnings,
         key="fit",
     )
     columns = {name: [row.get(name) for row in floors] for name in (floors[0] if floors else ())}
-    sections = (section,) if chart is not None or warning else ()
+    sections = (section,) if charts or warnings else ()
     provenance = _flow_provenance(result.config.seed)
     return View(f"Flow of {data}", headline, sections, tiles=tuple(tiles), provenance=provenance, columns=columns)
 
@@ -165,7 +164,6 @@ def _samples_view(result: FlowSamples) -> View:
     curve = temperature_chart(
         result.curve.temperatures, result.curve.estimates, "Bayes error against temperature", at_one="as fitted"
     )
-    along = flow_training_chart(result.floors)
     section = Section(
         "Samples",
         (
@@ -185,7 +183,7 @@ def _samples_view(result: FlowSamples) -> View:
         (section,),
         provenance=provenance,
         columns=columns,
-        hero=(*galleries, curve, *(() if along is None else (along,))),
+        hero=(*galleries, curve, *flow_training_chart(result.floors)),
         size=counted(len(result.class_names), "class", "classes"),
     )
 

@@ -86,14 +86,8 @@ def view_page(view: View, *, date: str = "") -> str:
         below=hero[1:] if tall else [],
         tiles_beside=tiles_beside,
         lede_beside=lede_beside,
-        problems=[
-            {
-                "problem": item,
-                "gallery": item.examples and gallery_tiles(item.examples),
-                "words": SEVERITY_WORDS[item.severity],
-            }
-            for item in view.problems
-        ],
+        severities=SEVERITY_WORDS,
+        gallery_tiles=gallery_tiles,
         sections=sections,
         provenance=provenance,
         payload=Markup(_script_payload(drawings)),
@@ -121,7 +115,6 @@ def first_screen(view: View) -> str:
             view=view,
             dots=_DOTS,
             pictures=[(chart.title, svg) for chart in charts if (svg := notebook_svg(chart))],
-            tiles=[tile for tile in view.tiles if tile.value],
         )
     )
 
@@ -185,20 +178,14 @@ def _section_for_template(section: Section, number: int, keys: Iterator[int]) ->
         for item in section.folded
     ]
     figures = [item for item in charts_open if not item["gallery"]]
-    return {
+    return {field.name: getattr(section, field.name) for field in dataclasses.fields(section)} | {
         "key": section.key or f"section-{number}",
-        "title": section.title,
         "short": section.short or section.title,
-        "sentences": section.sentences,
-        "warnings": section.warnings,
         "figures": figures,
         "columns": _chart_columns_class([chart for chart in section.charts if chart.drawing != GALLERY]),
         "galleries": [item["gallery"] for item in charts_open if item["gallery"]],
         "items": [*charts_open, *folded],
-        "estimates": section.estimates,
-        "tables": section.tables,
         "folded": folded,
-        "methods": section.methods,
         # One chart has the text beside it; several stand side by side under the text.
         "beside": len(figures) == 1 and len(figures) == len(charts_open),
     }

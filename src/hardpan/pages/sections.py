@@ -110,21 +110,19 @@ class Section:
     methods: tuple[str, ...] = ()
 
 
-@record
+@record(dropped=("command",))
 class Tile:
-    """One number at the top of a report, or, where there is no evidence yet, what would give it.
+    """One number at the top of a report.
 
     Attributes:
         title: what the number is.
-        value: the number as a person reads it, empty where it was not measured.
-        detail: one line under it: what it means, or what is needed to measure it.
-        command: the command that would measure it, empty where there is none.
+        value: the number as a person reads it.
+        detail: one line under it: what it means.
     """
 
     title: str
-    value: str = ""
+    value: str
     detail: str = ""
-    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

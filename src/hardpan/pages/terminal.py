@@ -20,18 +20,18 @@ MOST_PROBLEMS = 6
 _MARKS = {"high": ("●", "red"), "medium": ("●", "yellow"), "low": ("○", ""), "note": ("·", "dim")}
 
 
-def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
+def render(view: View) -> RenderableType:
     """Headline, problems and numbers in about ten lines, then the sections that the view has for a terminal.
 
     Example:
         >>> from hardpan.pages.sections import ProblemLine, Tile
         >>> problems = (ProblemLine("labels", "high", "About 17 labels are wrong (10–27)"),)
-        >>> tiles = (Tile("Best error", "0.6 %"), Tile("Fresh data"))
+        >>> tiles = (Tile("Best error", "0.6 %"), Tile("Headroom", "at most 0.6 points"))
         >>> Console(width=60).print(render(View("Audit", "At most 2.5 %.", tiles=tiles, problems=problems)))
         At most 2.5 %.
         ● About 17 labels are wrong (10–27)
         Best error  0.6 %
-        Not measured: Fresh data
+        Headroom    at most 0.6 points
     """
     lines: list[RenderableType] = [_terminal_text(view.headline, style="bold")]
     lines += [_terminal_text(sentence) for sentence in view.lede]
@@ -40,15 +40,11 @@ def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
         lines.append(Text.assemble((mark, style), " ", _terminal_text(problem.title)))
     if len(view.problems) > MOST_PROBLEMS:
         lines.append(_terminal_text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
-    values = [(tile.title, tile.value) for tile in view.tiles if tile.value]
-    if values:
+    if view.tiles:
         table = Table.grid(padding=(0, GAP, 0, 0))
-        for row in values:
-            table.add_row(*map(_terminal_text, row))
+        for tile in view.tiles:
+            table.add_row(_terminal_text(tile.title), _terminal_text(tile.value))
         lines.append(table)
-    missing = [tile.title for tile in view.tiles if not tile.value]
-    if missing:
-        lines.append(_terminal_text(f"Not measured: {', '.join(missing)}", style="dim"))
     for section in view.sections if view.terminal is None else view.terminal:
         lines += [_terminal_text(""), _terminal_text(section.title, style="bold")]
         lines += [_terminal_text(sentence) for sentence in section.sentences]
@@ -57,9 +53,9 @@ def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
             rows = [(name, formatting.estimate(item)) for name, item in section.estimates.items()]
             lines.append(FittedTable("", ("", "estimate"), rows))
         for item in section.tables:
-            lines.append(FittedTable(item.title, item.columns, item.rows[:most_rows]))
-            if len(item.rows) > most_rows:
-                lines.append(_terminal_text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
+            lines.append(FittedTable(item.title, item.columns, item.rows[:MOST_ROWS]))
+            if len(item.rows) > MOST_ROWS:
+                lines.append(_terminal_text(f"{len(item.rows) - MOST_ROWS:,} more rows: see --out or --json"))
     return Group(*lines)
 
 

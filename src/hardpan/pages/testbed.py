@@ -313,9 +313,10 @@ def line_sentence(fit: AccuracyLine) -> str:
     """A line in words: slope and offset with their intervals; on the linear scale the offset in points."""
     if not fit.defined:
         return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
+    offset = formatting.signed(fit.offset) if fit.scale == "linear" else formatting.plain(fit.offset)
     return (
         f"On the {fit.scale} scale the new accuracy is the original one times "
-        f"{formatting.plain(fit.slope)}, with an offset of {_offset(fit)}; "
+        f"{formatting.plain(fit.slope)}, with an offset of {offset}; "
         f"{formatting.level(fit.slope.confidence)} intervals, {fit.n:,} models, r² = {fit.r2:.3f}."
     )
 
@@ -439,10 +440,6 @@ def _group_tables(report: Comparison) -> tuple[Table, ...]:
         },
     )
     return (table,)
-
-
-def _offset(fit: AccuracyLine) -> str:
-    return formatting.signed(fit.offset) if fit.scale == "linear" else formatting.plain(fit.offset)
 
 
 def _role(row: ModelRow) -> str:

@@ -39,11 +39,12 @@ def audit_view(audit: Audit) -> View:
     first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
     last = [section for section in parts if section not in first]
     run = run_section(audit)
+    seen = [] if audit.floor is None else [entry.name for entry in audit.floor.seen]
     return View(
         title=f"Audit of {audit.dataset}",
         headline=headline(audit),
         sections=(*first, *learning, *floor, *last, *([run] if run is not None else [])),
-        lede=_audit_lede(audit),
+        lede=(floors.may_have_seen_warning(seen),) if seen else (),
         tiles=tiles(audit),
         provenance=_audit_provenance(audit),
         name=audit.dataset,
@@ -73,12 +74,6 @@ def headline(audit: Audit) -> str:
         said += "; nothing in these data bounds it from below"
     grouped = [f" {item.title}." for item in audit.problems if item.kind == "groups" and item.details["large"]]
     return said + "." + "".join(grouped) + floors.refused_words(audit.floor)
-
-
-def _audit_lede(audit: Audit) -> tuple[str, ...]:
-    if audit.floor is None or not audit.floor.seen:
-        return ()
-    return (floors.may_have_seen_warning([entry.name for entry in audit.floor.seen]),)
 
 
 def tiles(audit: Audit) -> tuple[Tile, ...]:

@@ -124,10 +124,14 @@ def _measures_section(comparison: AuditComparison) -> Section:
     columns = ("measure", *comparison.names, *(["second minus first"] if comparison.differences else []))
     folded: list[Table | Chart] = []
     if rejected:
-        folded.append(Table("Estimates that an audit rejects", columns, tuple(rejected)))
-        folded.append(
-            Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_measure_doubts(comparison)))
+        reasons = (
+            (formatting.capital(MEASURES[measure]), name, floors.reason(entry))
+            for measure, entries in comparison.verdicts.items()
+            for name, entry in entries.items()
+            if entry.status != "not refuted"
         )
+        folded.append(Table("Estimates that an audit rejects", columns, tuple(rejected)))
+        folded.append(Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(reasons)))
     charts = [
         _measure_chart(m, comparison)
         for m in ("best_error", "flow_floor")
@@ -179,16 +183,6 @@ def _measure_chart(measure: str, comparison: AuditComparison) -> Chart:
     options = {"x_title": MEASURES[measure], "log": wide}
     title = formatting.capital(MEASURES[measure])
     return Chart("intervals", title, tuple(rows), f"{title}: {words}.", options)
-
-
-def _measure_doubts(comparison: AuditComparison) -> list[tuple[str, str, str]]:
-    """Numbers that their own audits reject: measure, dataset, reason."""
-    return [
-        (formatting.capital(MEASURES[measure]), name, floors.reason(entry))
-        for measure, entries in comparison.verdicts.items()
-        for name, entry in entries.items()
-        if entry.status != "not refuted"
-    ]
 
 
 def _rankings_section(comparison: AuditComparison) -> Section:

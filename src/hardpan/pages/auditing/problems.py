@@ -414,12 +414,8 @@ def first_names(names: Sequence[str], most: int = 6) -> list[str]:
 
 LINKS = {
     "labels": ("problems/labels.csv", "labels.csv"),
-    "test-copies": ("#copies", "see them"),
-    "near-copies": ("#copies", "see them"),
-    "conflicting-labels": ("#copies", "see them"),
-    "duplicates": ("#copies", "see them"),
-    "missing-classes": ("#classes", "see them"),
-    "imbalance": ("#classes", "see them"),
+    **dict.fromkeys(("test-copies", "near-copies", "conflicting-labels", "duplicates"), ("#copies", "see them")),
+    **dict.fromkeys(("missing-classes", "imbalance"), ("#classes", "see them")),
 }
 """Where the examples of a problem are listed, and the words of the link."""
 

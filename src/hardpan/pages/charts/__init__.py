@@ -167,7 +167,11 @@ def spec(chart: Chart) -> dict[str, Any]:
 
 def _make_marks_selectable(drawn: dict[str, Any], field: str) -> None:
     """Let a click on a mark select it: marks of other names fade."""
-    layers = [layer for layer in drawn["layer"] if field in _first_row_of_layer(layer, drawn)]
+    layers = []
+    for layer in drawn["layer"]:
+        data = layer.get("data", drawn.get("data", {}))  # data that all layers share stand above them
+        rows = data.get("values", drawn.get("datasets", {}).get(data.get("name"), ()))
+        layers += [layer] if rows and field in rows[0] else []
     if not layers:
         return
     select = {"type": "point", "fields": [field], "toggle": "event.shiftKey || event.ctrlKey || event.metaKey"}
@@ -177,12 +181,6 @@ def _make_marks_selectable(drawn: dict[str, Any], field: str) -> None:
         if opacity:
             condition = {"param": "picked", "value": opacity}
             layer["encoding"]["opacity"] = {"condition": condition, "value": FADED * opacity}
-
-
-def _first_row_of_layer(layer: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
-    data = layer.get("data", drawn.get("data", {}))  # data that all layers share stand above them
-    rows = data.get("values", drawn.get("datasets", {}).get(data.get("name"), ()))
-    return rows[0] if rows else {}
 
 
 def _vega_config() -> dict[str, Any]:
@@ -318,19 +316,14 @@ def static_svg(spec: dict[str, Any], key: str) -> str:
     names = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
     for number, name in enumerate(names, 1):
         svg = svg.replace(f'id="{name}"', f'id="{key}-{number}"').replace(f"url(#{name})", f"url(#{key}-{number})")
-    svg = _strike_refuted_names(svg)
+    # Vega has no text that is struck through, SVG has: the layer that is named so.
+    group = rf'(<g class="mark-text [^"]*\b{STRUCK}_marks\b[^"]*".*?</g>)'
+    line = '<text text-decoration="line-through" '
+    svg = re.sub(group, lambda match: match[1].replace("<text ", line), svg, flags=re.S)
     for colour, variable in COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"{variable}"')
     svg = re.sub(r'<rect width="[0-9.]+" height="[0-9.]+" fill="(white|transparent)"/>', "", svg, count=1)
     return re.sub(r'^<svg ([^>]*?) width="[0-9.]+" height="[0-9.]+"', r"<svg \1", svg, count=1)
-
-
-def _strike_refuted_names(svg: str) -> str:
-    """Strike the texts of the layer that is named so: Vega has no such text, SVG has."""
-    group = rf'(<g class="mark-text [^"]*\b{STRUCK}_marks\b[^"]*".*?</g>)'
-    return re.sub(
-        group, lambda match: match[1].replace("<text ", '<text text-decoration="line-through" '), svg, flags=re.S
-    )
 
 
 @functools.cache

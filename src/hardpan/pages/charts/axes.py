@@ -73,19 +73,14 @@ def in_powers(smallest: float) -> bool:
     return 0 < smallest < SMALLEST_PERCENT
 
 
-def error_labels(smallest: float) -> str:
-    """How an axis of errors is labelled: in one style along all of it."""
-    return POWERS if in_powers(smallest) else PERCENT
-
-
-def error_title(title: str, smallest: float) -> str:
-    """Name of an axis of errors; it says so where its labels are no percents.
+def error_labels(title: str, smallest: float) -> tuple[str, str]:
+    """Name and labels of an axis of errors: labels have one style along all of it, and the name says if no percent.
 
     Example:
-        >>> error_title("Bayes error", 1e-9), error_title("Bayes error", 1e-3)
-        ('Bayes error as a fraction', 'Bayes error')
+        >>> [error_labels("Bayes error", smallest)[0] for smallest in (1e-9, 1e-3)]
+        ['Bayes error as a fraction', 'Bayes error']
     """
-    return f"{title} as a fraction" if in_powers(smallest) else title
+    return (f"{title} as a fraction", POWERS) if in_powers(smallest) else (title, PERCENT)
 
 
 def whole(values: Iterable[float]) -> bool:
@@ -143,23 +138,17 @@ def log_edge(values: Iterable[float]) -> float:
     return max(SMALLEST_SHOWN, 0.7 * min(positive)) if positive else SMALLEST_SHOWN
 
 
-def count_ticks(largest: float) -> dict[str, Any]:
-    """Options of a logarithmic axis of counts, from 1 to the largest."""
-    return {"labelExpr": NUMBER, "values": log_ticks(1.0, max(10.0, largest))}
-
-
 def error_axis(words: str, edge: float, top: float) -> dict[str, Any]:
     """Title, scale and axis of errors: from 0, or logarithmic from ``edge`` where that is a positive number."""
     if edge > 0:
-        top = max(top, 2 * edge)
-        ticks = log_ticks(edge, top)
-        scale = alt.Scale(type="log", domain=[edge, top], nice=False)
-        axis = alt.Axis(values=ticks, labelExpr=error_labels(ticks[0]))
-        return {"title": f"{error_title(words, ticks[0])} (log scale)", "scale": scale, "axis": axis}
+        ticks = log_ticks(edge, max(top, 2 * edge))
+        title, labels = error_labels(words, ticks[0])
+        scale = alt.Scale(type="log", domain=[edge, max(top, 2 * edge)], nice=False)
+        return {"title": f"{title} (log scale)", "scale": scale, "axis": alt.Axis(values=ticks, labelExpr=labels)}
     top = top if top > 0 else 1.0
-    scale = alt.Scale(type="linear", domain=[0, top], nice=True)
-    axis = alt.Axis(labelExpr=error_labels(top / 10), tickCount=6, labelOverlap="parity")
-    return {"title": error_title(words, top / 10), "scale": scale, "axis": axis}
+    title, labels = error_labels(words, top / 10)
+    axis = alt.Axis(labelExpr=labels, tickCount=6, labelOverlap="parity")
+    return {"title": title, "scale": alt.Scale(type="linear", domain=[0, top], nice=True), "axis": axis}
 
 
 def y_names(limit: int = 190) -> alt.Y:

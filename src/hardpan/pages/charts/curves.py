@@ -15,7 +15,6 @@ from hardpan.pages.charts.axes import (
     axis_title,
     chart_of_rows,
     error_labels,
-    error_title,
     log_edge,
     log_ticks,
     number_ticks,
@@ -84,8 +83,9 @@ def _curve_height(chart: Chart, rows: list[dict[str, Any]]) -> Callable[[str], a
         scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
     values = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
     smallest = (min(values) if log else max(values) / 10) if share and values else math.inf
-    title = error_title(str(chart.options.get("y_title", "")), smallest) + (" (log scale)" if log else "")
-    ticks: dict[str, Any] = {"labelExpr": error_labels(smallest), "tickCount": 6} if share else number_ticks()
+    title, labels = error_labels(str(chart.options.get("y_title", "")), smallest)
+    title += " (log scale)" if log else ""
+    ticks: dict[str, Any] = {"labelExpr": labels, "tickCount": 6} if share else number_ticks()
     if log and values:  # a little beyond the data, with round numbers inside
         ends = [min(values) / 1.2, 1.2 * max(values)]
         scale = alt.Scale(type="log", domain=ends, nice=False)

@@ -247,7 +247,38 @@ def pairs_section(result: Ranking) -> Section:
 
 @view.register
 def _paired_comparison_view(result: PairedComparison) -> View:
-    section = _paired_comparison_section(result)
+    d = result.difference
+    sentences = [
+        f"{result.first} − {result.second}: {formatting.signed(d)}.",
+        f"{result.first} scores {100 * result.score_first:.1f} %, {result.second} "
+        f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
+        f"{result.second} on {result.only_second:,}.",
+    ]
+    exact = " (McNemar’s exact test)" if result.p_value == result.mcnemar else ""
+    sentences.append(f"Interval: {d.method}; p = {formatting.p_value(result.p_value)}{exact}.")
+    if math.isfinite(result.stderr_clustered):
+        sentences.append(
+            f"Standard error {100 * result.stderr_clustered:.2f} points, clustered by {result.cluster} "
+            f"({result.groups:,} groups); {100 * result.stderr:.2f} with independent items."
+        )
+    if math.isfinite(result.items_needed) and d.low <= 0 <= d.high:
+        sentences.append(
+            f"About {formatting.round_up(result.items_needed)} items like these would detect a difference of this "
+            "size (80 % power)."
+        )
+    warnings = []
+    if result.missing:
+        warnings.append(f"{counted(result.missing, 'item')} that one of the models lacks are not used.")
+    warnings += _group_warnings(result)
+    columns = {"item": result.differing, result.first: result.scores[:, 0], result.second: result.scores[:, 1]}
+    table = table_of_columns("Items on which they differ", columns, ROWS)
+    section = Section(
+        "Paired difference",
+        tuple(sentences),
+        warnings=tuple(warnings),
+        folded=(table,),
+        methods=PAIRED[1:],
+    )
     return View(
         title=f"{result.first} and {result.second}",
         headline=_paired_comparison_headline(result),
@@ -279,74 +310,8 @@ def _paired_comparison_headline(result: PairedComparison) -> str:
     )
 
 
-def _paired_comparison_section(result: PairedComparison) -> Section:
-    d = result.difference
-    sentences = [
-        f"{result.first} − {result.second}: {formatting.signed(d)}.",
-        f"{result.first} scores {100 * result.score_first:.1f} %, {result.second} "
-        f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
-        f"{result.second} on {result.only_second:,}.",
-    ]
-    exact = " (McNemar’s exact test)" if result.p_value == result.mcnemar else ""
-    sentences.append(f"Interval: {d.method}; p = {formatting.p_value(result.p_value)}{exact}.")
-    if math.isfinite(result.stderr_clustered):
-        sentences.append(
-            f"Standard error {100 * result.stderr_clustered:.2f} points, clustered by {result.cluster} "
-            f"({result.groups:,} groups); {100 * result.stderr:.2f} with independent items."
-        )
-    if math.isfinite(result.items_needed) and d.low <= 0 <= d.high:
-        sentences.append(
-            f"About {formatting.round_up(result.items_needed)} items like these would detect a difference of this "
-            "size (80 % power)."
-        )
-    warnings = []
-    if result.missing:
-        warnings.append(f"{counted(result.missing, 'item')} that one of the models lacks are not used.")
-    warnings += _group_warnings(result)
-    columns = {"item": result.differing, result.first: result.scores[:, 0], result.second: result.scores[:, 1]}
-    table = table_of_columns("Items on which they differ", columns, ROWS)
-    return Section(
-        "Paired difference",
-        tuple(sentences),
-        warnings=tuple(warnings),
-        folded=(table,),
-        methods=PAIRED[1:],
-    )
-
-
 @view.register
 def _inflation_view(result: Inflation) -> View:
-    section = _inflation_section(result)
-    arrays = (
-        *("score", "reference_score", "predicted", "excess", "low", "high"),
-        *("p_value", "p_holm", "inflated", "outside"),
-    )
-    return View(
-        title="Scores against a reference set",
-        headline=_inflation_headline(result),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=INFLATION_METHODS, versions=versions_of("numpy", "scipy")),
-        columns={"model": result.models, **{name: getattr(result, name) for name in arrays}},
-        size=f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items",
-    )
-
-
-def _inflation_headline(result: Inflation) -> str:
-    flagged = [name for name, bad in zip(result.models, result.inflated, strict=True) if bad]
-    if flagged:
-        which = formatting.listed(flagged[:5]) + (f" and {len(flagged) - 5} more" if len(flagged) > 5 else "")
-        return (
-            f"{which} score{'s' if len(flagged) == 1 else ''} higher than the reference set predicts, beyond "
-            f"chance ({100 * result.confidence:g} % confidence for all {len(result.models)} models together)."
-        )
-    return (
-        f"No model of {len(result.models)} scores higher than the reference set predicts, beyond chance "
-        f"({100 * result.confidence:g} % confidence for all together)."
-    )
-
-
-def _inflation_section(result: Inflation) -> Section:
     sentences = [
         f"Line on the probit scale: slope {result.slope:.2f} (uncorrected for noise "
         f"{result.slope_uncorrected:.2f}), offset {formatting.fixed(result.offset, 2, '+')}; "
@@ -379,11 +344,38 @@ def _inflation_section(result: Inflation) -> Section:
         _inflation_headline(result),
         {"x_title": "excess"},
     )
-    return Section(
+    section = Section(
         "Score against the reference set",
         tuple(sentences),
         charts=(chart,),
         tables=(table_of_columns("Models", columns, ROWS),),
+    )
+    arrays = (
+        *("score", "reference_score", "predicted", "excess", "low", "high"),
+        *("p_value", "p_holm", "inflated", "outside"),
+    )
+    return View(
+        title="Scores against a reference set",
+        headline=_inflation_headline(result),
+        sections=(section, *scores_read_sections(result.notes)),
+        terminal=(section,),
+        provenance=Provenance(method=INFLATION_METHODS, versions=versions_of("numpy", "scipy")),
+        columns={"model": result.models, **{name: getattr(result, name) for name in arrays}},
+        size=f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items",
+    )
+
+
+def _inflation_headline(result: Inflation) -> str:
+    flagged = [name for name, bad in zip(result.models, result.inflated, strict=True) if bad]
+    if flagged:
+        which = formatting.listed(flagged[:5]) + (f" and {len(flagged) - 5} more" if len(flagged) > 5 else "")
+        return (
+            f"{which} score{'s' if len(flagged) == 1 else ''} higher than the reference set predicts, beyond "
+            f"chance ({100 * result.confidence:g} % confidence for all {len(result.models)} models together)."
+        )
+    return (
+        f"No model of {len(result.models)} scores higher than the reference set predicts, beyond chance "
+        f"({100 * result.confidence:g} % confidence for all together)."
     )
 
 
@@ -395,26 +387,6 @@ def _agreement_line_view(result: AgreementLine) -> View:
         f"Estimate under an assumption: on the unlabelled set the {len(result.models)} models are "
         f"{100 * abs(drop):.1f} points {word} on average, if they share errors equally on both sets."
     )
-    section = _agreement_section(result, headline)
-    return View(
-        title="Accuracy on an unlabelled set",
-        headline=headline,
-        sections=(section,),
-        provenance=Provenance(
-            method=section.sentences[1:],
-            citations=("Baek, Jiang, Raghunathan and Kolter, Agreement-on-the-line (2022).",),
-            seed=result.seed,
-            versions=versions_of("numpy", "scipy"),
-        ),
-        columns={
-            "model": result.models,
-            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
-        },
-        size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
-    )
-
-
-def _agreement_section(result: AgreementLine, headline: str) -> Section:
     sentences = [
         f"Line of pairwise agreements on the probit scale: slope {result.slope:.2f} ± "
         f"{result.slope_stderr:.2f}, offset {formatting.fixed(result.offset, 2, '+')}, r² {result.r2:.3f}.",
@@ -439,10 +411,26 @@ def _agreement_section(result: AgreementLine, headline: str) -> Section:
         headline,
         {"x_title": "accuracy on the unlabelled set", "note_title": "labelled set, %"},
     )
-    return Section(
+    section = Section(
         "Estimated accuracies",
         tuple(sentences),
         charts=(chart,),
         tables=(table_of_columns("Models", columns, ROWS),),
         warnings=tuple(warnings),
+    )
+    return View(
+        title="Accuracy on an unlabelled set",
+        headline=headline,
+        sections=(section,),
+        provenance=Provenance(
+            method=section.sentences[1:],
+            citations=("Baek, Jiang, Raghunathan and Kolter, Agreement-on-the-line (2022).",),
+            seed=result.seed,
+            versions=versions_of("numpy", "scipy"),
+        ),
+        columns={
+            "model": result.models,
+            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
+        },
+        size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
     )
