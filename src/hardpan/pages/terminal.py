@@ -26,12 +26,12 @@ def render(view: View) -> RenderableType:
     Example:
         >>> from hardpan.pages.sections import ProblemLine, Tile
         >>> problems = (ProblemLine("labels", "high", "About 17 labels are wrong (10–27)"),)
-        >>> tiles = (Tile("Best error", "0.6 %"), Tile("Headroom", "at most 0.6 points"))
+        >>> tiles = (Tile("Best error", "0.6 %"), Tile("Headroom", "0.3 %"))
         >>> Console(width=60).print(render(View("Audit", "At most 2.5 %.", tiles=tiles, problems=problems)))
         At most 2.5 %.
         ● About 17 labels are wrong (10–27)
         Best error  0.6 %
-        Headroom    at most 0.6 points
+        Headroom    0.3 %
     """
     lines: list[RenderableType] = [_terminal_text(view.headline, style="bold")]
     lines += [_terminal_text(sentence) for sentence in view.lede]

@@ -100,7 +100,7 @@ def pairs_section(result: ComparedPairs) -> Section:
 
 @view.register
 def _testbed_pairs_view(result: ComparedPairs) -> View:
-    return dataclasses.replace(view_of_fields(result), sections=(pairs_section(result),))
+    return dataclasses.replace(view_of_fields(result, title="Pairs"), sections=(pairs_section(result),))
 
 
 @view.register
