@@ -378,7 +378,17 @@ class Dataset:
         try:
             times[known] = text[known].astype(np.float64)
         except ValueError:
-            times[known] = _dates(text[known])
+            plain = [
+                date.replace(" ", "T", 1).removesuffix("Z").removesuffix("+00:00") for date in text[known].tolist()
+            ]
+            try:
+                times[known] = np.array(plain, dtype="datetime64[us]").astype(np.int64) / 1e6
+            except ValueError as error:
+                raise InputError(
+                    f": the time {text[known][0]!r} is not understood ({error}); give numbers, or dates such as "
+                    "2024-05-31 or 2024-05-31 23:59:00",
+                    argument="columns",
+                ) from error
         return times if len(np.unique(times)) > 1 else None
 
     def splits(self, seed: int = 0, *, together: ArrayLike | None = None) -> Split:
@@ -519,19 +529,6 @@ def content_of(name: str) -> str:
     """
     repeat = _REPEAT.fullmatch(name)
     return repeat[1] if repeat else name
-
-
-def _dates(texts: NDArray[np.str_]) -> NDArray[np.float64]:
-    """Seconds since 1970 of ISO dates."""
-    plain = [text.replace(" ", "T", 1).removesuffix("Z").removesuffix("+00:00") for text in texts.tolist()]
-    try:
-        return np.array(plain, dtype="datetime64[us]").astype(np.int64) / 1e6
-    except ValueError as error:
-        raise InputError(
-            f": the time {texts[0]!r} is not understood ({error}); give numbers, or dates such as 2024-05-31 or "
-            "2024-05-31 23:59:00",
-            argument="columns",
-        ) from error
 
 
 def _cut_by_time(times: NDArray[np.float64], names: NDArray[np.str_], seed: int) -> list[NDArray[np.int64]]:

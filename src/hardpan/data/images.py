@@ -221,6 +221,7 @@ def _pixels_of_image(
     image: Image, name: str, colour: bool, size: tuple[int, int], side: int | None
 ) -> NDArray[np.uint8]:
     from PIL import ImageOps
+    from PIL.Image import Resampling
 
     if _orientation(image) != 1:
         image = ImageOps.exif_transpose(image)
@@ -231,18 +232,10 @@ def _pixels_of_image(
         image = flat
     image = image.convert("RGB" if colour else "L")
     if side is not None:
-        image = fitted(image, size)
+        image = ImageOps.fit(image, size, method=Resampling.BICUBIC)  # the largest part around the centre
     if image.size != size:
         raise InputError(f"{name}: changed while it was read; try again")
     return np.asarray(image)
-
-
-def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """The largest part of an image around its centre that has the shape of ``size``, resized to it."""
-    from PIL import ImageOps
-    from PIL.Image import Resampling
-
-    return ImageOps.fit(image, size, method=Resampling.BICUBIC)
 
 
 def _with_image(item: str | bytes, name: str, use: Callable[[Image], T]) -> T:
@@ -279,12 +272,12 @@ def looks_like_image(content: Any) -> bool:
 
 def resized_picture(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """A picture in the shape of the originals, by the rule of image folders; unchanged where it has that shape."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     if pixels.shape == shape:
         return pixels
     image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
-    return np.asarray(fitted(image, (shape[1], shape[0])))
+    return np.asarray(ImageOps.fit(image, (shape[1], shape[0]), method=Image.Resampling.BICUBIC))
 
 
 def images_channels_last(what: str, x: NDArray[Any]) -> tuple[NDArray[Any], tuple[DataWarning, ...]]:

@@ -34,7 +34,15 @@ from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_splits
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_reading_memory, existing_file, read_text
-from hardpan.tables import column_role_names, is_frame, plain_name, read_columns, read_table, stored_cell
+from hardpan.tables import (
+    column_role_names,
+    is_frame,
+    is_table_file,
+    plain_name,
+    read_columns,
+    read_table,
+    stored_cell,
+)
 
 BUNDLED = ("digits",)
 SEPARATOR = "@"
@@ -57,7 +65,9 @@ FORMATS = {
     "IDX": Format(idx.is_idx, idx.read_idx, ("class_names",)),
     "CIFAR": Format(cifar.is_cifar, cifar.read_cifar),
     "table (CSV, TSV, JSON, JSONL, Parquet, Arrow)": Format(
-        tabular.is_dataset_table, tabular.read_dataset_table, (*COLUMN_OPTIONS, "class_names", "resize")
+        lambda path: bool(tabular.table_files_by_split(path)) if path.is_dir() else is_table_file(path),
+        tabular.read_dataset_table,
+        (*COLUMN_OPTIONS, "class_names", "resize"),
     ),
     "image folder": Format(Path.is_dir, images.read_image_folder, ("resize",)),
 }

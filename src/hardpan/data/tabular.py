@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,13 +77,6 @@ class DataOptions:
         return table_columns_by_role(self.columns, label=self.label, id=self.id, text=self.text, group=self.group)
 
 
-def is_dataset_table(path: Path) -> bool:
-    """A table file, or a folder with one table per split."""
-    if not path.is_dir():
-        return is_table_file(path)
-    return bool(_split_files(path))
-
-
 def read_dataset_table(path: Path, **options: Any) -> Dataset:
     """Read a table file, or a folder of them; ``options`` are fields of :class:`DataOptions`."""
     settings = DataOptions(**options)
@@ -94,9 +87,7 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
     def is_text(column: str) -> bool:
         return plain_name(column) in as_text
 
-    files = {"": [path]}
-    if path.is_dir():
-        files = _split_files(path)
+    files = table_files_by_split(path) if path.is_dir() else {"": [path]}
     tables = {split: [read_table(file, text=is_text) for file in listed] for split, listed in files.items()}
     return from_tables(
         tables,
@@ -107,7 +98,7 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
     )
 
 
-def _split_files(folder: Path) -> dict[str, list[Path]]:
+def table_files_by_split(folder: Path) -> dict[str, list[Path]]:
     """Files such as train.csv and test-00000-of-00002.parquet by split."""
     by_split: dict[str, list[Path]] = {}
     listed = [item for item in folder_entries(folder) if item.is_file() and is_table_file(item)]
@@ -116,7 +107,7 @@ def _split_files(folder: Path) -> dict[str, list[Path]]:
         if word in SPLIT_WORDS and suffix_of(file) not in (".json", ".txt"):
             by_split.setdefault(SPLIT_WORDS[word], []).append(file)
     if not by_split and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
-        return _split_files(folder / "data")
+        return table_files_by_split(folder / "data")
     by_split = scored_splits(by_split)
     return {split: by_split[split] for split in SPLITS if split in by_split}
 
@@ -128,7 +119,7 @@ def scored_splits(by_split: dict[str, T]) -> dict[str, T]:
     return {"test" if split == "validation" else split: item for split, item in by_split.items()}
 
 
-def _join_tables(
+def _join_split_tables(
     where: str, tables: dict[str, list[pyarrow.Table]]
 ) -> tuple[pyarrow.Table, NDArray[np.str_] | None, NDArray[np.int64]]:
     """All tables in one, with the split and the row within the split of each row."""
@@ -169,7 +160,9 @@ def from_tables(
     source: str = "table",
 ) -> Dataset:
     """A dataset of the tables of each split, or of one table under ""; ``split`` if it is in no column."""
-    table, official, rows = _join_tables(where, tables)
+    from pyarrow import compute, types
+
+    table, official, rows = _join_split_tables(where, tables)
     split = official if split is None else split
     n = table.num_rows
     if n == 0:
@@ -206,10 +199,10 @@ def from_tables(
         ids = arguments.ids(f"{where}{roles['id']}", _column_values(table, roles["id"], where, required=True), n)
     else:
         ids = content_ids(x) if native is None else _row_hashes(native)
-    for column in meaning.features:
-        files = _image_paths(table.column(column))
-        if files is not None:
-            metadata["path"] = files
+    for column in map(table.column, meaning.features):
+        if types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
+            paths = compute.struct_field(column, "path").to_pylist()
+            metadata |= {"path": np.array([path or "" for path in paths], dtype=np.str_)} if any(paths) else {}
     metadata["row"] = rows
     return Dataset(
         name=options.name or name,
@@ -318,7 +311,7 @@ def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
     splits = []
     for name in meaning.features:
         column = table.column(name)
-        if _cell_kind(column.type) != "text":
+        if _column_kind(column.type) != "text":
             continue
         levels = [level for level in column.unique().to_pylist() if level]
         alike = [level for level in levels if _NUMBER_LIKE.fullmatch(level.strip())]
@@ -354,7 +347,7 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     if required and column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
         raise InputError(f"{where}{name} has no value in row {row}; drop such rows")
-    kind = _cell_kind(column.type)
+    kind = _column_kind(column.type)
     if kind == "number":
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if kind == "text" or any(
@@ -372,7 +365,7 @@ _CELL_KINDS = {
 }
 
 
-def _cell_kind(kind: Any) -> str:
+def _column_kind(kind: Any) -> str:
     """What the cells of an Arrow type are: "number", "text", "list" or "other"."""
     from pyarrow import types
 
@@ -398,7 +391,7 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     by_kind: dict[str, list[str]] = {kind: [] for kind in (*_CELL_KINDS, "other")}
     for name in meaning.features:
         column = table.column(name)
-        kind = _cell_kind(column.type)
+        kind = _column_kind(column.type)
         if kind == "text" and not meaning.explicit and not _is_category(column):
             kind = "other"
         if (kind == "other" and meaning.explicit) or (name == VECTOR and not meaning.explicit and kind != "list"):
@@ -426,7 +419,7 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
         message = f"not used as features (long text, dates, other types): {few(unused)}"
         notes.append(DataWarning(message, "unused_column", tuple(unused)))
     check_reading_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
-    vectors = [_matrix_of_lists(table.column(name), f"{where}{name}") for name in lists]
+    vectors = [_features_of_lists(table.column(name), f"{where}{name}") for name in lists]
     alone = len(lists) + len(numbers) + len(texts) == 1
     vector_names = [
         name if alone else f"{name}[{k}]"
@@ -434,7 +427,8 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
         for k in range(matrix.shape[1])
     ]
     columns = {name: _number_column(table, name, where) for name in numbers}
-    if not texts and not any(_has_missing_number(values) for values in columns.values()):
+    gaps = any(values.dtype.kind == "f" and np.isnan(values).any() for values in columns.values())
+    if not texts and not gaps:
         # Only numbers: the common type, as the file has them.
         parts = [*vectors, *([np.column_stack(list(columns.values()))] if columns else [])]
         x = checked_x(f"{where}features", parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
@@ -451,10 +445,6 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
         )
     x, names = _encoded_columns(native)
     return _Features(checked_x(f"{where}features", x), names, rest, notes, native)
-
-
-def _has_missing_number(values: NDArray[Any]) -> bool:
-    return bool(values.dtype.kind == "f" and np.isnan(values).any())
 
 
 def _number_column(table: pyarrow.Table, name: str, where: str) -> NDArray[Any]:
@@ -522,22 +512,21 @@ def _encoded_columns(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[
 
 def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
     """Content ids of rows before encoding, so that an id does not depend on the other rows."""
-    cells: list[Iterable[str]] = []
-    for index in range(len(native.names)):
-        column, levels = native.values[:, index].tolist(), native.levels[index]
-        if native.categorical[index]:
-            cells.append(["" if value != value else f"={levels[int(value)]}" for value in column])
-        else:
-            cells.append(["" if value != value else repr(value) for value in column])
+    cells = [
+        ["" if value != value else f"={levels[int(value)]}" if categorical else repr(value) for value in column]
+        for column, levels, categorical in zip(
+            native.values.T.tolist(), native.levels, native.categorical, strict=True
+        )
+    ]
     rows = ("\x1f".join(row) for row in zip(*cells, strict=True))
     return numbered_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
 
 
-def _matrix_of_lists(column: Any, where: str) -> NDArray[Any]:
+def _features_of_lists(column: Any, where: str) -> NDArray[Any]:
     """Lists of one length as a matrix."""
     from pyarrow import compute
 
-    if _cell_kind(column.type.value_type) != "number":
+    if _column_kind(column.type.value_type) != "number":
         raise InputError(f"{where} must be lists of numbers; got lists of {column.type.value_type}")
     if column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
@@ -565,16 +554,6 @@ def _is_pictures(column: Any) -> bool:
         first = next((value for value in column.slice(0, 100).to_pylist() if value is not None), None)
         return looks_like_image(first)
     return False
-
-
-def _image_paths(column: Any) -> NDArray[np.str_] | None:
-    import pyarrow
-    from pyarrow import compute
-
-    if not pyarrow.types.is_struct(column.type) or column.type.get_field_index("path") < 0:
-        return None
-    paths = compute.struct_field(column, "path").to_pylist()
-    return np.array([str(path or "") for path in paths]) if any(paths) else None
 
 
 def _image_features(

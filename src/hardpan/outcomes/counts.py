@@ -42,7 +42,7 @@ def is_counts(columns: Columns) -> bool:
     items = {*column_role_names("item"), "index", "row"}
     if "model" not in columns or items & set(columns):
         return False
-    if _set_names_in_columns(columns):
+    if _sets_of_counts(columns):
         return True
     counted = any(name in columns for name in _CORRECT) and any(name in columns for name in _TOTAL)
     return counted or any(name in columns for name in _ACCURACY)
@@ -57,18 +57,18 @@ def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, total
         totals: sizes of the sets where the tables hold accuracies: one for all, one per set, or by name of the set.
         source: where the tables come from.
     """
-    sets: dict[str, dict[str, tuple[float, int]]] = {}
+    sets: dict[str, dict[str, tuple[float, int, float | None]]] = {}
     described: dict[str, dict[str, Any]] = {}
     repeated = {name for _, columns in tables for name in _models_of_several_counts(columns)}
     if len({stem for stem, _ in tables}) < len(tables):
         tables = [(f"{stem} {number}", columns) for number, (stem, columns) in enumerate(tables, start=1)]
     for stem, columns in tables:
         columns = _rows_of_metric(columns, metric, stem)
-        models = _model_names(columns, repeated, stem)
-        for name, (right, total) in _counts_by_set(stem, columns, metric, len(models)).items():
+        models = _models_of_counts(columns, repeated, stem)
+        for name, (right, total, slack) in _counts_by_set(stem, columns, metric, len(models)).items():
             rows = sets.setdefault(name, {})
             for model, correct, size in zip(models, right, total, strict=True):
-                if correct == correct and rows.setdefault(model, (correct, size)) != (correct, size):
+                if correct == correct and rows.setdefault(model, (correct, size, slack))[:2] != (correct, size):
                     raise InputError(
                         f"{stem}: model {model} has two different rows for one test set; name each model once"
                     )
@@ -85,7 +85,7 @@ def _models_of_several_counts(columns: Columns) -> set[str]:
     return {name for name, count in Counter(map(str, columns["model"])).items() if count > 1}
 
 
-def _model_names(columns: Columns, repeated: set[str], where: str) -> list[str]:
+def _models_of_counts(columns: Columns, repeated: set[str], where: str) -> list[str]:
     names = [str(name) for name in columns["model"]]
     if not repeated:
         return names
@@ -129,7 +129,7 @@ def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> Columns
     }
 
 
-def _set_names_in_columns(columns: Columns) -> list[str]:
+def _sets_of_counts(columns: Columns) -> list[str]:
     """The sets that a table has as pairs of columns: original_correct, original_total, ..."""
     prefixes = [match[1] for name in columns if (match := re.fullmatch(r"(.+)_(?:correct|accuracy)", name))]
     return list(dict.fromkeys(name for name in prefixes if name not in ("is", "n", "num")))
@@ -137,12 +137,12 @@ def _set_names_in_columns(columns: Columns) -> list[str]:
 
 def _counts_by_set(
     stem: str, columns: Columns, metric: str | None, n: int
-) -> dict[str, tuple[list[float], list[int]]]:
-    """Right answers (or accuracies, negative total) and sizes by set."""
-    prefixes = _set_names_in_columns(columns)
+) -> dict[str, tuple[list[float], list[int], float | None]]:
+    """Right answers or accuracies, sizes, and rounding error by set."""
+    prefixes = _sets_of_counts(columns)
     if prefixes:
         return {
-            name: _right_and_size(columns, f"{name}_correct", f"{name}_accuracy", f"{name}_total", stem, n)
+            name: _counts_and_sizes(columns, f"{name}_correct", f"{name}_accuracy", f"{name}_total", stem, n)
             for name in prefixes
         }
     correct = next((name for name in _CORRECT if name in columns), "")
@@ -150,54 +150,47 @@ def _counts_by_set(
     accuracy = next((name for name in _ACCURACY if name in columns), "")
     if metric is not None and not correct and metric_name(metric) in map(metric_name, columns):
         accuracy = next(name for name in columns if metric_name(name) == metric_name(metric))
-    right, sizes = _right_and_size(columns, correct, accuracy, total, stem, n)
+    right, sizes, slack = _counts_and_sizes(columns, correct, accuracy, total, stem, n)
     by_set = find_columns(list(columns), ("task",), where=stem)
     if not by_set:
-        return {stem: (right, sizes)}
+        return {stem: (right, sizes, slack)}
     names = [str(name) for name in columns[by_set["task"]]]
     # One row per model and set: rows of other sets are left as gaps.
     return {
-        name: ([value if other == name else np.nan for value, other in zip(right, names, strict=True)], sizes)
+        name: (
+            [value if other == name else np.nan for value, other in zip(right, names, strict=True)],
+            sizes,
+            slack,
+        )
         for name in dict.fromkeys(names)
     }
 
 
-def _right_and_size(
+def _counts_and_sizes(
     columns: Columns, correct: str, accuracy: str, total: str, where: str, n: int
-) -> tuple[list[float], list[int]]:
+) -> tuple[list[float], list[int], float | None]:
+    """Right answers, or accuracies with the rounding error of their text; and sizes, 0 where totals have them."""
     sizes = [0] * n
     if total in columns:
-        sizes = [int(value) for value in _column_numbers(columns[total], total, where, whole=True)]
+        sizes = [int(value) for value in _counts_in_column(columns[total], total, where, whole=True)]
         if min(sizes) < 1:
             raise InputError(f"{where}: column {total!r} must be at least 1; got {min(sizes)}")
     if correct in columns:
-        right = _column_numbers(columns[correct], correct, where, whole=True)
-        if not any(sizes):
-            return right, [-1] * n  # the size comes from totals
-    else:
-        values = _column_numbers(columns[accuracy], accuracy, where)
-        scale = 100.0 if max(value for value in values if value == value) > 1.0 else 1.0
-        if max(values) > 100.0:
-            raise InputError(f"{where}: column {accuracy!r} must be accuracies; got {max(values):g}")
-        decimals = max((len(str(cell).partition(".")[2]) for cell in columns[accuracy]), default=0)
-        return [_Accuracy(value / scale, 0.5 * 10.0**-decimals / scale) for value in values], sizes
-    if beyond := next((pair for pair in zip(right, sizes, strict=True) if pair[0] > pair[1]), None):
-        raise InputError(f"{where}: column {correct!r} must not exceed {total!r}; got {beyond[0]:g} of {beyond[1]}")
-    return right, sizes
+        right = _counts_in_column(columns[correct], correct, where, whole=True)
+        if beyond := next((pair for pair in zip(right, sizes, strict=True) if pair[0] > pair[1] > 0), None):
+            raise InputError(
+                f"{where}: column {correct!r} must not exceed {total!r}; got {beyond[0]:g} of {beyond[1]}"
+            )
+        return right, sizes, None
+    values = _counts_in_column(columns[accuracy], accuracy, where)
+    scale = 100.0 if max(value for value in values if value == value) > 1.0 else 1.0
+    if max(values) > 100.0:
+        raise InputError(f"{where}: column {accuracy!r} must be accuracies; got {max(values):g}")
+    decimals = max((len(str(cell).partition(".")[2]) for cell in columns[accuracy]), default=0)
+    return [value / scale for value in values], sizes, 0.5 * 10.0**-decimals / scale
 
 
-class _Accuracy(float):
-    """An accuracy instead of a count, with the rounding error of its text."""
-
-    __slots__ = ("slack",)
-
-    def __new__(cls, value: float, slack: float) -> _Accuracy:
-        made = super().__new__(cls, value)
-        made.slack = slack  # type: ignore[attr-defined]  # a slot
-        return made
-
-
-def _column_numbers(cells: Sequence[Any], name: str, where: str, whole: bool = False) -> list[float]:
+def _counts_in_column(cells: Sequence[Any], name: str, where: str, whole: bool = False) -> list[float]:
     values = []
     for row, cell in enumerate(cells, start=1):
         value = score_of(cell.replace(",", "") if isinstance(cell, str) else cell)
@@ -211,7 +204,7 @@ def _column_numbers(cells: Sequence[Any], name: str, where: str, whole: bool = F
 
 
 def _outcomes_of_counts(
-    sets: Mapping[str, Mapping[str, tuple[float, int]]],
+    sets: Mapping[str, Mapping[str, tuple[float, int, float | None]]],
     described: Mapping[str, Mapping[str, Any]],
     totals: Totals,
     source: str,
@@ -231,22 +224,19 @@ def _outcomes_of_counts(
         fallback = whole_number("totals", known.get(name, KNOWN_SIZES.get(name, 0)))
         off = 0
         for row, model in enumerate(models):
-            value, size = rows.get(model, (np.nan, 0))
+            value, size, slack = rows.get(model, (np.nan, 0, None))
             size = size if size > 0 else fallback
             if value != value:
                 continue
-            if isinstance(value, _Accuracy):
-                if size:
-                    exact = float(value) * size
-                    off += abs(exact - round(exact)) > value.slack * size + 1e-6  # type: ignore[attr-defined]
-                    value = float(round(exact)) / size
-            elif not size:
+            if not size and slack is None:
                 raise InputError(
                     f"{name}: counts need the size of the test set; add a column 'total' or pass totals"
                 )
-            else:
-                value = value / size
-            scores[row, column], sizes[row, column] = float(value), size
+            if size:
+                exact = value if slack is None else value * size
+                off += slack is not None and abs(exact - round(exact)) > slack * size + 1e-6
+                value = round(exact) / size
+            scores[row, column], sizes[row, column] = value, size
         if off:
             notes.append(
                 f"{off:,} of {len(rows):,} accuracies of {name} are not whole numbers of right answers out of "

@@ -340,17 +340,11 @@ def _add_sample(
 
 def _choice_logprobs(responses: Any) -> list[float]:
     """The log-probability of each of two or more choices: [[logprob, greedy], ...], as numbers or as text."""
-    if not isinstance(responses, list) or len(responses) < 2:
-        return []
     values = []
-    for pair in responses:
-        if not isinstance(pair, list) or len(pair) != 2:
-            return []
-        greedy = pair[1]
-        if not (isinstance(greedy, bool) or greedy in ("True", "False", 0, 1)):
-            return []
+    for pair in responses if isinstance(responses, list) and len(responses) > 1 else ():
         try:
-            value = float(pair[0])
+            said, greedy = pair if isinstance(pair, list) else ()
+            value = float(said) if greedy in ("True", "False", 0, 1) else math.nan
         except (TypeError, ValueError):
             return []
         if math.isnan(value):

@@ -24,6 +24,7 @@ from hardpan.outcomes.outcomes import Outcomes
 from hardpan.tables import is_frame, named_column
 
 MOST_KEPT = 32 << 20
+_MAGIC = {b"PK\x03\x04": "archive", b"\x93NUM": "array", b"PAR1": "table"}
 HARNESSES = (lm_eval.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".npy", ".npz", ".eval")
 Progress = Callable[[str, float], None]
@@ -194,14 +195,8 @@ def _recognise_file(path: Path, named: bool, formats: _FilesByFormat, advance: C
         packed = is_gzip(path)
         with gzip.open(path) if packed else path.open("rb", buffering=1 << 16) as stream:
             start = stream.read(6)
-            if start[:4] == b"PK\x03\x04":
-                kind = "archive"
-            elif start == b"\x93NUMPY":
-                kind = "array"
-            elif start[:4] == b"PAR1":
-                kind = "table"
-            else:
-                kind = "text"
+            kind = _MAGIC.get(start[:4], "text")
+            if kind == "text":
                 text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
                 if not text and start:
                     text = stream.read(1 << 16).lstrip()
