@@ -342,15 +342,13 @@ def _choice_logprobs(responses: Any) -> list[float]:
     """The log-probability of each of two or more choices: [[logprob, greedy], ...], as numbers or as text."""
     values = []
     for pair in responses if isinstance(responses, list) and len(responses) > 1 else ():
+        if not (isinstance(pair, list) and len(pair) == 2 and pair[1] in ("True", "False", 0, 1)):
+            return []
         try:
-            said, greedy = pair if isinstance(pair, list) else ()
-            value = float(said) if greedy in ("True", "False", 0, 1) else math.nan
+            values.append(float(pair[0]))
         except (TypeError, ValueError):
             return []
-        if math.isnan(value):
-            return []
-        values.append(value)
-    return values
+    return [] if any(map(math.isnan, values)) else values
 
 
 def _choice_texts_and_names(arguments: Any, count: int) -> tuple[list[str], list[str]]:
