@@ -62,10 +62,10 @@ def table(folder: Path) -> None:
 
 def ours(folder: Path) -> tuple[float, Callable[[str], list[str]]]:
     from hardpan.auditing import examples
-    from hardpan.web.explorer.query import Explorer, Filter
+    from hardpan.web.explorer.query import ExampleQueries, Filter
 
     start = time.process_time()
-    explorer = Explorer(examples.read_examples(folder))
+    explorer = ExampleQueries(examples.read_examples(folder))
     opened = time.process_time() - start
 
     def ask(question: str) -> list[str]:

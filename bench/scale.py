@@ -555,17 +555,17 @@ def open_explorer(place: Path) -> dict[str, float]:
     """The explorer's table of the folder, its first page and the sheet of pictures read from the files."""
     import hardpan
     from hardpan.auditing import examples
-    from hardpan.web.explorer import Pictures
-    from hardpan.web.explorer.query import Explorer
+    from hardpan.web.explorer.query import ExampleQueries
+    from hardpan.web.explorer.thumbnails import Thumbnails
 
     dataset = hardpan.Dataset.open(place)
     parts = {part: np.flatnonzero(dataset.split == part) for part in ("train", "test")}
     table = examples.join_columns(dataset, parts, {"confusion": np.random.default_rng(0).random(len(dataset))})
 
     def page() -> int:
-        explorer = Explorer(examples.Examples(table))
+        explorer = ExampleQueries(examples.Examples(table))
         rows = explorer.order((), "confusion", descending=True)[:120]
-        return len(Pictures(None, table["path"].to_pylist(), place).sheet(rows))
+        return len(Thumbnails(None, table["path"].to_pylist(), place).sheet(rows))
 
     size, spent = timed(page)
     return spent | {"size": float(size)}

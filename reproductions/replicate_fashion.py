@@ -25,7 +25,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.replicate import simulate
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.quality import selection_frequency_table
+from hardpan.replicate.quality import quality_frequency_table
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python reproductions/replicate_fashion.py FASHION"
@@ -93,7 +93,7 @@ def run(data: Dataset, folder: Path) -> ReplicateFashion:
     z = (k - n * p) / np.sqrt(n * p * (1 - p))
     class_names = [item.name for item in project.classes]
     tables = [
-        selection_frequency_table(quality.frequencies, role, class_names, without_flagged=True)
+        quality_frequency_table(quality.frequencies, role, class_names, unflagged=True)
         for role in ("candidate", "positive")
     ]
     rows = []
@@ -139,7 +139,7 @@ def finish(project: replicate.Project) -> tuple[int, bool]:
     project.find_duplicates(k=2)
     removed = 0
     while True:
-        for item in decisions.duplicate_review_queue(project):
+        for item in decisions.undecided_pairs(project):
             verdict = "remove" if item.ssim >= 0.9 else "keep"
             decisions.record_decision(
                 project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject

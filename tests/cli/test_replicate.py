@@ -70,7 +70,7 @@ def review_once(capsys, project, *, remove):
     """Compare, decide on the whole queue, and apply the decisions."""
     assert run(capsys, "duplicates", project, "-k", 1)[0] == 0
     opened = Project.open(project)
-    for number, pair in enumerate(decisions.duplicate_review_queue(opened)):
+    for number, pair in enumerate(decisions.undecided_pairs(opened)):
         verdict = "remove" if number < remove else "keep"
         decisions.record_decision(opened, "duplicate", pair.subject, verdict, by="owner")
     opened.close()

@@ -151,7 +151,7 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
     wait_until(page, lambda: set(decisions.decision_verdicts(served.project, "duplicate").values()) == {"keep"})
     for name in decisions.first_selection_page(served.project, 1, "plain").candidates[:3]:
         decisions.record_decision(served.project, "first-selection", name, "select", by="a test")
-    waiting = {item.image_id for item in decisions.second_review_queue(served.project)}
+    waiting = {item.image_id for item in decisions.undecided_images(served.project, "second-review")}
     page.goto(served.address + "/review/second")
     page.wait_for_selector(".cell")
     page.keyboard.press("Space")  # the first one goes, by the keyboard

@@ -11,7 +11,7 @@ from hardpan.errors import InputError
 from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _class_folder_name
 from hardpan.replicate.database import decisions
-from hardpan.replicate.database.images import set_image_columns, stored_images
+from hardpan.replicate.database.images import set_image_column, stored_images
 from hardpan.replicate.documents import _datasheet_markdown, datasheet_limits
 from hardpan.replicate.pool import find_subclasses
 
@@ -33,7 +33,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
-    waiting = decisions.duplicate_review_queue(project)
+    waiting = decisions.undecided_pairs(project)
     with pytest.raises(SystemExit) as stop:
         main(["replicate", "assemble", str(project.root)])
     assert stop.value.code == 2
@@ -54,10 +54,9 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
 
 def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     project = make_project(each=6, workers_per_image=1)
-    words = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "original")]
-    set_image_columns(project, words, "keywords")
-    some = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "candidate")]
-    set_image_columns(project, some, "keywords")
+    for kind in ("original", "candidate"):
+        words = {row.id: "word" for row in stored_images(project, kind)}
+        set_image_column(project, "keyword", words, "keywords")
     find_subclasses(project, per_class=2)
     simulate.simulate_demo_annotation(project, 2)
     project.sample(strategy="top", per_class=2, min_votes=0)

@@ -33,7 +33,7 @@ def frozen(tmp_path_factory, database_server):
     with pytest.raises(InputError, match=r"frozen set.*assemble"):
         project.begin_experiment()
     project.find_duplicates(k=1)
-    for item in decisions.duplicate_review_queue(project):
+    for item in decisions.undecided_pairs(project):
         decisions.record_decision(
             project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject
         )

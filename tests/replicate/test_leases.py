@@ -18,7 +18,6 @@ from hardpan.replicate.database.connection import APPEND_ONLY, Database, Event, 
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.leases import lease_image_ids
 from hardpan.replicate.simulate import add_candidate_arrays
-from hardpan.replicate.tasks import planned_uses_of_originals
 
 pytestmark = pytest.mark.both_databases
 
@@ -88,7 +87,7 @@ def test_later_tasks_use_other_originals_and_repeated_ones_are_reported(make_pro
         pixels, labels = candidates(1, 6, seed=10 + batch)
         add_candidate_arrays(project, pixels, labels)
         repeated.append(project.make_tasks().repeated_originals)
-        uses = planned_uses_of_originals(project, batch + 1)
+        uses = tasks.originals_in_tasks(project, batch + 1)
         assert repeated[-1] == sum(count > 1 for count in uses.values())
     assert repeated[0] == 0  # 30 originals per class are enough for two batches
     assert repeated[-1] > 0

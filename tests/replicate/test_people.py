@@ -12,7 +12,7 @@ from hardpan.replicate.database.people import PersonNotAdmitted
 from hardpan.replicate.database.tasks import task_workers_needed
 from hardpan.replicate.database.votes import stored_counted_votes
 from hardpan.replicate.project_sample import project_sample_problems
-from hardpan.replicate.tasks import top_up_tasks
+from hardpan.replicate.task_planning import top_up_tasks
 
 pytestmark = pytest.mark.both_databases
 
@@ -28,7 +28,7 @@ def test_a_single_link_is_one_person(make_project):
     single = stored_people.invite_people(project, label="a friend")
     person = stored_people.enter_by_invitation(project, single.link)
     assert stored_people.enter_by_invitation(project, single.link, external_id="other") == person
-    assert stored_people.stored_worker(project, person.id) == person
+    assert stored_people.stored_workers(project, person.id) == [person]
 
 
 def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):

@@ -17,7 +17,7 @@ from hardpan.errors import InputError
 from hardpan.replicate import database, simulate
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database import votes as stored_votes
-from hardpan.replicate.quality import selection_frequency_table
+from hardpan.replicate.quality import quality_frequency_table
 from hardpan.replicate.sampling import frequency_bins
 
 PER_CLASS = 6
@@ -104,7 +104,7 @@ def test_the_sample_matches_the_originals_distribution(done):
     project, _, _, _, drawn = done
     quality = project.quality()
     names = [c.name for c in project.classes]
-    originals = selection_frequency_table(quality.frequencies, "positive", names, without_flagged=True)
+    originals = quality_frequency_table(quality.frequencies, "positive", names, unflagged=True)
     originals = originals.select(originals.votes >= 10)
     for name in names:
         bins = np.bincount(frequency_bins(originals.frequencies[originals.classes == name]), minlength=5)
@@ -126,13 +126,13 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     assert 0 < found.recall.value <= 1
     with pytest.raises(InputError, match="--unreviewed-ok"):
         project.assemble()
-    queue = decisions.duplicate_review_queue(project)
+    queue = decisions.undecided_pairs(project)
     assert len(queue) == found.new_pairs
     closest = [item for item in queue if item.other_split != "new"][:4]
     rounds = 0
     removed = set()
     while True:  # a reviewer who finds the four closest pairs alike, and the rest not
-        for item in decisions.duplicate_review_queue(project):
+        for item in decisions.undecided_pairs(project):
             bad = item.image_id in {i.image_id for i in closest} and item.other_split != "new"
             verdict = "remove" if bad else "keep"
             decisions.record_decision(

@@ -22,7 +22,7 @@ from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.pool import pool_keyword_quotas
-from hardpan.replicate.tasks import nearby_classes
+from hardpan.replicate.task_planning import nearby_task_classes
 from hardpan.tables import read_columns
 
 
@@ -190,7 +190,7 @@ def selector_and_reviewer(project):
         assert not decisions.record_decision(
             project, "first-selection", image, "select", by="A", submission_key=f"a-{image}"
         )
-    waiting = decisions.second_review_queue(project)
+    waiting = decisions.undecided_images(project, "second-review")
     assert {item.image_id for item in waiting} == {*view.candidates, *siamese}
     for item in waiting:
         bad = item.image_id == view.candidates[0]
@@ -214,7 +214,7 @@ def test_quotas_by_hand():
 
 def test_nearby_classes_by_the_distance_of_means(make_project):
     project = make_project(each=0, tasks=False)
-    assert nearby_classes(project)[0] == [1, 2]
+    assert nearby_task_classes(project)[0] == [1, 2]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -14,9 +14,10 @@ from hardpan.errors import InputError
 from hardpan.replicate import TargetClass
 from hardpan.replicate.database import decisions, leases, people
 from hardpan.replicate.database.connection import Invitation
-from hardpan.replicate.database.decisions import queue_duplicates_for_review, set_keyword_quotas
+from hardpan.replicate.database.decisions import queue_duplicates_for_review
 from hardpan.replicate.database.images import (
     image_contents,
+    set_keyword_quotas,
     store_sample_images,
     stored_images,
     stored_sample_images,

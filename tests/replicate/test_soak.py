@@ -40,7 +40,7 @@ project = replicate.Project.open(sys.argv[1])
 print("begun", flush=True)
 
 def decide():
-    for item in decisions.duplicate_review_queue(project)[: 1 - len(decision_verdicts(project, "duplicate"))]:
+    for item in decisions.undecided_pairs(project)[: 1 - len(decision_verdicts(project, "duplicate"))]:
         decisions.record_decision(project, "duplicate", item.subject, "remove", by="owner")
 
 def assemble():

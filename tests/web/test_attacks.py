@@ -166,7 +166,7 @@ def test_another_workers_task_and_pictures_stay_closed(town):
 def test_an_annotator_cannot_fetch_an_image_by_its_id(town):
     worker = town.person()
     worker.task()
-    name = decisions.second_review_queue(town.project) or ["0" * 16]
+    name = decisions.undecided_images(town.project, "second-review") or ["0" * 16]
     for path in (f"/select/image?id={name[0]}", f"/review/image?id={name[0]}", "/people/image/1"):
         assert worker.get(path).status_code == 401
 

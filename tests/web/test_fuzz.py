@@ -14,7 +14,7 @@ from tests.web.visitor import GENEROUS, ROLES, Town
 
 from hardpan.replicate import database
 from hardpan.replicate.database import votes
-from hardpan.web.annotation import PAGES
+from hardpan.web.annotation import ROUTES
 from hardpan.web.annotation.site import Site
 
 FEW = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -48,7 +48,7 @@ def crowd(tmp_path_factory, database_server):
 
 def paths(town):
     site = Site(town.project, GENEROUS)
-    found = [route for page in PAGES for route in page.routes(site)]
+    found = [route for routes in ROUTES for route in routes(site)]
     assert all(isinstance(route, (Route, Mount)) for route in found)
     return sorted({route.path for route in found} | {"/static/{path}", "/nothing"})
 

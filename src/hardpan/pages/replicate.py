@@ -19,7 +19,7 @@ from hardpan.replicate.experiment import ExperimentResults
 from hardpan.replicate.project import ProjectStatus, VerifiedProject
 from hardpan.replicate.quality import AnnotationQuality
 from hardpan.replicate.sampling import Sample
-from hardpan.replicate.tasks import TasksMade
+from hardpan.replicate.task_planning import TasksMade
 from hardpan.tables import columns_of
 
 MOST_LINES = 20

@@ -21,6 +21,7 @@ from hardpan.execution.mapping import no_progress
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.documents import UNREVIEWED, DatasheetFacts, datasheet_text
+from hardpan.replicate.duplicates import were_duplicates_found
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
 from hardpan.replicate.sampling import Sample
@@ -98,9 +99,9 @@ def assemble(
         return result
     progress("checking the sample", 0.0)
     sample = current_project_sample(project)
-    waiting = database.duplicate_review_queue(project)
+    waiting = database.undecided_pairs(project)
     _check_sample(project, sample, waiting, unreviewed_ok)
-    unseen = len(database.final_review_queue(project))
+    unseen = len(database.undecided_images(project, "final-review"))
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
@@ -133,7 +134,7 @@ def assemble(
     return AssembledSet(str(target), lineage, len(waiting), unseen, sample)
 
 
-def assembled_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _assembled_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels in the size of the originals and class numbers, in the order of the sample."""
     shape = project.config.shape
     x = np.stack([resized_picture(project.pixels(image.id, None), shape) for image in sample.images])
@@ -141,7 +142,7 @@ def assembled_arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np
 
 
 def _check_sample(
-    project: ProjectFolder, sample: Sample, waiting: Sequence[database.DuplicatePair], unreviewed_ok: bool
+    project: ProjectFolder, sample: Sample, waiting: Sequence[database.UndecidedPair], unreviewed_ok: bool
 ) -> None:
     """Refuse a sample that lacks images, cannot be replayed, or was not compared with the originals."""
     missing = sum(item.missing for item in sample.shortfalls)
@@ -156,8 +157,7 @@ def _check_sample(
             f"the sample cannot be replayed ({changed[0]}), as after other quotas of keywords were made; draw it "
             f"again with: hardpan replicate sample {project.root}"
         )
-    searches = project.steps("duplicates")
-    if not searches or searches[-1].outputs["images"] != hash_project_rows(sample.ids):
+    if not were_duplicates_found(project, sample):
         raise InputError(
             f"the sample has not been compared with the originals; run: hardpan replicate duplicates {project.root}"
         )
@@ -174,7 +174,7 @@ def _write_assembled_images(folder: Path, project: ProjectFolder, sample: Sample
     from PIL import Image
 
     names = project.class_names
-    x, y = assembled_arrays(project, sample)
+    x, y = _assembled_arrays(project, sample)
     np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=np.array(names))
     known = {row.id: row for row in database.stored_images(project, "candidate")}
     rows = []
@@ -206,3 +206,33 @@ def _record_assembly(project: ProjectFolder, lineage: Lineage, settings: Mapping
         outputs={"lineage": file_hash(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
     database.add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)
+
+
+def assembled_set_problems(project: ProjectFolder) -> list[str]:
+    """Compare the frozen set, if there is one, with its lineage, the sample and the log; name what does not fit."""
+    if not project.frozen:
+        return []
+    folder = project.root / "set"
+    lineage: Any = files.load(folder / "lineage.json")
+    if not isinstance(lineage, Lineage):
+        return ["lineage.json holds something else"]
+    problems = []
+    for name, digest in lineage.files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            problems.append(f"{name} is not there")
+        elif file_hash(path) != digest:
+            problems.append(f"{name} was changed")
+    sample = current_project_sample(project)
+    if hash_project_rows(sample.ids) != lineage.sample:
+        problems.append("the frozen set holds other images than the sample")
+    if "data.npz" in lineage.files and not problems:
+        x, y = _assembled_arrays(project, sample)
+        with np.load(folder / "data.npz", allow_pickle=False) as stored:
+            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
+        if not same:
+            problems.append("data.npz holds other pixels than the pool")
+    made = project.steps("assemble")
+    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
+        problems.append("lineage.json is not the one that the log of steps names")
+    return problems

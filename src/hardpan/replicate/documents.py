@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, StrictUndefined
 
 import hardpan
 from hardpan.estimates import Estimate
@@ -30,7 +32,7 @@ class DatasheetFacts:
     author: str
     license: str
     unseen: int
-    waiting: Sequence[database.DuplicatePair]
+    waiting: Sequence[database.UndecidedPair]
 
     @property
     def per_class(self) -> dict[str, int]:
@@ -84,81 +86,26 @@ class DatasheetFacts:
 
 
 def datasheet_text(facts: DatasheetFacts) -> str:
-    """The datasheet of a set as Markdown."""
-    sample, waiting, config, text = facts.sample, facts.waiting, facts.project.config, _datasheet_markdown
-    quality = annotation_quality(facts.project)
-    source_of = {row.id: row.source for row in database.stored_images(facts.project, "candidate")}
-    per_source = Counter(source_of[name] for name in sample.ids).most_common()
-    removed = sum(row.removed_round is not None for row in database.stored_sample_images(facts.project))
-    pairs, decided = database.count_duplicate_decisions(facts.project)
-    controls = [(role, _datasheet_estimate(e), e.n) for role, e in quality.average.items() if role != "candidate"]
-    fills = [f"- {i.id} ({text(i.class_name)}): {text(i.fill)}" for i in sample.fills]
-    limits = [f"- {text(item)}" for item in datasheet_limits(sample, len(waiting), facts.unseen)]
-    sources = [f"- {text(source) or 'not named'}: {count} images" for source, count in per_source]
-    bins = unreviewed = ""
-    if sample.quotas:
-        rows = [(text(name), *counts) for name, counts in sample.quotas.items()]
-        bins = f"## Images needed by bin of selection frequency\n\n{_datasheet_table(('class', *BINS), rows)}\n\n"
-    if waiting:
-        unreviewed = f"{len(waiting):,} of these pairs were not reviewed; `{UNREVIEWED}` lists them.\n\n"
-    return f"""# {text(config.name)}
-
-A new test set of {len(sample.images):,} images ({"×".join(map(str, config.shape))}, 8 bits) \
-in {len(facts.per_class)} classes, collected in the same way as the test set of {text(config.original)}, \
-on {facts.date}{f", by {text(facts.author)}" if facts.author else ""}\
-{f". Licence: {text(facts.license)}" if facts.license else ""}.
-
-## How the images were chosen
-
-- Strategy: {sample.strategy}{f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""}
-- Average selection frequency: {_datasheet_estimate(sample.average_frequency)}
-- Votes: {sum(worker.votes for worker in quality.workers):,} by {len(quality.workers)} workers, \
-{len(quality.flagged)} of whom fail the hidden controls
-- Seed: {sample.seed}; at least {sample.min_votes} votes per image
-- Agreement of workers on candidates (Krippendorff's α): {_datasheet_estimate(quality.alpha)}
-
-## The annotators on control images
-
-Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.
-
-{_datasheet_table(("controls", "average selection frequency", "images"), controls)}
-
-## Classes
-
-{_datasheet_table(("class", "images"), [(text(name), count) for name, count in facts.per_class.items()])}
-
-{bins}## Sources
-
-{_datasheet_lines(sources)}
-
-## Near-duplicates
-
-{pairs:,} pairs with originals or among the new images were queued for review, \
-{decided:,} were decided; {removed} images were removed and replaced.
-
-{unreviewed}## Images from another bin or sub-class
-
-{_datasheet_lines(fills or ["None."])}
-
-## Limits
-
-{_datasheet_lines(limits or ["None known."])}
-
-## Hashes
-
-- original data: {config.original_hash}
-- files of this set: see `lineage.json`; check with `hardpan replicate verify`
-
-Made with hardpan {hardpan.__version__}.
-"""
-
-
-def _datasheet_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    return _datasheet_lines(f"| {' | '.join(map(str, row))} |" for row in (names, ["---"] * len(names), *rows))
-
-
-def _datasheet_lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines)
+    """The datasheet of a set as Markdown, from the template ``datasheet.md`` beside this module."""
+    project, sample = facts.project, facts.sample
+    source_of = {row.id: row.source for row in database.stored_images(project, "candidate")}
+    pairs, decided = database.count_duplicate_decisions(project)
+    templates = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    templates.filters.update(text=_datasheet_markdown, estimate=_datasheet_estimate)
+    return templates.from_string(Path(__file__).with_name("datasheet.md").read_text(encoding="utf-8")).render(
+        facts=facts,
+        sample=sample,
+        config=project.config,
+        quality=annotation_quality(project),
+        bins=BINS,
+        sources=Counter(source_of[name] for name in sample.ids).most_common(),
+        removed=sum(row.removed_round is not None for row in database.stored_sample_images(project)),
+        pairs=pairs,
+        decided=decided,
+        limits=datasheet_limits(sample, len(facts.waiting), facts.unseen),
+        unreviewed=UNREVIEWED,
+        version=hardpan.__version__,
+    )
 
 
 def datasheet_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_review: int = 0) -> tuple[str, ...]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardpan.arguments import whole_number
 from hardpan.data.images import resized_picture
@@ -16,10 +14,12 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.neighbors.near_duplicates import near_duplicates
+from hardpan.neighbors.near_duplicates import duplicate_descriptors, near_duplicates
+from hardpan.neighbors.ssim import ssim_pairs
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
-from hardpan.replicate.project_sample import current_project_sample, draw_project_sample_again, removed_from_sample
+from hardpan.replicate.project_sample import current_project_sample, draw_project_sample_again
+from hardpan.replicate.sampling import Sample
 from hardpan.report import Report
 
 NEAREST = 10
@@ -74,7 +74,7 @@ def find_duplicates(
     """
     project.check_open()
     before = current_project_sample(project)
-    removed = removed_from_sample(project) & set(before.ids)
+    removed = database.removed_by_decisions(project) & set(before.ids)
     after = draw_project_sample_again(project, removed) if removed else before
     ids = list(after.ids)
     if not ids:
@@ -89,8 +89,14 @@ def find_duplicates(
         search,
         removed=tuple(sorted(removed)),
         added=tuple(sorted(set(ids) - set(before.ids))),
-        undecided=len(database.duplicate_review_queue(project)),
+        undecided=len(database.undecided_pairs(project)),
     )
+
+
+def were_duplicates_found(project: ProjectFolder, sample: Sample) -> bool:
+    """Whether the last search was in this sample."""
+    searches = project.steps("duplicates")
+    return bool(searches) and searches[-1].outputs["images"] == hash_project_rows(sample.ids)
 
 
 def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progress: Progress) -> DuplicateSearch:
@@ -111,49 +117,30 @@ def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progr
         for row in range(len(ids)):
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
+    rows, others = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
+    l2 = np.empty(len(rows))
+    for start in range(0, len(rows), _PAIRS_AT_ONCE):
+        piece = slice(start, start + _PAIRS_AT_ONCE)
+        difference = x[rows[piece]].astype(np.float64) - y[others[piece]]
+        l2[piece] = np.sqrt((difference.reshape(len(difference), -1) ** 2).sum(axis=1))
+    similarity = ssim_pairs(x, y, rows, others) if "ssim" in metrics else np.zeros(len(rows))
+    features = np.linalg.norm(duplicate_descriptors(x)[rows] - duplicate_descriptors(y[others]), axis=1)
     round_number = max([0, *(row.round for row in database.stored_sample_images(project))])
-    new = database.queue_duplicates_for_review(
-        project, _measured_duplicate_pairs(x, y, sorted(pairs), ids, names, splits, round_number)
-    )
+    queue = []
+    for k, (row, other) in enumerate(sorted(pairs)):
+        first, second, split = ids[row], names[other], splits[other]
+        if split == "new" and first > second:  # one entry per pair; the later id would be removed
+            first, second = second, first
+        distances = {"l2": float(l2[k]), "ssim": float(similarity[k]), "features": float(features[k])}
+        pair = {"image_id": first, "other_id": second, "other_split": split, "round": round_number}
+        queue.append(pair | distances)
+    new = database.queue_duplicates_for_review(project, queue)
     project.record_step(
         "duplicates",
         parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
         outputs={
             "images": hash_project_rows(ids),
-            "pairs": hash_project_rows([(ids[a], names[b]) for a, b in sorted(pairs)]),
+            "pairs": hash_project_rows((ids[a], names[b]) for a, b in sorted(pairs)),
         },
     )
     return DuplicateSearch(len(ids), len(originals), new, recall)
-
-
-def _measured_duplicate_pairs(
-    x: NDArray[Any],
-    y: NDArray[Any],
-    pairs: Sequence[tuple[int, int]],
-    ids: Sequence[str],
-    names: Sequence[str],
-    splits: Sequence[str],
-    round_number: int,
-) -> list[dict[str, Any]]:
-    from hardpan.neighbors.near_duplicates import duplicate_descriptors
-    from hardpan.neighbors.ssim import ssim_pairs
-
-    rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    l2 = np.empty(len(rows))
-    for k in range(0, len(rows), _PAIRS_AT_ONCE):
-        piece = slice(k, k + _PAIRS_AT_ONCE)
-        difference = x[rows[piece]].astype(np.float64) - y[others[piece]]
-        l2[piece] = np.sqrt((difference.reshape(len(difference), -1) ** 2).sum(axis=1))
-    small = min(x.shape[1:3]) < 7
-    alike = np.full(len(rows), np.nan) if small else ssim_pairs(x, y, rows, others)
-    features = np.linalg.norm(duplicate_descriptors(x)[rows] - duplicate_descriptors(y[others]), axis=1)
-    results = []
-    for k, (row, other) in enumerate(pairs):
-        first, second, split = ids[row], names[other], splits[other]
-        if split == "new" and first > second:  # one entry per pair; the later id would be removed
-            first, second = second, first
-        values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
-        results.append(
-            {"image_id": first, "other_id": second, "other_split": split, "round": round_number, **values}
-        )
-    return results

@@ -18,8 +18,7 @@ from hardpan.predictions.predictions import Predictions
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, hash_project_rows
 from hardpan.replicate.project_sample import current_project_sample
-from hardpan.replicate.quality import annotation_quality, selection_frequency_table
-from hardpan.replicate.tasks import blind_originals_for_tasks, originals_for_tasks
+from hardpan.replicate.quality import annotation_quality, quality_frequency_table
 from hardpan.report import Report
 
 if TYPE_CHECKING:
@@ -100,17 +99,13 @@ def begin_experiment(
         raise InputError(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
         )
-    easy, models = (
-        _experiment_easiness_by_predictions(project, predictions)
-        if predictions
-        else _experiment_easiness_by_votes(project)
-    )
+    easy, models = _experiment_easiness(project, predictions)
     original, new = (
         hardest_experiment_images(easy[side], fraction=fraction, seed=seed) for side in ("original", "new")
     )
     by = "predictions" if predictions else "selection frequency"
     experiment = HumanExperiment(original, new, by, models, seed)
-    blind_originals_for_tasks(project, set(original))
+    database.keep_originals_blinded(project, set(original))
     database.choose_questions(project, original, new)
     project.record_step(
         "experiment",
@@ -166,26 +161,23 @@ def experiment_results(project: ProjectFolder) -> ExperimentResults:
     return ExperimentResults(table, total, answered, tuple(name for name in sides if name not in both))
 
 
-def _experiment_class_names(project: ProjectFolder) -> dict[str, dict[str, str]]:
-    """Id to class name: the original test set in the order of the data, the new set in that of its index."""
-    names = project.class_names
-    rows = sorted(originals_for_tasks(project), key=lambda row: row.row)
-    return {
-        "original": {row.id: names[row.class_index] for row in rows},
-        "new": {image.id: image.class_name for image in current_project_sample(project).images},
-    }
-
-
-_Easiness = tuple[dict[str, dict[str, float]], tuple[str, ...]]  # by set and id; the models counted
-
-
-def _experiment_easiness_by_predictions(
-    project: ProjectFolder, paths: Sequence[str | os.PathLike[str]]
-) -> _Easiness:
-    database.add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
-    classes = _experiment_class_names(project)
-    images = {**classes["original"], **classes["new"]}
-    right = right_answers_by_model(paths, images, project.class_names)
+def _experiment_easiness(
+    project: ProjectFolder, predictions: Sequence[str | os.PathLike[str]]
+) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+    """Easiness by set and id, by the votes or by how many models are right; and the models that were counted."""
+    names, sampled = project.class_names, current_project_sample(project).images
+    if not predictions:
+        table = quality_frequency_table(annotation_quality(project).frequencies, "positive", names)
+        if not len(table):
+            raise InputError("no original has votes: give --predictions, or annotate first")
+        original = dict(zip(table.ids.tolist(), table.frequencies.tolist(), strict=True))
+        return {"original": original, "new": {image.id: image.frequency for image in sampled}}, ()
+    paths = ", ".join(Path(path).name for path in predictions)
+    database.add_event(project, "owner", "opened-accuracies", file=paths)
+    rows = sorted(database.originals_of_test_set(project), key=lambda row: row.row)
+    originals = {row.id: names[row.class_index] for row in rows}
+    images = originals | {image.id: image.class_name for image in sampled}
+    right = right_answers_by_model(predictions, images, names)
     for model, answers in right.items():
         missing = [name for name in images if name not in answers]
         if missing:
@@ -194,21 +186,11 @@ def _experiment_easiness_by_predictions(
                 f"{missing[0]!r}",
                 argument="predictions",
             )
-    easy = {
-        side: {name: float(sum(answers[name] for answers in right.values())) for name in names}
-        for side, names in classes.items()
-    }
+    easy: dict[str, dict[str, float]] = {"original": {}, "new": {}}
+    for name in images:
+        models_right = sum(answers[name] for answers in right.values())
+        easy["original" if name in originals else "new"][name] = float(models_right)
     return easy, tuple(sorted(right))
-
-
-def _experiment_easiness_by_votes(project: ProjectFolder) -> _Easiness:
-    names = project.class_names
-    table = selection_frequency_table(annotation_quality(project).frequencies, "positive", names)
-    original = dict(zip(table.ids.tolist(), table.frequencies.tolist(), strict=True))
-    if not original:
-        raise InputError("no original has votes: give --predictions, or annotate first")
-    new = {image.id: image.frequency for image in current_project_sample(project).images}
-    return {"original": original, "new": new}, ()
 
 
 def right_answers_by_model(

@@ -20,6 +20,7 @@ import hashlib
 import hmac
 import io
 import json
+import os
 import re
 import secrets
 import time
@@ -34,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hardpan
-from hardpan import files
+from hardpan import files, tables
 from hardpan.data.images import looks_like_image, resized_picture
 from hardpan.errors import InputError
 
@@ -124,6 +125,11 @@ class ProjectStep:
     version: str = hardpan.__version__
     previous: str = ""
 
+    def content(self) -> list[Any]:
+        """What two steps that did the same have in common, as JSON."""
+        item = files.to_json(self)
+        return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]
+
 
 @dataclass(frozen=True)
 class ProjectFolder:
@@ -177,6 +183,14 @@ class ProjectFolder:
         digest = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
         return hmac.compare_digest(digest, self.owner_hash())
 
+    def renew_owner_token(self) -> str:
+        """Replace the owner's token and return it; it is stored as a hash only, and the old one becomes invalid."""
+        token = secrets.token_urlsafe(24)
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        # Of the file, not of memory: a database address that was given for one run is not kept.
+        write_project_secrets(self.root, read_project_secrets(self.root) | {"owner_hash": digest})
+        return token
+
     def owner_hash(self) -> str:
         """The hash of the owner's token as it is on disk: another process may have renewed it."""
         return read_project_secrets(self.root)["owner_hash"]
@@ -198,7 +212,7 @@ class ProjectFolder:
 
     def picture(self, image_id: str, row: int | None) -> bytes:
         """An image as a browser gets it, for the owner, selectors and reviewers: PNG, large ones as small WebP."""
-        return _encoded_project_picture(self.pixels(image_id, row), small=160)
+        return self._encoded(self.pixels(image_id, row), small=160)
 
     def blinded_picture(self, image_id: str, row: int | None) -> bytes:
         """An image for people who must not know whether it is a control: one size, format and length for all.
@@ -212,7 +226,7 @@ class ProjectFolder:
         except FileNotFoundError:
             content = b""
         # A machine that stopped may leave a file without its content: these are not flushed one by one.
-        return content if looks_like_image(content) else self._blinded(self.pixels(image_id, row))
+        return content if looks_like_image(content) else self._blinded_content(self.pixels(image_id, row))
 
     def keep_blinded(self, image_id: str, pixels: NDArray[np.uint8]) -> None:
         """Make an image's blinded form now.
@@ -225,17 +239,32 @@ class ProjectFolder:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        fresh.write_bytes(self._blinded(pixels))
+        fresh.write_bytes(self._blinded_content(pixels))
         fresh.replace(path)
 
-    def _blinded(self, pixels: NDArray[np.uint8]) -> bytes:
-        return _encoded_project_picture(
-            resized_picture(pixels, self.config.shape), small=SMALL, compress_level=0, padding=PADDING
-        )
+    def _blinded_content(self, pixels: NDArray[np.uint8]) -> bytes:
+        resized = resized_picture(pixels, self.config.shape)
+        return self._encoded(resized, small=SMALL, compress_level=0, padding=PADDING)
 
     def _blinded_file(self, image_id: str) -> Path:
         name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
         return self.root / "served" / name[:2] / name
+
+    @staticmethod
+    def _encoded(pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1) -> bytes:
+        """PNG without metadata up to ``small`` pixels, else WebP of at most LARGEST, a multiple of padding."""
+        from PIL import Image
+
+        image = Image.fromarray(pixels)
+        stream = io.BytesIO()
+        if max(image.size) <= small:
+            image.save(stream, format="PNG", compress_level=compress_level)
+            return stream.getvalue()
+        image = image.convert("RGB")
+        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+        image.save(stream, "WEBP", quality=88, method=2)
+        content = stream.getvalue()
+        return content + bytes(-len(content) % padding)  # a reader of WebP stops at the length in its header
 
     def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
         """An image as an array (H, W) or (H, W, 3), in its own size."""
@@ -275,7 +304,7 @@ class ProjectFolder:
             step = ProjectStep(
                 len(earlier) + 1,
                 name,
-                datetime.fromtimestamp(self.clock(), UTC).isoformat(timespec="seconds"),
+                self.time_text(self.clock()),
                 dict(inputs or {}),
                 json.loads(json.dumps(dict(parameters or {}))),
                 seed,
@@ -283,7 +312,7 @@ class ProjectFolder:
                 previous=self.last_step_hash(),
             )
             last = next((item for item in reversed(earlier) if item.name == name), None)
-            if last is not None and _hashed_step_content(last) == _hashed_step_content(step):
+            if last is not None and last.content() == step.content():
                 return last
             files.save(step, folder / f"{step.number:04d}-{name}.json")
             return step
@@ -295,6 +324,11 @@ class ProjectFolder:
 
     def _step_files(self) -> list[Path]:
         return sorted((self.root / "steps").glob("[0-9][0-9][0-9][0-9]-*.json"))
+
+    @staticmethod
+    def time_text(seconds: float) -> str:
+        """A time as text, in UTC."""
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
     @property
     def frozen(self) -> bool:
@@ -310,24 +344,6 @@ class ProjectFolder:
         """Close the database's connections."""
         if "database" in self.__dict__:
             self.database.dispose()
-
-
-def _encoded_project_picture(
-    pixels: NDArray[np.uint8], *, small: int, compress_level: int = 1, padding: int = 1
-) -> bytes:
-    """PNG without metadata up to ``small`` pixels, else WebP of at most LARGEST, a multiple of ``padding`` long."""
-    from PIL import Image
-
-    image = Image.fromarray(pixels)
-    stream = io.BytesIO()
-    if max(image.size) <= small:
-        image.save(stream, format="PNG", compress_level=compress_level)
-        return stream.getvalue()
-    image = image.convert("RGB")
-    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
-    image.save(stream, "WEBP", quality=88, method=2)
-    content = stream.getvalue()
-    return content + bytes(-len(content) % padding)  # a reader of WebP stops at the length in its header
 
 
 def read_project_secrets(root: Path) -> dict[str, str]:
@@ -346,17 +362,8 @@ def read_project_secrets(root: Path) -> dict[str, str]:
 
 
 def new_project_secrets(database_url: str = "") -> dict[str, str]:
-    """Fresh secrets for a project; no token of the owner is valid until :func:`renew_owner_token` makes one."""
+    """Fresh secrets for a project; the owner's token is made by ``ProjectFolder.renew_owner_token``."""
     return {"secret": secrets.token_hex(32), "owner_hash": secrets.token_hex(32), "database_url": database_url}
-
-
-def renew_owner_token(project: ProjectFolder) -> str:
-    """Replace the owner's token and return it; it is stored as a hash only, and the old one is no longer valid."""
-    token = secrets.token_urlsafe(24)
-    digest = hashlib.sha256(token.encode()).hexdigest()
-    # Of the file, not of memory: a database address that was given for one run is not kept.
-    write_project_secrets(project.root, read_project_secrets(project.root) | {"owner_hash": digest})
-    return token
 
 
 def write_project_secrets(root: Path, local: dict[str, str]) -> None:
@@ -377,11 +384,14 @@ def hash_project_rows(rows: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def hash_project_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
-    """Sha256 over the original data; ``split`` counts where an example has one."""
-    return hash_project_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
-
-
-def _hashed_step_content(step: ProjectStep) -> Any:
-    item = files.to_json(step)
-    return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]
+def read_project_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
+    """Read classes from a CSV file with columns class, definition, link and nearby (names with ; between them)."""
+    return tuple(
+        TargetClass(
+            row["class"].strip(),
+            row.get("definition", "").strip(),
+            row.get("link", "").strip(),
+            tuple(name.strip() for name in row.get("nearby", "").split(";") if name.strip()),
+        )
+        for row in tables.read_rows(path, required=("class",))
+    )

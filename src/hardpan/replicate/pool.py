@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,10 @@ _AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class SourcePicture:
-    """A picture of a source: its bytes or the file that holds them, and what is said of it."""
+    """A picture of a source: its bytes or file (None outside the source's folder), and what is said of it."""
 
     name: str
-    data: bytes | Path
+    data: bytes | Path | None
     class_name: str = ""
     keyword: str = ""
     source: str = ""
@@ -160,14 +160,6 @@ def add_candidates(
     path = arguments.as_path("source", source)
     if per_class is None and keywords is not None:
         raise InputError("is needed to make quotas of keywords", argument="per_class")
-    report = _add_pool_pictures(project, path, progress)
-    if per_class is None:
-        return report
-    subclasses = find_subclasses(project, keywords, per_class=per_class, progress=progress)
-    return replace(report, subclasses=subclasses)
-
-
-def _add_pool_pictures(project: ProjectFolder, path: Path, progress: Progress) -> AddedCandidates:
     pictures = list(read_pool_source(path))
     known = set(database.image_contents(project, "candidate"))
     originals = set(database.image_contents(project, "original"))
@@ -191,32 +183,31 @@ def _add_pool_pictures(project: ProjectFolder, path: Path, progress: Progress) -
             elif name in known:
                 counts["repeated"] += 1
             else:
-                row = _pool_image_record(project, item, name, pixels.shape)
-                if isinstance(row, str):
-                    broken.append(row)
+                try:
+                    rows.append(_pool_image_row(project, item, name, pixels.shape))
+                except InputError as error:
+                    broken.append(f"{item.name}: {error}")
                     continue
                 write_pool_picture(project, pixels)
                 known.add(name)
-                rows.append(row)
-                counts["without"] += row["class_index"] is None
+                counts["without"] += rows[-1]["class_index"] is None
         counts["added"] += database.add_images(project, rows) if rows else 0
-    report = AddedCandidates(
-        len(pictures), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
+    added, repeated, in_original = counts["added"], counts["repeated"], counts["original"]
+    if added:
+        outputs = {"added": added, "repeated": repeated, "in_original": in_original, "broken": broken[:1000]}
+        inputs = _pool_source_hashes(path, "pictures", seen)
+        project.record_step("add", inputs=inputs, parameters={"source": path.name}, outputs=outputs)
+    subclasses = None
+    if per_class is not None:
+        subclasses = find_subclasses(project, keywords, per_class=per_class, progress=progress)
+    return AddedCandidates(
+        len(pictures), added, repeated, in_original, tuple(broken), counts["without"], subclasses
     )
-    if report.added:
-        pictures_hash = {"pictures": hash_project_rows(seen)}
-        project.record_step(
-            "add",
-            inputs={"table": file_hash(path)} | pictures_hash if path.is_file() else pictures_hash,
-            parameters={"source": path.name},
-            outputs={
-                "added": report.added,
-                "repeated": report.repeated,
-                "in_original": report.in_original,
-                "broken": list(report.broken[:1000]),
-            },
-        )
-    return report
+
+
+def _pool_source_hashes(path: Path, name: str, pictures: Sequence[tuple[str, ...]]) -> dict[str, str]:
+    hashes = {name: hash_project_rows(pictures)}
+    return hashes | {"table": file_hash(path)} if path.is_file() else hashes
 
 
 def read_pool_source(path: Path) -> Iterator[SourcePicture]:
@@ -235,63 +226,49 @@ def _pool_folder_pictures(root: Path) -> Iterator[SourcePicture]:
         parts = file.relative_to(root).parts
         if len(parts) > 3:
             raise InputError(f"{file}: is nested too deeply; use CLASS/image or CLASS/KEYWORD/image")
-        inside = file.resolve().is_relative_to(limit)
-        data: bytes | Path = file if inside else b""
         yield SourcePicture(
             file.relative_to(root).as_posix(),
-            data,
+            file if file.resolve().is_relative_to(limit) else None,
             parts[0] if len(parts) > 1 else "",
             parts[1] if len(parts) > 2 else "",
             source=root.name,
-            details={} if inside else {"refused": "leads out of the folder"},
         )
 
 
 def _pool_table_pictures(path: Path) -> Iterator[SourcePicture]:
     columns = tables.read_columns(path, text=files.suffix_of(path) in (".csv", ".tsv"))
-    size = len(next(iter(columns.values())))
     column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
     if column is None:
         raise InputError(f"{path}: needs a column path or bytes; the columns are {', '.join(columns)}")
     limit = path.parent.resolve()
-    for row in range(size):
-        value = columns[column][row]
-        details = {
-            k: str(v[row]) for k, v in columns.items() if k not in MEANINGS and k != column and v[row] is not None
-        }
+    others = [name for name in columns if name not in MEANINGS and name != column]
+
+    def cell(row: int, *names: str) -> str:
+        result = next((columns[name][row] for name in names if name in columns), None)
+        return "" if result is None or result != result else str(result).strip()
+
+    for row, value in enumerate(columns[column]):
         if isinstance(value, dict):  # how Hugging Face writes images
             value = value.get("bytes") or value.get("path") or ""
-        name = f"row {row + 1}"
-        data: bytes | Path = b""
-        if isinstance(value, (bytes, bytearray)):
-            data = bytes(value)
-        else:
-            name = str(value)
-            file = path.parent / name
-            if name and "\0" not in name and file.resolve().is_relative_to(limit):
-                data = file
-            else:
-                details["refused"] = "leads out of the folder of the table"
-
-        def cell(*names: str, row: int = row) -> str:
-            result = next((columns[n][row] for n in names if n in columns), None)
-            return "" if result is None or result != result else str(result).strip()
-
+        name, data = f"row {row + 1}", value
+        if not isinstance(value, bytes):
+            name, file = str(value), path.parent / str(value)
+            data = file if name and "\0" not in name and file.resolve().is_relative_to(limit) else None
         yield SourcePicture(
             name,
             data,
-            cell("class", "label"),
-            cell("keyword", "subclass", "sub_class"),
-            cell("source") or path.name,
-            cell("date"),
-            details,
+            cell(row, "class", "label"),
+            cell(row, "keyword", "subclass", "sub_class"),
+            cell(row, "source") or path.name,
+            cell(row, "date"),
+            {other: str(columns[other][row]) for other in others if columns[other][row] is not None},
         )
 
 
 def decoded_pool_picture(project: ProjectFolder, item: SourcePicture) -> NDArray[np.uint8] | str:
     """Pixels, or one sentence that says why there are none."""
-    if "refused" in item.details:
-        return f"{item.name}: {item.details['refused']}"
+    if item.data is None:
+        return f"{item.name}: leads out of the folder"
     try:
         if isinstance(item.data, Path) and not item.data.is_file():
             return f"{item.name}: is not there, or is no file"
@@ -306,32 +283,27 @@ def decoded_pool_picture(project: ProjectFolder, item: SourcePicture) -> NDArray
         return f"{item.name}: cannot be read ({error.strerror})"
 
 
-def _pool_image_record(
+def _pool_image_row(
     project: ProjectFolder, item: SourcePicture, name: str, shape: tuple[int, ...]
-) -> dict[str, Any] | str:
-    label, names = item.class_name, project.class_names
-    if label and label not in names:
-        return f"{item.name}: class {label!r} is not one of the project's"
-    try:
-        database.check_image_row({"keyword": item.keyword, "source": item.source, "date": item.date[:40]})
-    except InputError as error:
-        return f"{item.name}: {error}"
-    return {
+) -> dict[str, Any]:
+    row = {
         "id": name,
         "kind": "candidate",
         "content": name,
-        "class_index": names.index(label) if label else None,
+        "class_index": project.config.class_index(item.class_name) if item.class_name else None,
         "keyword": item.keyword or None,
         "source": item.source,
         "date": item.date[:40] or None,
         "height": shape[0],
         "width": shape[1],
-        "details": {"name": item.name} | dict(item.details),
+        "details": {"name": item.name, **item.details},
     }
+    database.check_stored_image(row)
+    return row
 
 
-def pool_keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dict[str, int]:
-    """How many of ``total`` images each of the ``top`` most common keywords should give, by largest remainder.
+def pool_keyword_quotas(counts: Mapping[str, int], per_class: int, top: int = TOP) -> dict[str, int]:
+    """How many of ``per_class`` images each of the ``top`` most common keywords should give, by largest remainder.
 
     Equal counts: names in order, the earlier kept; equal remainders go to the more common keyword.
 
@@ -343,7 +315,7 @@ def pool_keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -
     if not common:
         return {}
     # largest_remainder gives ties to later entries; reversed, those are the more common keywords.
-    quotas = largest_remainder_counts([counts[name] for name in reversed(common)], total)
+    quotas = largest_remainder_counts([counts[name] for name in reversed(common)], per_class)
     return dict(zip(common, reversed(quotas.tolist()), strict=True))
 
 
@@ -365,12 +337,18 @@ def find_subclasses(
         words, inputs = _keywords_by_match(
             project, Path(source), database.image_contents(project, "original"), progress
         )
-        rows = [{"id": name, "keyword": word} for name, word in sorted(words.items())]
-        database.set_image_columns(project, rows, "keywords")
+        database.set_image_column(project, "keyword", words, "keywords")
     originals = database.stored_images(project, "original")
     counts = keyword_counts(project)
     quotas = [pool_keyword_quotas(count, per_class) for count in counts]
-    _set_pool_classes_by_keyword(project, quotas)
+    # A candidate that came with a keyword but without a class gets the class of the keyword, where that is one.
+    owners = {word: [c for c, words in enumerate(quotas) if word in words] for words in quotas for word in words}
+    classes = {
+        row.id: owners[row.keyword][0]
+        for row in database.stored_images(project, "candidate")
+        if row.class_index is None and len(owners.get(row.keyword, ())) == 1
+    }
+    database.set_image_column(project, "class_index", classes, "classes")
     listed = [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()]
     database.set_keyword_quotas(project, listed)
     supply = Counter(
@@ -417,21 +395,28 @@ def _keywords_by_match(
         read.append((item.name, name, word))
         if name in originals:
             results.setdefault(originals[name], word)
-    inputs = {"source": hash_project_rows(read)}
-    if source.is_file():
-        inputs["table"] = file_hash(source)
-    return results, inputs
+    return results, _pool_source_hashes(source, "source", read)
 
 
-def _set_pool_classes_by_keyword(project: ProjectFolder, quotas: Sequence[Mapping[str, int]]) -> None:
-    """A candidate that came with a keyword but without a class gets the class of the keyword."""
-    owners: dict[str, list[int]] = {}
-    for c, words in enumerate(quotas):
-        for word in words:
-            owners.setdefault(word, []).append(c)
-    rows = [
-        {"id": row.id, "class_index": owners[row.keyword][0]}
-        for row in database.stored_images(project, "candidate")
-        if row.class_index is None and len(owners.get(row.keyword or "", ())) == 1
-    ]
-    database.set_image_columns(project, rows, "classes")
+def pool_picture_problems(project: ProjectFolder) -> list[str]:
+    """Read every picture of the pool again, and say which is not what its id says."""
+    problems = []
+    for row in database.stored_images(project, "candidate"):
+        try:
+            result = pool_picture_id(project.pixels(row.id, None))
+            if result != row.id:
+                problems.append(f"{row.id} holds another picture ({result})")
+        except (OSError, InputError, SyntaxError, ValueError) as error:
+            problems.append(f"{row.id} cannot be read ({error})")
+    return problems
+
+
+def keyword_quota_problems(project: ProjectFolder) -> list[str]:
+    """Make the quotas of keywords again, and say whether they differ."""
+    for settings in [step.parameters for step in project.steps("subclasses")][-1:]:
+        counts = keyword_counts(project)
+        quotas = [pool_keyword_quotas(count, settings["per_class"], settings["top"]) for count in counts]
+        again = {(c, word): quota for c, words in enumerate(quotas) for word, quota in words.items()}
+        if again != database.stored_keyword_quotas(project):
+            return ["they are not those of the originals' keywords"]
+    return []

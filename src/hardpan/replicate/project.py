@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError, MissingExtra
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
-from hardpan.files import file_hash, record
+from hardpan.files import record
 from hardpan.replicate import (
     assembly,
     database,
@@ -27,20 +28,10 @@ from hardpan.replicate import (
     pool,
     project_sample,
     quality,
-    tasks,
+    task_planning,
 )
-from hardpan.replicate.assembly import Lineage, assembled_arrays
-from hardpan.replicate.folder import (
-    ProjectConfig,
-    ProjectFolder,
-    TargetClass,
-    hash_project_originals,
-    hash_project_rows,
-)
-from hardpan.replicate.pool import keyword_counts, pool_keyword_quotas, pool_picture_id
-from hardpan.replicate.project_sample import current_project_sample, project_sample_problems
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass, hash_project_rows
 from hardpan.replicate.quality import AnnotationQuality
-from hardpan.replicate.tasks import control_originals, hash_planned_tasks, plan_tasks, planned_uses_of_originals
 from hardpan.report import Report
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
@@ -98,127 +89,11 @@ class ProjectStatus(Report):
 
 @record(kind="Verified")
 class VerifiedProject(Report):
-    """What :func:`verify_project` found: the number of problems of every check, and each problem."""
+    """What :meth:`Project.verify` found: the number of problems of every check, and each problem."""
 
     ok: bool
     checks: Mapping[str, int]
     problems: tuple[str, ...]
-
-
-def verify_project(project: ProjectFolder, *, progress: Progress = no_progress) -> VerifiedProject:
-    """Check every link of the lineage by doing it again; nothing is changed."""
-    check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
-        ("log of steps", _project_log_problems),
-        ("original data", _project_original_problems),
-        ("pool", _project_pool_problems),
-        ("keyword quotas", _project_quota_problems),
-        ("tasks", _project_task_problems),
-        ("sample", lambda each: project_sample_problems(each) if (each.root / "sample.json").exists() else []),
-        ("assembled files", _project_set_problems),
-    )
-    checks, problems = {}, []
-    for number, (name, check) in enumerate(check_functions):
-        progress(f"checking the {name}", number / len(check_functions))
-        try:
-            result = check(project)
-        except InputError as error:
-            result = [str(error)]
-        checks[name] = len(result)
-        problems += [f"{name}: {text}" for text in result]
-    return VerifiedProject(not problems, checks, tuple(problems))
-
-
-def _project_log_problems(project: ProjectFolder) -> list[str]:
-    steps = project.steps()
-    if not steps or steps[0].name != "init":
-        return ["it does not begin with init"]
-    return []
-
-
-def _project_original_problems(project: ProjectFolder) -> list[str]:
-    rows = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
-    pixels = np.asarray(project.original_pixels)
-    digest = hash_project_originals(
-        pixels, [row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]
-    )
-    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
-
-
-def _project_pool_problems(project: ProjectFolder) -> list[str]:
-    problems = []
-    for row in database.stored_images(project, "candidate"):
-        try:
-            result = pool_picture_id(project.pixels(row.id, None))
-        except (OSError, InputError, SyntaxError, ValueError) as error:
-            problems.append(f"{row.id} cannot be read ({error})")
-            continue
-        if result != row.id:
-            problems.append(f"{row.id} holds another picture ({result})")
-    return problems
-
-
-def _project_quota_problems(project: ProjectFolder) -> list[str]:
-    made = project.steps("subclasses")
-    if not made:
-        return []
-    settings = made[-1].parameters
-    again = {
-        (c, word): quota
-        for c, count in enumerate(keyword_counts(project))
-        for word, quota in pool_keyword_quotas(count, settings["per_class"], settings["top"]).items()
-    }
-    return (
-        []
-        if again == database.stored_keyword_quotas(project)
-        else ["they are not those of the originals' keywords"]
-    )
-
-
-def _project_task_problems(project: ProjectFolder) -> list[str]:
-    problems = []
-    originals = control_originals(project)
-    for step in project.steps("tasks"):
-        batch = step.parameters["batch"]
-        stored = database.stored_tasks(project, batch)
-        candidates: dict[int, list[str]] = {}
-        for task in stored:
-            members = [name for name, role in task.images if role == "candidate"]
-            candidates.setdefault(task.class_index, []).extend(members)
-        nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
-        used = planned_uses_of_originals(project, batch) if step.parameters.get("uses_counted") else None
-        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
-        if not hash_planned_tasks(planned) == hash_planned_tasks(stored) == step.outputs["plan"]:
-            problems.append(f"batch {batch} differs from what its seed gives")
-    return problems
-
-
-def _project_set_problems(project: ProjectFolder) -> list[str]:
-    if not project.frozen:
-        return []
-    folder = project.root / "set"
-    lineage: Any = files.load(folder / "lineage.json")
-    if not isinstance(lineage, Lineage):
-        return ["lineage.json holds something else"]
-    problems = []
-    for name, digest in lineage.files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-            problems.append(f"{name} is not there")
-        elif file_hash(path) != digest:
-            problems.append(f"{name} was changed")
-    sample = current_project_sample(project)
-    if hash_project_rows(sample.ids) != lineage.sample:
-        problems.append("the frozen set holds other images than the sample")
-    if "data.npz" in lineage.files and not problems:
-        x, y = assembled_arrays(project, sample)
-        with np.load(folder / "data.npz", allow_pickle=False) as stored:
-            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
-        if not same:
-            problems.append("data.npz holds other pixels than the pool")
-    made = project.steps("assemble")
-    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
-        problems.append("lineage.json is not the one that the log of steps names")
-    return problems
 
 
 class Project(ProjectFolder):
@@ -260,14 +135,14 @@ class Project(ProjectFolder):
         """
         root = arguments.as_path("path", path)
         dataset = original if isinstance(original, Dataset) else Dataset.open(original)
-        pixels = dataset_as_pictures(dataset)
+        pixels = project_original_pixels(dataset)
         if dataset.labels is None:
             raise InputError(f"{dataset.name} has no labels; the original set needs them")
         split = [] if dataset.split is None else dataset.split.tolist()
         config = ProjectConfig(
             name=clean_text(name) or f"{dataset.name}-new",
             original=dataset.source or dataset.name,
-            original_hash=hash_project_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
+            original_hash=_hash_project_originals(pixels, dataset.labels.tolist(), dataset.ids.tolist(), split),
             classes=_project_classes(classes, dataset),
             shape=tuple(int(size) for size in pixels.shape[1:]),
             **settings,
@@ -331,7 +206,7 @@ class Project(ProjectFolder):
 
     # The pool and the tasks
     add_candidates = pool.add_candidates
-    make_tasks = tasks.make_tasks
+    make_tasks = task_planning.make_tasks
 
     # Votes
     import_votes = quality.import_votes
@@ -344,7 +219,6 @@ class Project(ProjectFolder):
 
     # The set
     assemble = assembly.assemble
-    verify = verify_project
     begin_experiment = experiment.begin_experiment
     experiment_results = experiment.experiment_results
 
@@ -364,10 +238,62 @@ class Project(ProjectFolder):
         """
         new, known = (0, 0) if import_votes is None else self.import_votes(import_votes)
         if export_votes is not None:
-            tables.write_table(export_votes, quality.vote_columns(self))
+            tables.write_table(export_votes, quality.annotation_vote_columns(self))
         if frequencies is not None:
-            tables.write_table(frequencies, quality.frequency_columns(self, self.quality()))
-        return replace(_project_status(self), votes_imported=new, votes_known=known)
+            tables.write_table(frequencies, self.quality().frequency_columns(self.class_names))
+        counts, covered = database.count_images(self), database.task_coverage(self)
+        votes, workers = database.vote_totals(self)
+        images = missing = 0
+        compared = False
+        if (self.root / "sample.json").exists():
+            drawn = self.current_sample()
+            images, missing = len(drawn.images), sum(item.missing for item in drawn.shortfalls)
+            removed = database.removed_by_decisions(self) & set(drawn.ids)
+            compared = duplicates.were_duplicates_found(self, drawn) and not removed
+        status = ProjectStatus(
+            self.config.name,
+            len(self.classes),
+            counts.get("original", 0),
+            counts.get("candidate", 0),
+            sum(item.short > 0 for item in database.keyword_states(self)),
+            sum(row.tasks for row in covered),
+            sum(row.complete for row in covered),
+            votes,
+            workers,
+            images,
+            missing,
+            len(database.undecided_pairs(self)),
+            len(database.undecided_images(self, "final-review")),
+            self.frozen,
+            len(self.steps()),
+            "",
+            self.quality() if votes else None,
+            new,
+            known,
+        )
+        return replace(status, next=_next_project_command(status, self.root, compared))
+
+    def verify(self, *, progress: Progress = no_progress) -> VerifiedProject:
+        """Check every link of the lineage by doing it again; nothing is changed."""
+        check_functions: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
+            ("log of steps", _project_log_problems),
+            ("original data", _project_original_problems),
+            ("pool", pool.pool_picture_problems),
+            ("keyword quotas", pool.keyword_quota_problems),
+            ("tasks", task_planning.planned_task_problems),
+            ("sample", project_sample.project_sample_problems),
+            ("assembled files", assembly.assembled_set_problems),
+        )
+        checks, problems = {}, []
+        for number, (name, check) in enumerate(check_functions):
+            progress(f"checking the {name}", number / len(check_functions))
+            try:
+                result = check(self)
+            except InputError as error:
+                result = [str(error)]
+            checks[name] = len(result)
+            problems += [f"{name}: {text}" for text in result]
+        return VerifiedProject(not problems, checks, tuple(problems))
 
     def serve(
         self,
@@ -398,48 +324,9 @@ class Project(ProjectFolder):
         whole_number("workers_expected", workers_expected, 1)
         serve(self, port, host, workers_expected, address, trusted_proxy, new_owner_link, json)
 
-    # People
-    renew_owner_token = folder.renew_owner_token
 
-
-def _project_status(project: Project) -> ProjectStatus:
-    counts, covered = database.count_images(project), database.task_coverage(project)
-    votes, workers = database.vote_totals(project)
-    images = missing = 0
-    compared = False
-    steps = project.steps()
-    if (project.root / "sample.json").exists():
-        sample = project.current_sample()
-        images, missing = len(sample.images), sum(item.missing for item in sample.shortfalls)
-        searches = [step for step in steps if step.name == "duplicates"]
-        removed = project_sample.removed_from_sample(project) & set(sample.ids)
-        compared = (
-            bool(searches) and searches[-1].outputs["images"] == hash_project_rows(sample.ids) and not removed
-        )
-    status = ProjectStatus(
-        project.config.name,
-        len(project.classes),
-        counts.get("original", 0),
-        counts.get("candidate", 0),
-        sum(item.short > 0 for item in database.keyword_states(project)),
-        sum(row.tasks for row in covered),
-        sum(row.complete for row in covered),
-        votes,
-        workers,
-        images,
-        missing,
-        len(database.duplicate_review_queue(project)),
-        len(database.final_review_queue(project)),
-        project.frozen,
-        len(steps),
-        "",
-        quality.annotation_quality(project) if votes else None,
-    )
-    return replace(status, next=_next_project_command(project, status, compared))
-
-
-def _next_project_command(project: ProjectFolder, status: ProjectStatus, compared: bool) -> str:
-    command = f"hardpan replicate {{}} {project.root}"
+def _next_project_command(status: ProjectStatus, folder: Path, compared: bool) -> str:
+    command = f"hardpan replicate {{}} {folder}"
     if status.frozen:
         return command.format("verify")
     if not status.candidates:
@@ -457,25 +344,28 @@ def _next_project_command(project: ProjectFolder, status: ProjectStatus, compare
     return command.format("assemble")
 
 
-def read_project_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
-    """Read classes from a CSV file with columns class, definition, link and nearby (names with ; between them)."""
-    rows = tables.read_rows(path, required=("class",))
-    return tuple(
-        TargetClass(
-            row["class"].strip(),
-            row.get("definition", "").strip(),
-            row.get("link", "").strip(),
-            tuple(name.strip() for name in row.get("nearby", "").split(";") if name.strip()),
-        )
-        for row in rows
-    )
+def _project_log_problems(project: ProjectFolder) -> list[str]:
+    steps = project.steps()
+    return [] if steps and steps[0].name == "init" else ["it does not begin with init"]
 
 
-def dataset_as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
+def _project_original_problems(project: ProjectFolder) -> list[str]:
+    rows = sorted(database.stored_images(project, "original"), key=lambda row: row.row)
+    columns = [[row.class_index for row in rows], [row.id for row in rows], [row.split for row in rows]]
+    digest = _hash_project_originals(np.asarray(project.original_pixels), *columns)
+    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
+
+
+def _hash_project_originals(pixels: NDArray[np.uint8], labels: list[int], ids: list[str], split: list[str]) -> str:
+    """Sha256 over the original data; ``split`` counts where an example has one."""
+    return hash_project_rows([files.array_hash(pixels), labels, ids, split if any(split) else []])
+
+
+def project_original_pixels(dataset: Dataset) -> NDArray[np.uint8]:
     """Images of a dataset as 8-bit pixels: as they are, or, where no byte is above 127, scaled up to 255.
 
     Example:
-        >>> dataset_as_pictures(Dataset.open("digits")).max()
+        >>> project_original_pixels(Dataset.open("digits")).max()
         np.uint8(255)
     """
     x = dataset.x
@@ -520,7 +410,7 @@ def _project_classes(
 ) -> tuple[TargetClass, ...]:
     if classes is None:
         return tuple(TargetClass(name) for name in dataset.class_names)
-    listed = read_project_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
+    listed = folder.read_project_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
     targets = [
         TargetClass(
             clean_text(item.name),

@@ -16,7 +16,7 @@ from hardpan.arguments import one_of
 from hardpan.errors import InputError
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder, ProjectStep, hash_project_rows
-from hardpan.replicate.quality import selection_frequencies, selection_frequency_table, worker_quality
+from hardpan.replicate.quality import quality_frequency_table, selection_frequencies, worker_quality
 from hardpan.replicate.sampling import (
     MIN_VOTES,
     UNKNOWN_VOTES,
@@ -27,7 +27,6 @@ from hardpan.replicate.sampling import (
 )
 
 SOURCES = ("votes", "selection")
-_TOP_UP = "flagged workers are left out, so request replacements with: hardpan replicate tasks {} --top-up"
 
 
 def draw_project_sample(
@@ -55,6 +54,8 @@ def draw_project_sample(
     """
     project.check_open()
     one_of("source", source, SOURCES)
+    first, second = (database.decision_verdicts(project, step) for step in ("first-selection", "second-review"))
+    selected = [name for name, v in first.items() if v == "select" and second.get(name) == "keep"]
     settings = {
         "strategy": strategy if source == "votes" else "threshold",
         "per_class": per_class,
@@ -64,14 +65,15 @@ def draw_project_sample(
         "without_flagged": without_flagged,
         "votes_counted": len(database.all_votes(project)),
         "excluded_workers": sorted(database.excluded_workers(project)),
-        "exclude": sorted(removed_from_sample(project)),
-        "selected": sorted(_selected_project_images(project)) if source == "selection" else [],
+        "exclude": sorted(database.removed_by_decisions(project)),
+        "selected": sorted(selected) if source == "selection" else [],
     }
     try:
         result = replay_project_sample(project, settings, seed)
     except InputError as error:
         if without_flagged and source == "votes":
-            raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
+            replacements = f"request replacements with: hardpan replicate tasks {project.root} --top-up"
+            raise InputError(f"{error}; flagged workers are left out, so {replacements}") from error
         raise
     result = replace(result, without_flagged=without_flagged and source == "votes")
     database.store_sample_images(project, result.images)
@@ -83,7 +85,10 @@ def draw_project_sample(
 def replay_project_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
     """The sample that the settings of a step give, from the votes that were there."""
     candidates, originals = project_sample_tables(project, settings)
-    quotas = _quotas_by_name(project)
+    quotas = {
+        (project.classes[c].name, word): count
+        for (c, word), count in database.stored_keyword_quotas(project).items()
+    }
     if settings["strategy"] == "matched" and not len(originals):
         raise InputError("no original has votes yet; annotate first, or use the strategy 'threshold' or 'top'")
     if not len(candidates):
@@ -120,17 +125,15 @@ def project_sample_tables(project: ProjectFolder, settings: Any) -> tuple[Annota
     excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
     votes = [v for v in database.all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
-    frequencies = selection_frequencies(votes, flagged)
-    without = bool(settings["without_flagged"])
-    candidates = selection_frequency_table(frequencies, "candidate", names, words, without_flagged=without)
+    frequencies, unflagged = selection_frequencies(votes, flagged), bool(settings["without_flagged"])
+    candidates = quality_frequency_table(frequencies, "candidate", names, words, unflagged=unflagged)
     # An image may have votes for a class that is not (or no longer) its own.
     owners = {row.id: names[row.class_index] for row in rows if row.class_index is not None}
     mine = np.array(
         [owners.get(str(i)) == c for i, c in zip(candidates.ids, candidates.classes, strict=True)], bool
     )
-    return candidates.select(mine), selection_frequency_table(
-        frequencies, "positive", names, without_flagged=without
-    )
+    originals = quality_frequency_table(frequencies, "positive", names, unflagged=unflagged)
+    return candidates.select(mine), originals
 
 
 def current_project_sample(project: ProjectFolder) -> Sample:
@@ -150,10 +153,9 @@ def draw_project_sample_again(project: ProjectFolder, removed: Collection[str]) 
     before = current_project_sample(project)
     round_number = 1 + len(project_sample_steps(project)[1])
     after = replay_project_sample_again(project, before, sorted(removed), round_number)
-    fresh = set(after.ids) - set(before.ids)
-    database.change_sample_images(
-        project, removed, [image for image in after.images if image.id in fresh], round_number
-    )
+    known = set(before.ids)
+    added = [image for image in after.images if image.id not in known]
+    database.store_sample_images(project, added, removed, round_number=round_number)
     files.save(after, project.root / "sample.json")
     project.record_step(
         "resample",
@@ -178,7 +180,9 @@ def replay_project_sample_again(
 
 
 def project_sample_problems(project: ProjectFolder) -> list[str]:
-    """Draw the sample again from votes, quotas, decisions and seeds, and say what does not fit."""
+    """Draw the sample, if there is one, again from votes, quotas, decisions and seeds; name what does not fit."""
+    if not (project.root / "sample.json").exists():
+        return []
     start, rounds = project_sample_steps(project)
     result = replay_project_sample(project, start.parameters, start.seed)
     problems = []
@@ -202,29 +206,6 @@ def project_sample_steps(project: ProjectFolder) -> tuple[ProjectStep, list[Proj
     if last is None:
         raise InputError("the log of steps has no sample")
     return steps[last], [step for step in steps[last:] if step.name == "resample"]
-
-
-def removed_from_sample(project: ProjectFolder) -> set[str]:
-    """Images that a person removed, at any step; they are never drawn."""
-    return {
-        subject.partition("|")[0]  # of a pair, the candidate
-        for step in ("second-review", "final-review", "duplicate")
-        for subject, verdict in database.decision_verdicts(project, step).items()
-        if verdict == "remove"
-    }
-
-
-def _selected_project_images(project: ProjectFolder) -> set[str]:
-    first = database.decision_verdicts(project, "first-selection")
-    second = database.decision_verdicts(project, "second-review")
-    return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
-
-
-def _quotas_by_name(project: ProjectFolder) -> dict[tuple[str, str], int]:
-    return {
-        (project.classes[c].name, word): count
-        for (c, word), count in database.stored_keyword_quotas(project).items()
-    }
 
 
 def _project_sample_outputs(result: Sample) -> dict[str, Any]:

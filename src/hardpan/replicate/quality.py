@@ -18,13 +18,14 @@ from hardpan.estimates import Estimate
 from hardpan.files import file_hash, record
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.sampling import AnnotatedImages, annotated_image_columns, average_frequency
+from hardpan.replicate.sampling import AnnotatedImages, average_frequency, sampling_columns
 from hardpan.report import Report
 from hardpan.stats.intervals import beta_interval, clopper_pearson
 from hardpan.tables import columns_of, rows_to_columns
 
 MIN_INFORMEDNESS = 0.5
 ALPHA_RESAMPLES = 1000
+_FLAGS = {"1": True, "true": True, "yes": True, "1.0": True, "0": False, "false": False, "no": False, "0.0": False}
 COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
 
 
@@ -97,6 +98,16 @@ class AnnotationQuality(Report):
         """Ids of flagged workers."""
         return tuple(item.worker_id for item in self.workers if item.flagged)
 
+    def frequency_columns(self, class_names: Sequence[str]) -> dict[str, list[Any]]:
+        """Every selection frequency with its interval, and the same without flagged workers."""
+        rows = self.frequencies
+        return {
+            "id": [row.image_id for row in rows],
+            "class": [class_names[row.class_index] for row in rows],
+            **columns_of(rows, "role", "selected", "votes", frequency="value"),
+            **columns_of(rows, "low", "high", "selected_unflagged", "votes_unflagged"),
+        }
+
 
 def annotation_quality(project: ProjectFolder) -> AnnotationQuality:
     """Workers, frequencies and agreement of a project's votes so far."""
@@ -154,52 +165,40 @@ def worker_quality(votes: Sequence[database.StoredVote]) -> tuple[WorkerQuality,
 
 
 def selection_frequencies(
-    votes: Sequence[database.StoredVote], flagged: Collection[str] = ()
+    votes: Sequence[database.StoredVote], flagged: Collection[str]
 ) -> tuple[SelectionFrequency, ...]:
     """The proportion of workers that selected each image for its target class; (image, class) in order."""
-    keys = sorted({(vote.image_id, vote.class_index) for vote in votes})
-    row_of = {key: number for number, key in enumerate(keys)}
-    counts = np.zeros((len(keys), 4), dtype=np.int64)
-    roles = [""] * len(keys)
-    bad = set(flagged)
+    counts: dict[tuple[str, int], NDArray[np.int64]] = {}
+    roles: dict[tuple[str, int], str] = {}
     for vote in votes:
-        row = row_of[vote.image_id, vote.class_index]
-        roles[row] = vote.role
-        counts[row] += (vote.selected, 1, 0, 0)
-        if vote.worker_id not in bad:
-            counts[row] += (0, 0, vote.selected, 1)
-    low, high = beta_interval(counts[:, 0], counts[:, 1])
+        key, counted = (vote.image_id, vote.class_index), vote.worker_id not in flagged
+        roles[key] = vote.role
+        row = np.array([vote.selected, 1, vote.selected and counted, counted], dtype=np.int64)
+        counts[key] = counts.get(key, 0) + row
+    keys = sorted(counts)
+    table = np.array([counts[key] for key in keys], dtype=np.int64).reshape(-1, 4)
+    ends = zip(*(end.tolist() for end in beta_interval(table[:, 0], table[:, 1])), strict=True)
     return tuple(
-        SelectionFrequency(
-            *key,
-            roles[row],
-            int(counts[row, 0]),
-            int(counts[row, 1]),
-            counts[row, 0] / counts[row, 1],
-            float(low[row]),
-            float(high[row]),
-            int(counts[row, 2]),
-            int(counts[row, 3]),
-        )
-        for row, key in enumerate(keys)
+        SelectionFrequency(*key, roles[key], selected, n, selected / n, low, high, *unflagged)
+        for key, (selected, n, *unflagged), (low, high) in zip(keys, table.tolist(), ends, strict=True)
     )
 
 
-def selection_frequency_table(
+def quality_frequency_table(
     frequencies: Sequence[SelectionFrequency],
     role: str,
     class_names: Sequence[str],
     subclasses: dict[str, str] | None = None,
     *,
-    without_flagged: bool = False,
+    unflagged: bool = False,
 ) -> AnnotatedImages:
     """Frequencies of one role as the table that :func:`hardpan.replicate.sample` takes."""
-    selected = [f for f in frequencies if f.role == role and (f.votes_unflagged or not without_flagged)]
+    selected = [f for f in frequencies if f.role == role and (f.votes_unflagged or not unflagged)]
     return AnnotatedImages(
         np.array([f.image_id for f in selected], dtype=np.str_),
         np.array([class_names[f.class_index] for f in selected], dtype=np.str_),
-        np.array([f.unflagged if without_flagged else f.value for f in selected], dtype=np.float64),
-        np.array([f.votes_unflagged if without_flagged else f.votes for f in selected], dtype=np.int64),
+        np.array([f.unflagged if unflagged else f.value for f in selected], dtype=np.float64),
+        np.array([f.votes_unflagged if unflagged else f.votes for f in selected], dtype=np.int64),
         np.array([(subclasses or {}).get(f.image_id, "") for f in selected], dtype=np.str_),
     )
 
@@ -252,7 +251,7 @@ def _alpha_values(disagreement: Any, totals: NDArray[Any]) -> NDArray[np.float64
         return np.asarray(np.where(expected > 0, 1.0 - disagreement / expected, np.nan), dtype=np.float64)
 
 
-def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
+def annotation_vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
     """Every vote, those of excluded workers marked."""
     names, excluded = project.class_names, database.excluded_workers(project)
     rows = [
@@ -260,17 +259,6 @@ def vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:
         for v in database.all_votes(project)
     ]
     return rows_to_columns(COLUMNS, rows)
-
-
-def frequency_columns(project: ProjectFolder, quality: AnnotationQuality) -> dict[str, list[Any]]:
-    """Every selection frequency with its interval, and the same without flagged workers."""
-    rows = quality.frequencies
-    return {
-        "id": [row.image_id for row in rows],
-        "class": [project.classes[row.class_index].name for row in rows],
-        **columns_of(rows, "role", "selected", "votes", frequency="value"),
-        **columns_of(rows, "low", "high", "selected_unflagged", "votes_unflagged"),
-    }
 
 
 def import_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -281,11 +269,17 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> tuple[
     """
     source = Path(path)
     columns = tables.read_columns(source, text=True)
-    names = annotated_image_columns(columns, ("id", "label", "annotator"), str(source))
+    names = sampling_columns(columns, ("id", "label", "annotator"), str(source))
     names |= {"selected": "selected"} if "selected" in columns else {}
     for role in ("id", "label", "annotator", "selected"):
         if role not in names:
             raise InputError(f": {source} has no column of {role}; it has {few(columns)}", argument="votes")
+
+    def is_true(text: str, name: str) -> bool:
+        if text.lower() not in _FLAGS:
+            raise InputError(f": {name} must be 0 or 1; got {text!r} in {source}", argument="votes")
+        return _FLAGS[text.lower()]
+
     required = [columns[names[role]] for role in ("id", "label", "annotator", "selected")]
     excluded = columns.get("excluded", [""] * len(required[0]))
     rows = [
@@ -293,10 +287,10 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> tuple[
             "image_id": image,
             "class_index": project.config.class_index(label),
             "worker": worker,
-            "selected": _vote_is_true(said, source),
+            "selected": is_true(said, "selected"),
         }
         for image, label, worker, said, out in zip(*required, excluded, strict=True)
-        if not (out and _vote_is_true(out, source, "excluded"))
+        if not (out and is_true(out, "excluded"))
     ]
     if any(not row["worker"] for row in rows):
         raise InputError(f": {source} has rows without a worker; name the worker of every vote", argument="votes")
@@ -310,11 +304,3 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> tuple[
     if new:
         project.record_step("votes", inputs={source.name: file_hash(source)}, outputs={"votes": new})
     return new, known
-
-
-def _vote_is_true(text: str, source: Path, name: str = "selected") -> bool:
-    if text.lower() in ("1", "true", "yes", "1.0"):
-        return True
-    if text.lower() in ("0", "false", "no", "0.0"):
-        return False
-    raise InputError(f": {name} must be 0 or 1; got {text!r} in {source}", argument="votes")

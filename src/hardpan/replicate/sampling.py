@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +18,7 @@ from hardpan.files import record
 from hardpan.report import Report
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
+UNKNOWN_VOTES = np.iinfo(np.int64).max
 BINS = ("0–0.2", "0.2–0.4", "0.4–0.6", "0.6–0.8", "0.8–1")
 ROUNDING = 1e-9  # a frequency of 3/5 computed in another way still belongs to the bin that begins at 0.6
 
@@ -86,51 +88,61 @@ class AnnotatedImages:
         columns = (self.ids, self.classes, self.frequencies, self.votes, self.subclasses)
         return AnnotatedImages(*(column[rows] for column in columns))
 
+    @classmethod
+    def read(cls, table: Any, what: str = "candidates", *, need_ids: bool = True) -> AnnotatedImages:
+        """Read a table: rows, columns, a data frame, a CSV or Parquet file, or annotated images.
 
-def annotated_images(table: Any, what: str = "candidates", *, need_ids: bool = True) -> AnnotatedImages:
-    """Read a table of annotated images: rows, columns, a data frame, a CSV or Parquet file, or an Annotated.
+        Columns are id, class, frequency (or selection_frequency), votes, and optionally sub-class (or keyword).
+        Where there are no votes, ``min_votes`` is not checked.
 
-    Columns are id, class, frequency (or selection_frequency), votes, and optionally sub-class (or keyword). Where
-    there are no votes, ``min_votes`` is not checked.
+        Example:
+            >>> table = {"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}
+            >>> AnnotatedImages.read(table).votes
+            array([10, 10])
+        """
+        if isinstance(table, AnnotatedImages):
+            return table
+        columns = tables.read_table(
+            table, text=lambda name: not sampling_columns([name], ("frequency", "votes"), what), name=what
+        )
+        names = sampling_columns(columns.column_names, ("id", "label", "frequency", "votes", "subclass"), what)
+        for role in ("id", "label", "frequency") if need_ids else ("label", "frequency"):
+            if role not in names:
+                raise InputError(
+                    f": a column of {role} is missing; it has {few(columns.column_names)}", argument=what
+                )
+        cells = {role: tables.cells_of(columns[name], name) for role, name in names.items()}
+        n = columns.num_rows
+        frequencies = arguments.real_numbers(f"{what}: frequency", cells["frequency"])
+        if not ((frequencies >= 0) & (frequencies <= 1)).all():
+            raise InputError(": frequencies must lie between 0 and 1", argument=what)
+        subclasses = ["" if value is None else str(value) for value in cells.get("subclass", [""] * n)]
+        ids = np.array([str(value) for value in cells.get("id", range(n))], dtype=np.str_)
+        return cls(
+            arguments.ids(f"{what}: id", ids, n) if need_ids else ids,
+            np.array([str(value) for value in cells["label"]], dtype=np.str_),
+            frequencies,
+            arguments.whole_numbers(f"{what}: votes", cells["votes"])
+            if "votes" in cells
+            else np.full(n, UNKNOWN_VOTES),
+            np.array(subclasses, dtype=np.str_),
+        )
 
-    Example:
-        >>> table = {"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}
-        >>> annotated_images(table).votes
-        array([10, 10])
-    """
-    if isinstance(table, AnnotatedImages):
-        return table
-    columns = tables.read_table(
-        table, text=lambda name: not annotated_image_columns([name], ("frequency", "votes"), what), name=what
-    )
-    names = annotated_image_columns(columns.column_names, ("id", "label", "frequency", "votes", "subclass"), what)
-    for role in ("id", "label", "frequency") if need_ids else ("label", "frequency"):
-        if role not in names:
-            raise InputError(f": a column of {role} is missing; it has {few(columns.column_names)}", argument=what)
-    cells = {role: tables.cells_of(columns[name], name) for role, name in names.items()}
-    n = columns.num_rows
-    frequencies = arguments.real_numbers(f"{what}: frequency", cells["frequency"])
-    if not ((frequencies >= 0) & (frequencies <= 1)).all():
-        raise InputError(": frequencies must lie between 0 and 1", argument=what)
-    votes = (
-        arguments.whole_numbers(f"{what}: votes", cells["votes"])
-        if "votes" in cells
-        else np.full(n, UNKNOWN_VOTES, dtype=np.int64)
-    )
-    ids = np.array([str(value) for value in cells.get("id", range(n))], dtype=np.str_)
-    return AnnotatedImages(
-        arguments.ids(f"{what}: id", ids, n) if need_ids else ids,
-        np.array([str(value) for value in cells["label"]], dtype=np.str_),
-        frequencies,
-        votes,
-        np.array(["" if value is None else str(value) for value in cells.get("subclass", [""] * n)], dtype=np.str_),
-    )
+    def sampled(self, row: int, slot: int, fill: str = "") -> SampledImage:
+        """The image of a row as one of a sample."""
+        votes = int(self.votes[row])
+        return SampledImage(
+            str(self.ids[row]),
+            str(self.classes[row]),
+            str(self.subclasses[row]),
+            float(self.frequencies[row]),
+            -1 if votes == UNKNOWN_VOTES else votes,
+            slot,
+            fill,
+        )
 
 
-UNKNOWN_VOTES = np.iinfo(np.int64).max
-
-
-def annotated_image_columns(columns: Collection[str], roles: Collection[str], where: str) -> dict[str, str]:
+def sampling_columns(columns: Collection[str], roles: Collection[str], where: str) -> dict[str, str]:
     """The columns of a table of images by role; ids may also be called ``image_id``."""
     renamed = {"id": "image_id"} if "image_id" in columns and "id" not in columns else {}
     return tables.find_columns(list(columns), roles, renamed, where=where)
@@ -243,7 +255,7 @@ def sample(
     Class c (in the order of names) draws by ``default_rng([seed, c])``.
 
     Args:
-        candidates: table of id, class, frequency, votes and, optionally, sub-class (see :func:`annotated_images`).
+        candidates: table of id, class, frequency, votes and, optionally, sub-class, see :class:`AnnotatedImages`.
         strategy: one of the three.
         per_class: how many images of each class.
         originals: the same table of annotated originals; needed by "matched".
@@ -265,7 +277,7 @@ def sample(
         >>> sample(table, "threshold", per_class=4).shortfalls[0].missing
         1
     """
-    table = annotated_images(candidates)
+    table = AnnotatedImages.read(candidates)
     one_of("strategy", strategy, STRATEGIES)
     whole_number("per_class", per_class, 1)
     real_number("threshold", threshold, "[0, 1]")
@@ -280,16 +292,19 @@ def sample(
             raise InputError(
                 "are needed for the strategy 'matched'; annotate the original set too", argument="originals"
             )
-        reference = annotated_images(originals, "originals", need_ids=False)
+        reference = AnnotatedImages.read(originals, "originals", need_ids=False)
         originals_below = int((reference.votes < min_votes).sum())
         shares = _frequency_bin_counts(reference, min_votes, names)
         few_originals = {name: sum(share) for name, share in shares.items() if sum(share) < MIN_ORIGINALS}
     images: list[SampledImage] = []
     missing: list[SampleShortfall] = []
     bin_quotas: dict[str, tuple[int, ...]] = {}
+    wanted = sorted(({(name, ""): per_class for name in names} if quotas is None else quotas).items())
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
-        for subclass, size in _sample_quotas_of_class(name, per_class, quotas):
+        for (owner, subclass), size in wanted:
+            if owner != name or size <= 0:
+                continue
             rows = free & (table.classes == name)
             if quotas is not None:
                 rows &= table.subclasses == subclass
@@ -337,19 +352,15 @@ def sample_again(
         round_number: 1, 2, ...: how many times it was drawn again.
         ever_removed: ids removed in earlier rounds, which must not come back.
     """
-    table = annotated_images(candidates)
+    table = AnnotatedImages.read(candidates)
     gone = set(removed)
-    selected = [image for image in current.images if image.id not in gone]
     used = {image.id for image in current.images} | gone | set(ever_removed)
     free = (table.votes >= current.min_votes) & ~np.isin(table.ids, np.array(sorted(used), dtype=np.str_))
     names = sorted(set(table.classes.tolist()))
-    images, missing = list(selected), []
+    images, missing = [image for image in current.images if image.id not in gone], []
     for number, name in enumerate(names):
         rng = np.random.default_rng([current.seed, number, round_number])
-        lost: dict[tuple[str, int], int] = {}
-        for image in current.images:
-            if image.id in gone and image.class_name == name:
-                lost[image.subclass, image.slot] = lost.get((image.subclass, image.slot), 0) + 1
+        lost = Counter((i.subclass, i.slot) for i in current.images if i.id in gone and i.class_name == name)
         for (subclass, slot), count in sorted(lost.items()):
             for mask, other in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
                 rows = np.flatnonzero(free & (table.classes == name) & mask)
@@ -388,7 +399,7 @@ def _draw_sampled_images(
     else:
         order = order[np.argsort(-table.frequencies[order], kind="stable")]
     size = need[-1]
-    images = [_sampled_image(table, int(row), -1, "") for row in order[:size]]
+    images = [table.sampled(int(row), -1) for row in order[:size]]
     return images, [(-1, size - len(images))] if len(images) < size else []
 
 
@@ -400,13 +411,13 @@ def _draw_frequency_bins(
     images, short = [], []
     for slot in sorted(need):  # every bin draws its own quota first
         taken, stock[slot] = stock[slot][: need[slot]], stock[slot][need[slot] :]
-        images += [_sampled_image(table, row, slot, "") for row in taken]
+        images += [table.sampled(row, slot) for row in taken]
     for slot in sorted(need, reverse=True):
         left = need[slot] - sum(image.slot == slot for image in images)
         for higher in range(slot + 1, len(BINS)):
             taken, stock[higher] = stock[higher][:left], stock[higher][left:]
             reason = f"from {BINS[higher]} for {BINS[slot]}"
-            images += [_sampled_image(table, row, slot, reason) for row in taken]
+            images += [table.sampled(row, slot, reason) for row in taken]
             left -= len(taken)
         if left:
             short.append((slot, left))
@@ -427,24 +438,3 @@ def _frequency_bin_counts(
             )
         shares[name] = tuple(np.bincount(frequency_bins(frequencies), minlength=len(BINS)).tolist())
     return shares
-
-
-def _sample_quotas_of_class(
-    name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | None
-) -> list[tuple[str, int]]:
-    if quotas is None:
-        return [("", per_class)]
-    return sorted((subclass, count) for (owner, subclass), count in quotas.items() if owner == name and count > 0)
-
-
-def _sampled_image(table: AnnotatedImages, row: int, slot: int, fill: str) -> SampledImage:
-    votes = int(table.votes[row])
-    return SampledImage(
-        str(table.ids[row]),
-        str(table.classes[row]),
-        str(table.subclasses[row]),
-        float(table.frequencies[row]),
-        -1 if votes == UNKNOWN_VOTES else votes,
-        slot,
-        fill,
-    )

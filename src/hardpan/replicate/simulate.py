@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,20 +25,12 @@ def demo_project(
     ``settings`` are fields of ``ProjectConfig``.
     """
     digits = Dataset.open("digits")
-    rest = np.arange(1000, len(digits))
-    original = Dataset(
-        "digits",
-        digits.x[:1000],
-        digits.ids[:1000],
-        None if digits.labels is None else digits.labels[:1000],
-        digits.class_names,
-        metadata={"keyword": np.array([("even row", "odd row")[row % 2] for row in range(1000)])},
-        source="digits",
-    )
+    assert digits.labels is not None
+    words = np.where(np.arange(len(digits)) % 2, "odd row", "even row")
+    original = replace(digits.select(range(1000)), metadata={"keyword": words[:1000]})
     project = Project.create(path, original, database_url=database_url, **settings)
-    pixels = np.asarray(np.round(digits.x[rest] * (255.0 / 16.0)), dtype=np.uint8)
-    labels = [] if digits.labels is None else digits.labels[rest].tolist()
-    add_candidate_arrays(project, pixels, labels, [("even row", "odd row")[row % 2] for row in rest])
+    pixels = np.round(digits.x[1000:] * (255.0 / 16.0)).astype(np.uint8)
+    add_candidate_arrays(project, pixels, digits.labels[1000:].tolist(), words[1000:].tolist())
     if tasks:
         project.make_tasks()
     return project

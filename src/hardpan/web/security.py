@@ -80,51 +80,43 @@ class RateLimiter:
             return allowed
 
 
-class RateLimit:
-    """Middleware: 429 for an address that asks too often."""
+def limit_rate(app: ASGIApp, limits: Limits) -> ASGIApp:
+    """Wrap an app: 429 for an address that asks too often."""
+    limiter = RateLimiter(limits.requests_per_second, limits.requests_burst)
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app = app
-        self._limiter = RateLimiter(limits.requests_per_second, limits.requests_burst)
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        answer = app
+        if scope["type"] == "http" and not limiter.allow((scope.get("client") or ("",))[0]):
+            answer = PlainTextResponse("Too many requests. Wait a moment.", 429, {"Retry-After": "1"})
+        await answer(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] == "http":
-            client = scope.get("client")
-            if not self._limiter.allow(client[0] if client else ""):
-                refusal = PlainTextResponse("Too many requests. Wait a moment.", 429, {"Retry-After": "1"})
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+    return limited
 
 
-class BodyLimit:
-    """Middleware: 413 for a body over the limit, whether it says its length or not; it is never held in memory."""
+def limit_body(app: ASGIApp, limits: Limits) -> ASGIApp:
+    """Wrap an app: 413 for a body over the limit, whether it says its length or not; it is never held in memory."""
+    most, close = limits.body_bytes, {"Connection": "close"}
+    refusal = f"The body may have at most {most} bytes."
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app, self._most = app, limits.body_bytes
-        self._refusal = f"The body may have at most {self._most} bytes."
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if not declared.isdigit() or len(declared) > 12 or int(declared) > self._most:
-            await PlainTextResponse(self._refusal, 413, {"Connection": "close"})(scope, receive, send)
-            return
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         received = 0
 
         async def counted() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._most:
-                raise HTTPException(413, self._refusal, headers={"Connection": "close"})
+            if received > most:
+                raise HTTPException(413, refusal, headers=close)
             return message
 
-        await self._app(scope, counted, send)
+        answer = app
+        if scope["type"] == "http":
+            declared = dict(scope["headers"]).get(b"content-length", b"0")
+            if not declared.isdigit() or len(declared) > 12 or int(declared) > most:
+                answer = PlainTextResponse(refusal, 413, close)
+        await answer(scope, counted if scope["type"] == "http" else receive, send)
+
+    return limited
 
 
 # No inline script or style, nothing from elsewhere, no frame around the page, forms only to this server.
@@ -141,63 +133,56 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
     "x-robots-tag": "noindex, nofollow",
+    "cache-control": "no-store",
 }
 
 
-class SecurityHeaders:
-    """Middleware: adds the headers to every answer; what says nothing about caching must not be kept."""
+def add_security_headers(app: ASGIApp) -> ASGIApp:
+    """Wrap an app: adds the headers to every answer; what says nothing about caching must not be kept."""
+    always = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._always = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", []))
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append((b"cache-control", b"no-store"))
                 present = {name for name, _ in headers}  # an answer that sets one of them keeps its own
-                headers += [item for item in self._always if item[0] not in present]
+                headers += [item for item in always if item[0] not in present]
                 message = {**message, "headers": headers}
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        await app(scope, receive, with_headers)
+
+    return guarded
 
 
-class AtAddress:
-    """Middleware: every request is one to the public address.
+def at_public_address(app: ASGIApp, address: str) -> ASGIApp:
+    """Wrap an app: every request is one to the public address.
 
     A proxy speaks HTTP to this server and may replace Host, so cookies, origins and redirects follow the address
     that people type.
     """
+    parts = urlsplit(address)
 
-    def __init__(self, app: ASGIApp, address: str) -> None:
-        parts = urlsplit(address)
-        self._app, self._scheme, self._host = app, parts.scheme, parts.netloc.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+    async def moved(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = [item for item in scope["headers"] if item[0] != b"host"]
-            scope = {**scope, "scheme": self._scheme, "headers": [(b"host", self._host), *headers]}
-        await self._app(scope, receive, send)
+            scope = {**scope, "scheme": parts.scheme, "headers": [(b"host", parts.netloc.encode()), *headers]}
+        await app(scope, receive, send)
+
+    return moved
 
 
 def local(app: ASGIApp, hosts: tuple[str, ...] = ()) -> ASGIApp:
     """Wrap an app for the people at this machine: it answers to this machine's names, and to ``hosts``, alone."""
-    return SecurityHeaders(TrustedHostMiddleware(BodyLimit(app, Limits()), allowed_hosts=[*HOSTS, *hosts]))
+    return add_security_headers(TrustedHostMiddleware(limit_body(app, Limits()), allowed_hosts=[*HOSTS, *hosts]))
 
 
 def protect(app: ASGIApp, limits: Limits | None = None, address: str = "") -> ASGIApp:
     """Wrap an app: headers outermost, so that refusals have them too, then rate, then size, then the address."""
     limits = limits or Limits()
-    return SecurityHeaders(RateLimit(BodyLimit(AtAddress(app, address) if address else app, limits), limits))
+    if address:
+        app = at_public_address(app, address)
+    return add_security_headers(limit_rate(limit_body(app, limits), limits))
 
 
 SESSION_SECONDS = 30 * 86_400
@@ -288,7 +273,9 @@ class Gate:
         """
         session = self.session(request, role)
         if session is None:
-            raise HTTPException(401, _ENTER.get(role, _INVITED))
+            owner = "Open the owner's link that the server printed, or make a new one: serve --new-owner-link."
+            invited = "Open your invitation link to enter this page."
+            raise HTTPException(401, owner if role is Role.OWNER else invited)
         if request.method not in ("GET", "HEAD"):
             check_origin(request)
             token = request.headers.get("x-csrf-token", "")
@@ -317,23 +304,14 @@ def signer(secret: bytes, purpose: str) -> URLSafeSerializer:
     return URLSafeSerializer(secret, salt=purpose, signer_kwargs=options)
 
 
-_INVITED = "Open your invitation link to enter this page."
-_ENTER = {Role.OWNER: "Open the owner's link that the server printed, or make a new one: serve --new-owner-link."}
-
-
 def check_origin(request: Request) -> None:
     """Refuse (403) a post that a browser says another site made."""
-    site = request.headers.get("sec-fetch-site")
+    foreign = request.headers.get("sec-fetch-site") not in (None, "same-origin", "none")
     origin = request.headers.get("origin")
-    foreign = site not in (None, "same-origin", "none")
     if origin is not None:
-        foreign = foreign or _host(origin) != request.headers.get("host", "").lower()
+        try:
+            foreign |= urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+        except ValueError:  # not an address
+            foreign = True
     if foreign:
         raise HTTPException(403, "This request came from another site and was refused.")
-
-
-def _host(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""

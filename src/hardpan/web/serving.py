@@ -8,8 +8,6 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -78,8 +76,14 @@ def run(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str = "") -> No
         lifespan="on",
         backlog=1024,
     )
-    with _stopping_is_no_failure():
+    # uvicorn raises the signal that stopped it once more at its end; here that is how a server ends well.
+    signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, lambda *_: None) for number in signals}
+    try:
         uvicorn.Server(settings).run(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def limited_protocol() -> type[Any]:
@@ -121,20 +125,6 @@ def limited_protocol() -> type[Any]:
                 self.transport.close()
 
     return LimitedProtocol
-
-
-@contextmanager
-def _stopping_is_no_failure() -> Iterator[None]:
-    """uvicorn raises the signal that stopped it once more at its end; here that is how a server ends well."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def address(listener: socket.socket, host: str) -> str:

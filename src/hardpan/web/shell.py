@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import time
@@ -15,15 +14,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from hardpan.arguments import clean_text
 from hardpan.errors import HardpanError
 from hardpan.pages import formatting
+from hardpan.web.requests import request_wants_json
 
 FOLDER = Path(__file__).parent
 QUIET_SECONDS = 10.0
@@ -55,9 +54,8 @@ class Shell:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters.update(
-            points=points, plain=formatting.plain, estimate=formatting.estimate, signed=formatting.signed
-        )
+        for written in (formatting.points, formatting.plain, formatting.estimate, formatting.signed):
+            self._environment.filters[written.__name__] = written
         self._environment.globals.update(site=name, static=self.static_address)
         self._versions: dict[str, str] = {}
         self._complained = -math.inf
@@ -80,7 +78,7 @@ class Shell:
             routes=[*routes, static],
             exception_handlers={
                 HTTPException: self._http_error,
-                HardpanError: self._refused,
+                HardpanError: lambda request, error: self._error(request, 400, str(error)),
                 OSError: self._unavailable,
                 SQLAlchemyError: self._unavailable,
                 Exception: self._bug,
@@ -90,9 +88,6 @@ class Shell:
     def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         return self._error(request, error.status_code, error.detail, error.headers)
-
-    def _refused(self, request: Request, error: Exception) -> Response:
-        return self._error(request, 400, str(error))
 
     def refusal(self, status: int) -> Callable[[Request, Exception], Response]:
         """A handler that answers with a status and the error's own sentence."""
@@ -115,7 +110,7 @@ class Shell:
     def _error(
         self, request: Request, status: int, text: str, headers: Mapping[str, str] | None = None
     ) -> Response:
-        if wants_json(request):
+        if request_wants_json(request):
             answer: Response = JSONResponse({"error": text}, status)
         else:
             title = _TITLES.get(status, "Error")
@@ -123,17 +118,6 @@ class Shell:
             answer = self.page("error.html", status=status, title=title, text=text)
         answer.headers.update(headers or {})
         return answer
-
-
-def points(fraction: float) -> str:
-    """A difference of fractions in percentage points, with its sign.
-
-    Example:
-        >>> points(0.0321), points(-0.05), points(-0.0001)
-        ('+3.2', '−5.0', '0.0')
-    """
-    rounded = round(100 * fraction, 1)
-    return f"{rounded:+.1f}".replace("-", "−") if rounded else "0.0"
 
 
 def sentence(error: Exception) -> str:
@@ -158,68 +142,3 @@ class CachedFiles(StaticFiles):
         if answer.status_code == 200:
             answer.headers["cache-control"] = "public, max-age=31536000, immutable"
         return answer
-
-
-def wants_json(request: Request) -> bool:
-    """Whether a script is asking."""
-    return "/api/" in request.url.path or "application/json" in request.headers.get("accept", "")
-
-
-async def read_json(request: Request) -> dict[str, Any]:
-    """The JSON object of a body; anything else is 400."""
-    if not request.headers.get("content-type", "").startswith("application/json"):
-        raise HTTPException(400, "The body must be JSON.")
-    try:
-        # Bare constants (NaN, Infinity) are not JSON; PostgreSQL would refuse to store them.
-        content = json.loads(await request.body(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "The body is not JSON.") from None
-    except ClientDisconnect:  # nobody reads the answer, and it is no fault of this server
-        raise HTTPException(400, "The body is not complete.") from None
-    if not isinstance(content, dict):
-        raise HTTPException(400, "The body must be a JSON object.")
-    return content
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-def text_of(content: Mapping[str, Any], name: str, longest: int = 200) -> str:
-    """A text of a JSON object, checked."""
-    value = content.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= longest or not _is_clean(value):
-        raise HTTPException(400, f"{name} must be a text of 1 to {longest} characters.")
-    return value
-
-
-def integer_of(content: Mapping[str, Any], name: str, low: int, high: int) -> int:
-    """A whole number of a JSON object, within bounds."""
-    value = content.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise HTTPException(400, f"{name} must be a whole number from {low} to {high}.")
-    return value
-
-
-def flag_of(content: Mapping[str, Any], name: str) -> bool:
-    """True or false of a JSON object."""
-    value = content.get(name)
-    if not isinstance(value, bool):
-        raise HTTPException(400, f"{name} must be true or false.")
-    return value
-
-
-def texts_of(content: Mapping[str, Any], name: str, most: int) -> list[str]:
-    """A list of different texts of a JSON object."""
-    value = content.get(name)
-    if not isinstance(value, list) or len(value) > most:
-        raise HTTPException(400, f"{name} must be a list of at most {most} texts.")
-    if any(not isinstance(item, str) or len(item) > 200 or not _is_clean(item) for item in value):
-        raise HTTPException(400, f"{name} must hold texts.")
-    if len(set(value)) != len(value):
-        raise HTTPException(400, f"{name} must not repeat.")
-    return value
-
-
-def _is_clean(text: str) -> bool:
-    return clean_text(text, lines=True) == text

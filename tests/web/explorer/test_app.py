@@ -26,9 +26,11 @@ from hardpan.auditing.examples import Examples
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import open_corrected
 from hardpan.errors import InputError
-from hardpan.web.explorer import PAGE_POLICY, SPRITE_COLUMNS, create_app
+from hardpan.web.explorer import create_app
 from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.review import ReviewSite
+from hardpan.web.explorer.site import PAGE_POLICY
+from hardpan.web.explorer.thumbnails import SPRITE_COLUMNS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
-from hardpan.web.explorer.query import Explorer, Filter, read_filters
+from hardpan.web.explorer.query import ExampleQueries, Filter, read_filters
 
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -34,7 +34,7 @@ def explorer(rows):
             "correct": pa.array([row["correct"] for row in rows], pa.bool_()),
         }
     )
-    return Explorer(Examples(table))
+    return ExampleQueries(Examples(table))
 
 
 def in_order(rows, sort, descending):
@@ -67,7 +67,7 @@ def test_a_page_is_a_part_of_the_whole_order(descending, filters):
     values = np.round(rng.gamma(1, 0.3, 5000), 2)  # many ties
     values[rng.random(5000) < 0.3] = np.nan
     odd = np.arange(5000) % 2 == 1
-    asked = Explorer(Examples(pa.table({"id": [str(i) for i in range(5000)], "value": values, "odd": odd})))
+    asked = ExampleQueries(Examples(pa.table({"id": [str(i) for i in range(5000)], "value": values, "odd": odd})))
     whole = asked.order(filters, "value", descending=descending)
     for offset, limit in ((0, 1), (0, 120), (120, 120), (3000, 500), (4990, 120)):
         page, total = asked.page(filters, "value", descending=descending, offset=offset, limit=limit)
@@ -140,7 +140,7 @@ def test_disagreements_are_those_of_a_plain_loop(pairs):
             "correct: b": pa.array([two for _, two in pairs], pa.bool_()),
         }
     )
-    queried = Explorer(Examples(table))
+    queried = ExampleQueries(Examples(table))
     assert queried.models == ["a", "b"]
     cases = queried.disagreements("a", "b", np.arange(len(pairs)))
     for name, answer in (("both", (True, True)), ("first", (True, False)), ("second", (False, True))):

@@ -48,8 +48,6 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url
         self._engine = _database_engine(url)
-        self._writer = self._engine.execution_options(write=True)
-        self._light_writer = self._engine.execution_options(write=True, light=True)
         self.dialect = self._engine.dialect.name
         # What is read in one transaction is of one moment, as it always is on SQLite.
         options = {"isolation_level": "REPEATABLE READ"} if self.dialect == "postgresql" else {}
@@ -70,7 +68,7 @@ class Database:
         before it puts in; SQLite has one writer at a time anyway.
         """
         try:
-            with (self._light_writer if light else self._writer).begin() as connection:
+            with self._engine.execution_options(write=True, light=light).begin() as connection:
                 if alone:
                     self._wait_for_turn(connection, _ALONE)
                 yield connection
@@ -84,7 +82,11 @@ class Database:
         try:
             with self.write() as connection:
                 self._wait_for_turn(connection, _CREATING)
-                version = create_tables(connection)
+                if not inspect(connection).has_table(TableVersion.__tablename__):
+                    Base.metadata.create_all(connection)
+                    _refuse_changes(connection)
+                    connection.execute(insert(TableVersion), {"version_num": VERSION})
+                version = connection.scalar(select(TableVersion.version_num))
         except DatabaseError as error:  # no server, or a file that is something else
             reason = str(error.orig).strip().partition("\n")[0]
             raise InputError(
@@ -167,38 +169,26 @@ def _begin_sqlite_transaction(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("write") else "BEGIN")
 
 
-def create_tables(connection: Connection) -> str:
-    """Make the tables of a new database, in the transaction of ``connection``; give the version of its tables."""
-    if not inspect(connection).has_table(TableVersion.__tablename__):
-        Base.metadata.create_all(connection)
-        _refuse_changes(connection)
-        connection.execute(insert(TableVersion), {"version_num": VERSION})
-    return str(connection.scalar(select(TableVersion.version_num)))
-
-
 def _refuse_changes(connection: Connection) -> None:
     """Triggers that refuse to alter rows of the append-only tables."""
-
-    def run(statement: str) -> None:
-        connection.execute(text(statement))
-
     if connection.dialect.name == "postgresql":
-        run(
+        statements = [
             "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
-        )
-    for table in APPEND_ONLY:
-        if connection.dialect.name == "postgresql":
-            run(
-                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
-                "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
-            )
-            continue
-        for change in ("UPDATE", "DELETE"):
-            run(
-                f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-            )
+        ] + [
+            f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
+            for table in APPEND_ONLY
+        ]
+    else:
+        statements = [
+            f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            for table in APPEND_ONLY
+            for change in ("UPDATE", "DELETE")
+        ]
+    for statement in statements:
+        connection.execute(text(statement))
 
 
 class Base(DeclarativeBase):
@@ -222,7 +212,7 @@ class Image(Base):
     row: Mapped[int | None]
     width: Mapped[int]
     height: Mapped[int]
-    details: Mapped[dict[str, Any]]
+    details: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
 
 class Task(Base):

@@ -1,4 +1,4 @@
-"""Quotas of keywords, possible duplicates, and what people decide: selection, review, duplicates.
+"""What people decide: selection, review, possible duplicates; and what waits for a decision.
 
 A decision is never altered: a later one on the same subject replaces it, and "open" withdraws it.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from hardpan.arguments import one_of
@@ -48,6 +48,11 @@ class KeywordState:
     removed: int
     short: int
 
+    @property
+    def came_back(self) -> bool:
+        """Whether the second reviewer's removals have left the keyword short."""
+        return self.short > 0 and self.removed > 0
+
 
 @dataclass(frozen=True, slots=True)
 class KeywordCandidates:
@@ -60,16 +65,7 @@ class KeywordCandidates:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewItem:
-    """An image to look at, its class and keyword."""
-
-    image_id: str
-    class_index: int
-    keyword: str
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicatePair:
+class UndecidedPair:
     """Two images that may be near-duplicates; ``other_split`` is that of the other: "new", "train" or "test"."""
 
     image_id: str
@@ -166,27 +162,37 @@ def first_selection_page(
     return KeywordCandidates(states[0], lists[0], lists[1], {i: decided[i] for i in lists[1] if i in decided})
 
 
-def second_review_queue(project: ProjectFolder) -> list[ReviewItem]:
-    """Images that the first selector chose and the second reviewer has not seen, in the order of their ids."""
+def undecided_images(project: ProjectFolder, step: str) -> list[Any]:
+    """Images (image_id, class_index, keyword) that wait for a review.
+
+    For "second-review" those that the first selector chose, in the order of ids; for "final-review" those of the
+    current sample, in the order of class and id.
+    """
+    index, keyword = func.coalesce(Image.class_index, 0), func.coalesce(Image.keyword, "")
+    query = select(Image.id.label("image_id"), index.label("class_index"), keyword.label("keyword"))
     with project.database.read() as connection:
-        selected = {i for i, v in _decision_verdicts(connection, "first-selection").items() if v == "select"}
-        waiting = sorted(selected - _decision_verdicts(connection, "second-review").keys())
-        return _review_items(connection, waiting)
+        decided = _decision_verdicts(connection, step)
+        if step == "final-review":
+            query = query.join(SampleRow, SampleRow.image_id == Image.id).where(SampleRow.removed_round.is_(None))
+            query = query.order_by(SampleRow.class_index, in_database_order(Image.id))
+        else:
+            first = _decision_verdicts(connection, "first-selection").items()
+            waiting = [name for name, verdict in first if verdict == "select" and name not in decided]
+            query = query.where(Image.id.in_(waiting)).order_by(in_database_order(Image.id))
+        return [row for row in connection.execute(query) if row.image_id not in decided]
 
 
-def final_review_queue(project: ProjectFolder) -> list[ReviewItem]:
-    """Images of the current sample that nobody has reviewed, in the order of class and id."""
-    with project.database.read() as connection:
-        rows = connection.execute(
-            select(SampleRow.image_id)
-            .where(SampleRow.removed_round.is_(None))
-            .order_by(SampleRow.class_index, in_database_order(SampleRow.image_id))
-        )
-        seen = _decision_verdicts(connection, "final-review")
-        return _review_items(connection, [row.image_id for row in rows if row.image_id not in seen])
+def removed_by_decisions(project: ProjectFolder) -> set[str]:
+    """Images that a person removed, at any step; they are never drawn."""
+    return {
+        subject.partition("|")[0]  # of a pair, the candidate
+        for step in ("second-review", "final-review", "duplicate")
+        for subject, verdict in decision_verdicts(project, step).items()
+        if verdict == "remove"
+    }
 
 
-def duplicate_review_queue(project: ProjectFolder) -> list[DuplicatePair]:
+def undecided_pairs(project: ProjectFolder) -> list[UndecidedPair]:
     """Pairs of the current sample that nobody has decided on, most similar first."""
     with project.database.read() as connection:
         decided = _decision_verdicts(connection, "duplicate")
@@ -197,7 +203,7 @@ def duplicate_review_queue(project: ProjectFolder) -> list[DuplicatePair]:
             .order_by(Pair.ssim.desc(), Pair.l2, Pair.id)
         ).all()
         gone = set(connection.scalars(select(SampleRow.image_id).where(SampleRow.removed_round.is_not(None))))
-    pairs = [DuplicatePair(r.image_id, r.other_id, r.other_split, r.l2, r.ssim) for r in rows]
+    pairs = [UndecidedPair(r.image_id, r.other_id, r.other_split, r.l2, r.ssim) for r in rows]
     return [pair for pair in pairs if pair.other_id not in gone and pair.subject not in decided]
 
 
@@ -238,12 +244,6 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
     return states
 
 
-def _review_items(connection: Connection, ids: list[str]) -> list[ReviewItem]:
-    rows = connection.execute(select(Image.id, Image.class_index, Image.keyword).where(Image.id.in_(ids)))
-    results = {row.id: ReviewItem(row.id, row.class_index or 0, row.keyword or "") for row in rows}
-    return [results[image] for image in ids if image in results]
-
-
 def _check_decision_subject(connection: Connection, step: str, subject: str) -> None:
     if step == "duplicate":
         first, _, other = subject.partition("|")
@@ -274,20 +274,3 @@ def count_duplicate_decisions(project: ProjectFolder) -> tuple[int, int]:
     with project.database.read() as connection:
         pairs = connection.scalar(select(func.count()).select_from(Pair))
         return int(pairs or 0), len(_decision_verdicts(connection, "duplicate"))
-
-
-def set_keyword_quotas(project: ProjectFolder, rows: Sequence[tuple[int, str, int, int]]) -> None:
-    """Replace the quotas: (class, keyword, originals, quota)."""
-    with project.database.write(alone=True) as connection:
-        connection.execute(delete(Quota))
-        if rows:
-            names = ("class_index", "keyword", "originals", "quota")
-            connection.execute(insert(Quota), [dict(zip(names, row, strict=True)) for row in rows])
-        log_event(connection, project.clock(), "owner", "quotas", keywords=len(rows))
-
-
-def stored_keyword_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
-    """(class, keyword) to the number of new images wanted."""
-    with project.database.read() as connection:
-        rows = connection.execute(select(Quota.class_index, Quota.keyword, Quota.quota))
-        return {(row.class_index, row.keyword): row.quota for row in rows}

@@ -10,17 +10,11 @@ from hardpan.replicate.database.connection import Event
 from hardpan.replicate.folder import ProjectFolder
 
 
-def stored_events(project: ProjectFolder) -> list[dict[str, Any]]:
-    """Every event, oldest first: id, at, actor, what, details."""
+def stored_events(project: ProjectFolder, newest: int | None = None) -> list[dict[str, Any]]:
+    """Every event, oldest first: id, at, actor, what, details; or so many of the ``newest``, newest first."""
+    order = Event.id if newest is None else Event.id.desc()
     with project.database.read() as connection:
-        rows = connection.execute(select(Event.__table__).order_by(Event.id))
-        return [dict(row._mapping) for row in rows]
-
-
-def last_events(project: ProjectFolder, count: int) -> list[dict[str, Any]]:
-    """The newest events, newest first."""
-    with project.database.read() as connection:
-        rows = connection.execute(select(Event.__table__).order_by(Event.id.desc()).limit(count))
+        rows = connection.execute(select(Event.__table__).order_by(order).limit(newest))
         return [dict(row._mapping) for row in rows]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Select,
     and_,
     bindparam,
     exists,
@@ -35,9 +34,9 @@ from hardpan.replicate.database.events import log_event
 from hardpan.replicate.folder import ProjectFolder
 
 ROLES = ("annotator", "selector", "reviewer", "participant")
-MOST_EXTERNAL = 200
 OWNER_LEFT = "owner-left"
 MOST_USES = 1_000_000_000
+LINK_INVALID = "this link is not valid; ask for a new one"
 LINK_ENDED = "this link has ended; ask for a new one"
 ACCESS_ENDED = "your access to this project has ended; ask its owner for a new link"
 USED_UP = "this link has been used by as many people as it was made for; ask for a new one"
@@ -81,12 +80,7 @@ class StoredPerson:
 
 
 def new_person_id() -> str:
-    """A random name; a letter or digit comes first, for tables must mark what could begin a formula.
-
-    Example:
-        >>> len(new_person_id())
-        16
-    """
+    """A random name of 16 characters; a letter or digit first: tables must mark what could begin a formula."""
     while not (name := secrets.token_urlsafe(12))[0].isalnum():
         pass
     return name
@@ -132,7 +126,7 @@ def stored_invitations(project: ProjectFolder, only: str | None = None) -> list[
     return [
         StoredInvitation(
             row.id,
-            f"{row.id}.{project.sign('invitation', row.id)}",
+            invitation_link(project, row.id),
             row.role,
             row.label,
             row.uses,
@@ -143,6 +137,11 @@ def stored_invitations(project: ProjectFolder, only: str | None = None) -> list[
     ]
 
 
+def invitation_link(project: ProjectFolder, invitation: str) -> str:
+    """The signed text of an invitation that goes into its address."""
+    return f"{invitation}.{project.sign('invitation', invitation)}"
+
+
 def revoke_invitation(project: ProjectFolder, invitation: str) -> None:
     """End an invitation and the sessions of those who entered by it."""
     with project.database.write() as connection:
@@ -150,7 +149,7 @@ def revoke_invitation(project: ProjectFolder, invitation: str) -> None:
         changed = connection.execute(update(Invitation).where(Invitation.id == invitation).values(revoked_at=now))
         if not changed.rowcount:
             raise InputError(f"invitation {invitation[:40]!r} is not in this project; give the id of one")
-        _return_worker_tasks(connection, now, select(Worker.id).where(Worker.invitation_id == invitation))
+        _dismiss_people(connection, now, Worker.invitation_id == invitation)
         log_event(connection, now, "owner", "revoked", invitation=invitation)
 
 
@@ -161,20 +160,19 @@ def block_worker(project: ProjectFolder, worker_id: str, *, exclude_votes: bool 
         values = {"blocked_at": func.coalesce(Worker.blocked_at, now)}
         if exclude_votes:
             values["excluded_at"] = func.coalesce(Worker.excluded_at, now)
-        _change_worker(connection, worker_id, values)
-        _return_worker_tasks(connection, now, select(Worker.id).where(Worker.id == worker_id))
+        _update_worker(connection, worker_id, values)
+        _dismiss_people(connection, now, Worker.id == worker_id)
         log_event(connection, now, "owner", "blocked", worker=worker_id, votes_excluded=exclude_votes)
 
 
 def unblock_worker(project: ProjectFolder, worker_id: str) -> None:
     """Give a blocked worker access again, and count the votes again."""
     with project.database.write() as connection:
-        now = project.clock()
-        _change_worker(connection, worker_id, {"blocked_at": None, "excluded_at": None})
-        log_event(connection, now, "owner", "unblocked", worker=worker_id)
+        _update_worker(connection, worker_id, {"blocked_at": None, "excluded_at": None})
+        log_event(connection, project.clock(), "owner", "unblocked", worker=worker_id)
 
 
-def _change_worker(connection: Connection, worker_id: str, values: dict[str, Any]) -> None:
+def _update_worker(connection: Connection, worker_id: str, values: dict[str, Any]) -> None:
     if not connection.execute(update(Worker).where(Worker.id == worker_id).values(values)).rowcount:
         raise InputError(f"worker {worker_id[:40]!r} is not in this project; the workers are in workers.csv")
 
@@ -201,7 +199,7 @@ def owner_session_ended(project: ProjectFolder, session: str) -> bool:
 def check_worker_admitted(project: ProjectFolder, worker_id: str) -> None:
     """Raise :class:`PersonNotAdmitted` for a person who was blocked, or whose link was revoked or has expired."""
     with project.database.read() as connection:
-        if _admitted_person(connection, worker_id, project.clock()) is None:
+        if _checked_person(connection, worker_id, project.clock()) is None:
             raise PersonNotAdmitted(ACCESS_ENDED)
 
 
@@ -223,15 +221,15 @@ def enter_by_invitation(
     """
     name, _, signature = link.rpartition(".")
     if not name or not project.is_signed("invitation", name, signature):
-        raise PersonNotAdmitted("this link is not valid; ask for a new one")
-    check_database_text("external_id", external_id, MOST_EXTERNAL)
+        raise PersonNotAdmitted(LINK_INVALID)
+    check_database_text("external_id", external_id, 200)
     now = project.clock()
     with project.database.write() as connection:
         invitation = connection.execute(
             select(Invitation.__table__).where(Invitation.id == name).with_for_update()
         ).first()
         if invitation is None or (role and invitation.role != role):
-            raise PersonNotAdmitted("this link is not valid; ask for a new one")
+            raise PersonNotAdmitted(LINK_INVALID)
         if invitation.revoked_at is not None or (invitation.expires_at is not None and invitation.expires_at < now):
             raise PersonNotAdmitted(LINK_ENDED)
         external = "" if invitation.uses == 1 else external_id
@@ -268,7 +266,7 @@ def check_person_admitted(connection: Connection, worker_id: str, now: float, ro
 
     Who came by no link is the owner or a worker of imported votes; only a ``role`` needs a person of that role.
     """
-    row = _admitted_person(connection, worker_id, now)
+    row = _checked_person(connection, worker_id, now)
     if role and (row is None or row.role != role):
         raise InputError(f"this is for people with the role {role}; enter by such a link")
     if row is None or row.id is None or connection.scalar(_TAKES_PART, {"worker": worker_id, "now": now}):
@@ -278,7 +276,7 @@ def check_person_admitted(connection: Connection, worker_id: str, now: float, ro
         raise InvitationUsedUp(USED_UP)
 
 
-def _admitted_person(connection: Connection, worker_id: str, now: float) -> Any:
+def _checked_person(connection: Connection, worker_id: str, now: float) -> Any:
     row = connection.execute(_PERSON, {"worker": worker_id}).first()
     if row is not None and (row.blocked_at is not None or row.revoked_at is not None):
         raise PersonNotAdmitted(ACCESS_ENDED)
@@ -287,18 +285,12 @@ def _admitted_person(connection: Connection, worker_id: str, now: float) -> Any:
     return row
 
 
-def stored_worker(project: ProjectFolder, worker_id: str) -> StoredPerson | None:
-    """A worker by id, or None."""
+def stored_workers(project: ProjectFolder, only: str | None = None) -> list[StoredPerson]:
+    """Every worker, in the order of their coming, or ``only`` the one with this id."""
+    query = select(Worker.__table__).order_by(Worker.created_at, Worker.id)
     with project.database.read() as connection:
-        row = connection.execute(select(Worker.__table__).where(Worker.id == worker_id)).first()
-    return None if row is None else _person_from_row(row)
-
-
-def stored_workers(project: ProjectFolder) -> list[StoredPerson]:
-    """Every worker, in the order of their coming."""
-    with project.database.read() as connection:
-        rows = connection.execute(select(Worker.__table__).order_by(Worker.created_at, Worker.id)).all()
-    return [_person_from_row(row) for row in rows]
+        rows = connection.execute(query if only is None else query.where(Worker.id == only))
+        return [_person_from_row(row) for row in rows]
 
 
 def worker_completion_code(project: ProjectFolder, worker_id: str) -> str:
@@ -326,9 +318,13 @@ def _person_takes_part(now: Any) -> ColumnElement[bool]:
     )
 
 
-def _return_worker_tasks(connection: Connection, now: float, workers: Select[str]) -> None:
-    """End the leases of these workers, so that others get their tasks."""
-    leased = (Assignment.worker_id.in_(workers), Assignment.state == "leased", Assignment.expires_at > now)
+def _dismiss_people(connection: Connection, now: float, who: ColumnElement[bool]) -> None:
+    """End the leases of these people, so that others get their tasks."""
+    leased = (
+        Assignment.worker_id.in_(select(Worker.id).where(who)),
+        Assignment.state == "leased",
+        Assignment.expires_at > now,
+    )
     connection.execute(update(Assignment).where(*leased).values(expires_at=now))
 
 

@@ -53,12 +53,10 @@ def next_question(project: ProjectFolder, worker_id: str) -> NextQuestion | None
     with project.database.read() as connection:
         questions = connection.scalars(select(Question.id)).all()
         answered = set(connection.scalars(select(Answer.question_id).where(Answer.worker_id == worker_id)))
-    left = [number for number in questions if number not in answered]
-    if not left:
-        return None
     # Keyed by the project's secret: the same for this participant every time, unpredictable for anybody else.
-    first = min(left, key=lambda number: project.sign("question", f"{worker_id}:{number}"))
-    return NextQuestion(first, len(answered), len(questions))
+    left = [number for number in questions if number not in answered]
+    first = min(left, key=lambda number: project.sign("question", f"{worker_id}:{number}"), default=None)
+    return None if first is None else NextQuestion(first, len(answered), len(questions))
 
 
 def question_image(project: ProjectFolder, worker_id: str, question: int) -> bytes:
@@ -119,12 +117,6 @@ def question_answers(project: ProjectFolder) -> list[dict[str, str]]:
             select(Answer.worker_id).group_by(Answer.worker_id).order_by(func.min(Answer.id))
         ).all()
     number = {worker: str(position + 1) for position, worker in enumerate(people)}
-    return [
-        {
-            "participant": number[row.worker_id],
-            "set": row.origin,
-            "response": names[row.said],
-            "label": names[row.class_index],
-        }
-        for row in rows
-    ]
+    columns = ("participant", "set", "response", "label")
+    answers = [(number[row.worker_id], row.origin, names[row.said], names[row.class_index]) for row in rows]
+    return [dict(zip(columns, answer, strict=True)) for answer in answers]

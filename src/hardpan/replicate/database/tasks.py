@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from sqlalchemy import case, func, insert, select, update
 from hardpan.replicate.database.connection import Assignment, Task, TaskImage, in_database_order
 from hardpan.replicate.database.events import log_event
 from hardpan.replicate.folder import ProjectFolder
-from hardpan.replicate.tasks import PlannedTask
+from hardpan.replicate.task_planning import PlannedTask
 
 
 def add_image_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
@@ -39,6 +40,14 @@ def images_in_tasks(project: ProjectFolder) -> set[str]:
     """Ids of candidates that some task shows."""
     with project.database.read() as connection:
         return set(connection.scalars(select(TaskImage.image_id).where(TaskImage.role == "candidate").distinct()))
+
+
+def originals_in_tasks(project: ProjectFolder, before: int) -> Counter[str]:
+    """In how many tasks of the batches before a number each original is."""
+    query = select(TaskImage.image_id, func.count().label("uses")).join(Task, Task.id == TaskImage.task_id)
+    query = query.where(Task.batch < before, TaskImage.role != "candidate").group_by(TaskImage.image_id)
+    with project.database.read() as connection:
+        return Counter({row.image_id: row.uses for row in connection.execute(query)})
 
 
 def next_task_batch(project: ProjectFolder) -> int:

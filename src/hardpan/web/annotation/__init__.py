@@ -11,13 +11,17 @@ from hardpan.replicate import Project
 from hardpan.replicate.database.leases import LeaseLost
 from hardpan.replicate.database.people import InvitationUsedUp, PersonNotAdmitted
 from hardpan.web import serving
-from hardpan.web.annotation import annotate, entry, owner, people, review
+from hardpan.web.annotation.annotate import annotator_routes
+from hardpan.web.annotation.entry import entry_links, entry_routes
+from hardpan.web.annotation.owner import owner_routes
+from hardpan.web.annotation.people import participant_routes
+from hardpan.web.annotation.review import review_routes
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect
 
 __all__ = ["create_app", "serve"]
 
-PAGES = (entry, annotate, review, people, owner)
+ROUTES = (entry_routes, annotator_routes, review_routes, participant_routes, owner_routes)
 
 
 def create_app(project: Project, limits: Limits | None = None, address: str = "") -> ASGIApp:
@@ -30,7 +34,7 @@ def create_app(project: Project, limits: Limits | None = None, address: str = ""
     """
     limits = limits or Limits()
     site = Site(project, limits)
-    app = site.shell.app([route for page in PAGES for route in page.routes(site)])
+    app = site.shell.app([route for routes in ROUTES for route in routes(site)])
     app.add_exception_handler(LeaseLost, site.shell.refusal(410))
     app.add_exception_handler(PersonNotAdmitted, site.shell.refusal(401))
     app.add_exception_handler(InvitationUsedUp, site.shell.refusal(403))
@@ -54,7 +58,7 @@ def serve(
             print(f"hardpan: {warning}", file=sys.stderr)
         base = address or serving.address(listener, host)
         application = create_app(project, address=address)
-        links = entry.entry_links(project, base, admits=workers_expected, new_owner=new_owner_link)
+        links = entry_links(project, base, admits=workers_expected, new_owner=new_owner_link)
         # Written through at once: whoever started the server waits for its links.
         print(files.json_text(links) if json else links.as_text(), flush=True)
         serving.run(application, listener, trusted_proxy=trusted_proxy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -12,14 +13,14 @@ from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import leases, people
 from hardpan.web.annotation.site import Body, Site, image_route, page_route, post_route
+from hardpan.web.requests import request_text, request_texts
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import text_of, texts_of
 
 MOST_AHEAD = 8
 PHOTOGRAPH = 64  # pixels; smaller images, or grey ones, get instructions without photographs of cups
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def annotator_routes(site: Site) -> list[BaseRoute]:
     """Everything under /annotate."""
     role = Role.ANNOTATOR
     return [
@@ -47,7 +48,7 @@ def annotator_page(site: Site, session: Session, request: Request) -> Response:
 
 def next_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next task, besides those that the page holds already."""
-    besides = texts_of(body, "besides", MOST_AHEAD)
+    besides = request_texts(body, "besides", MOST_AHEAD)
     lease = leases.lease_next_task(site.project, session.person, besides=besides)
     task = None if lease is None else _task_json(site, lease)
     answer: dict[str, Any] = {"task": task, **_progress(site, session)}
@@ -58,17 +59,16 @@ def next_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def renew_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More time for a task in hand."""
-    lease = leases.renew_lease(site.project, session.person, text_of(body, "task"))
+    lease = leases.renew_lease(site.project, session.person, request_text(body, "task"))
     return {"seconds": _seconds(site, lease)}
 
 
 def submit_task(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Count the answers to a task, once."""
-    token, key, selected = text_of(body, "task"), text_of(body, "key"), body.get("selected")
+    token, key, selected = request_text(body, "task"), request_text(body, "key"), body.get("selected")
     if not isinstance(selected, list):
         raise HTTPException(400, "selected must be a list of positions.")
-    receipt = leases.submit_lease(site.project, session.person, token, selected, key)
-    return {"state": receipt.state, "done": receipt.done}
+    return asdict(leases.submit_lease(site.project, session.person, token, selected, key))
 
 
 def completion_code(site: Site, session: Session, body: Body) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import anyio.to_thread
 from starlette.exceptions import HTTPException
@@ -17,101 +18,89 @@ from hardpan.replicate import Project
 from hardpan.replicate.database import people
 from hardpan.replicate.database.events import add_event, has_event
 from hardpan.web.annotation.site import ROLE_NAMES, ROLE_OF, Site
+from hardpan.web.requests import read_request_json, request_text
 from hardpan.web.security import Role, check_origin
-from hardpan.web.shell import read_json, sentence, text_of
+from hardpan.web.shell import sentence
 
 # What the crowd platforms call their worker's number in the address that they open.
 PLATFORM_NAMES = ("worker", "PROLIFIC_PID", "workerId", "participantId", "aid")
-Endpoint = Callable[[Request], Awaitable[Response]]
-_LATER = {"Retry-After": "600"}
 OWNER_LINK = "owner-link"  # the event of printing it
 SHARED_LABEL = "printed by serve"
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def entry_routes(site: Site) -> list[BaseRoute]:
     """The entry of every role, and the owner's exit."""
-    roles = ROLE_NAMES.values()
     return [
-        Route("/", _page(site, "welcome.html"), methods=["GET"]),
-        *(Route(f"/{role.value}/join/{{link}}", _join(site, role), methods=["GET"]) for role in roles),
-        Route("/owner/enter", _page(site, "owner_enter.html"), methods=["GET"]),
-        Route("/owner/api/enter", _owner_enters(site), methods=["POST"]),
-        Route("/owner/api/leave", _owner_leaves(site), methods=["POST"]),
+        Route("/", partial(show_entry_page, site, "welcome.html"), methods=["GET"]),
+        *(Route(f"/{r.value}/join/{{link}}", partial(join, site, r), methods=["GET"]) for r in ROLE_NAMES.values()),
+        Route("/owner/enter", partial(show_entry_page, site, "owner_enter.html"), methods=["GET"]),
+        Route("/owner/api/enter", partial(enter_as_owner, site), methods=["POST"]),
+        Route("/owner/api/leave", partial(leave_as_owner, site), methods=["POST"]),
     ]
 
 
-def _page(site: Site, template: str) -> Endpoint:
-    async def show(request: Request) -> Response:
-        return site.shell.page(template)
-
-    return show
+async def show_entry_page(site: Site, template: str, request: Request) -> Response:
+    """A page that needs no session."""
+    return site.shell.page(template)
 
 
-def _join(site: Site, role: Role) -> Endpoint:
-    def person_behind(request: Request) -> people.StoredPerson:
-        link = request.path_params["link"]
-        session = site.gate.session(request, role)
-        person = people.stored_worker(site.project, session.person) if session else None
-        number = next((request.query_params[n] for n in PLATFORM_NAMES if request.query_params.get(n)), "")
-        if person is None or link != _link_of(site, person) or number not in ("", person.external_id):
-            if not number.isprintable():
-                raise HTTPException(400, "The worker's number in this address cannot be read.")
-            address = request.client.host if request.client else ""
-            if not site.newcomers.allow(f"{address} {link}"):
-                raise HTTPException(429, "Too many people entered from your address. Try again later.", _LATER)
-            return people.enter_by_invitation(site.project, link, external_id=number, role=ROLE_OF[role])
-        people.check_worker_admitted(site.project, person.id)
-        return person
+async def join(site: Site, role: Role, request: Request) -> Response:
+    """Let in who opens a signed link."""
+    if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
+        raise HTTPException(503, "Open the link itself.")  # a preview must not use up an invitation
 
-    def admit(request: Request) -> Response:
+    def admit() -> Response:
         with _counting_refusals(site, request):
-            person = person_behind(request)
+            person = _joining_person(site, role, request)
         answer = RedirectResponse(f"/{role.value}/", 303)
         site.gate.open(answer, request, role, person.id)
         return answer
 
-    async def endpoint(request: Request) -> Response:
-        if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
-            raise HTTPException(503, "Open the link itself.")  # a preview must not use up an invitation
-        try:
-            return await anyio.to_thread.run_sync(admit, request, limiter=site.writers)
-        except InputError as error:
-            raise HTTPException(403, sentence(error)) from None
-
-    return endpoint
+    try:
+        return await anyio.to_thread.run_sync(admit, limiter=site.writers)
+    except InputError as error:
+        raise HTTPException(403, sentence(error)) from None
 
 
-def _link_of(site: Site, person: people.StoredPerson) -> str:
-    """The link by which a person entered: whoever opens it again in the same browser stays the same person."""
-    if not person.invitation:
-        return ""
-    return f"{person.invitation}.{site.project.sign('invitation', person.invitation)}"
+def _joining_person(site: Site, role: Role, request: Request) -> people.StoredPerson:
+    """Whoever opens a link again in the same browser stays the same person."""
+    link = request.path_params["link"]
+    session = site.gate.session(request, role)
+    known = people.stored_workers(site.project, session.person) if session else []
+    number = next((request.query_params[n] for n in PLATFORM_NAMES if request.query_params.get(n)), "")
+    for person in known:
+        own_link = people.invitation_link(site.project, person.invitation)
+        if link == own_link and number in ("", person.external_id):
+            people.check_worker_admitted(site.project, person.id)
+            return person
+    if not number.isprintable():
+        raise HTTPException(400, "The worker's number in this address cannot be read.")
+    address = request.client.host if request.client else ""
+    if not site.newcomers.allow(f"{address} {link}"):
+        later = {"Retry-After": "600"}
+        raise HTTPException(429, "Too many people entered from your address. Try again later.", later)
+    return people.enter_by_invitation(site.project, link, external_id=number, role=ROLE_OF[role])
 
 
-def _owner_enters(site: Site) -> Endpoint:
-    async def enter(request: Request) -> Response:
-        check_origin(request)
-        body = await read_json(request)
-        with _counting_refusals(site, request):
-            if not site.project.is_owner(text_of(body, "token")):
-                raise HTTPException(403, "This is not the owner's token.")
-        answer = JSONResponse({"next": "/owner/"})
-        site.gate.open(answer, request, Role.OWNER, "owner")
-        return answer
-
-    return enter
+async def enter_as_owner(site: Site, request: Request) -> Response:
+    """Let the owner in by the token of the owner's link."""
+    check_origin(request)
+    body = await read_request_json(request)
+    with _counting_refusals(site, request):
+        if not site.project.is_owner(request_text(body, "token")):
+            raise HTTPException(403, "This is not the owner's token.")
+    answer = JSONResponse({"next": "/owner/"})
+    site.gate.open(answer, request, Role.OWNER, "owner")
+    return answer
 
 
-def _owner_leaves(site: Site) -> Endpoint:
-    async def leave(request: Request) -> Response:
-        session = site.gate.require(request, Role.OWNER)
-        # Recorded on the server: a copy of the cookie is worth nothing afterwards.
-        await anyio.to_thread.run_sync(people.end_owner_session, site.project, session.id, limiter=site.writers)
-        answer = JSONResponse({"next": "/owner/enter"})
-        site.gate.close(answer, Role.OWNER)
-        return answer
-
-    return leave
+async def leave_as_owner(site: Site, request: Request) -> Response:
+    """End the owner's session; recorded on the server: a copy of the cookie is worth nothing afterwards."""
+    session = site.gate.require(request, Role.OWNER)
+    await anyio.to_thread.run_sync(people.end_owner_session, site.project, session.id, limiter=site.writers)
+    answer = JSONResponse({"next": "/owner/enter"})
+    site.gate.close(answer, Role.OWNER)
+    return answer
 
 
 @contextmanager
@@ -185,13 +174,10 @@ def entry_links(project: Project, base: str, *, admits: int = 100, new_owner: bo
     if new_owner or not has_event(project, OWNER_LINK):
         owner = f"{base}/owner/enter#{project.renew_owner_token()}"
         add_event(project, "owner", OWNER_LINK)
-    shared = _shared_invitation(project, admits)
+    printed = (  # before, and for as many
+        invited
+        for invited in people.stored_invitations(project)
+        if invited.label == SHARED_LABEL and invited.uses == admits and not invited.revoked
+    )
+    shared = next(printed, None) or people.invite_people(project, uses=admits, label=SHARED_LABEL)
     return EntryLinks(project.config.name, base, owner, f"{base}{path_of(shared)}", admits)
-
-
-def _shared_invitation(project: Project, admits: int) -> people.StoredInvitation:
-    """The invitation that was printed before, where it was made for as many."""
-    for invited in people.stored_invitations(project):
-        if invited.label == SHARED_LABEL and invited.uses == admits and not invited.revoked:
-            return invited
-    return people.invite_people(project, uses=admits, label=SHARED_LABEL)

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,47 +28,47 @@ from hardpan.replicate.quality import (
     SelectionFrequency,
     WorkerQuality,
     annotation_quality,
-    frequency_columns,
-    vote_columns,
+    annotation_vote_columns,
 )
 from hardpan.tables import rows_to_columns
 from hardpan.testbed.humans import Humans
 from hardpan.web.annotation.entry import path_of
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, page_route, post_route
+from hardpan.web.requests import request_flag, request_integer, request_text
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import flag_of, integer_of, text_of
 
 LONGEST_LABEL = 100
 MOST_LINKS = 500
 EVENTS_SHOWN = 12
 BINS = 10
+ANSWERS = ("participant", "set", "response", "label")
 Columns = dict[str, list[Any]]
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def owner_routes(site: Site) -> list[BaseRoute]:
     """Everything under /owner but entering and leaving."""
     role = Role.OWNER
-    cache = CachedFigures()
+    cache = CachedOwnerFigures()
     return [
         page_route(site, "/owner/", role, owner_page),
         page_route(site, "/owner/live", role, lambda *arguments: live_figures(cache, *arguments)),
         post_route(site, "/owner/api/invite", role, make_invitations),
-        post_route(site, "/owner/api/revoke", role, revoke_invitation),
-        post_route(site, "/owner/api/block", role, block_annotator),
-        post_route(site, "/owner/api/unblock", role, unblock_annotator),
+        post_route(site, "/owner/api/revoke", role, owner_revokes_invitation),
+        post_route(site, "/owner/api/block", role, owner_blocks_annotator),
+        post_route(site, "/owner/api/unblock", role, owner_unblocks_annotator),
         *(page_route(site, f"/owner/export/{name}", role, download_export) for name in EXPORTS),
     ]
 
 
-class CachedFigures:
+class CachedOwnerFigures:
     """The figures of the page, computed again when the last ones are older than ten times what they took."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: Figures | None = None
+        self._figures: OwnerFigures | None = None
         self._good_until = 0.0
 
-    def get(self, site: Site) -> Figures:
+    def get(self, site: Site) -> OwnerFigures:
         """The figures; many windows share one count."""
         with self._lock:
             start = time.monotonic()
@@ -91,7 +91,7 @@ def owner_page(site: Site, session: Session, request: Request) -> Response:
     )
 
 
-def live_figures(cache: CachedFigures, site: Site, session: Session, request: Request) -> Response:
+def live_figures(cache: CachedOwnerFigures, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
     invited = [(item, path_of(item)) for item in people.stored_invitations(site.project)]
     return site.shell.page(
@@ -100,37 +100,38 @@ def live_figures(cache: CachedFigures, site: Site, session: Session, request: Re
         chosen=site.class_number(request.query_params.get("class", "")),
         classes=site.project.class_names,
         invited=invited[::-1],
-        events=[event | {"at": time_text(event["at"])} for event in events.last_events(site.project, EVENTS_SHOWN)],
+        events=events.stored_events(site.project, EVENTS_SHOWN),
+        time_text=site.project.time_text,
     )
 
 
 def make_invitations(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Make links: ``count`` of them, each for ``uses`` people of a role."""
-    role, label = text_of(body, "role", 20), body.get("label", "")
+    role, label = request_text(body, "role", 20), body.get("label", "")
     if role not in ROLE_NAMES:
         raise HTTPException(400, f"role must be one of {', '.join(ROLE_NAMES)}.")
     if label != "":
-        label = text_of(body, "label", LONGEST_LABEL)
-    uses, count = integer_of(body, "uses", 1, 100_000), integer_of(body, "count", 1, MOST_LINKS)
+        label = request_text(body, "label", LONGEST_LABEL)
+    uses, count = request_integer(body, "uses", 1, 100_000), request_integer(body, "count", 1, MOST_LINKS)
     invitations = [people.invite_people(site.project, role=role, uses=uses, label=label) for _ in range(count)]
     return {"paths": [path_of(item) for item in invitations]}
 
 
-def revoke_invitation(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def owner_revokes_invitation(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a link, and the sessions of the people who came by it."""
-    people.revoke_invitation(site.project, text_of(body, "invitation", 64))
+    people.revoke_invitation(site.project, request_text(body, "invitation", 64))
     return {}
 
 
-def block_annotator(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def owner_blocks_annotator(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a worker's access; their votes are excluded where that was asked for."""
-    people.block_worker(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
+    people.block_worker(site.project, request_text(body, "worker", 64), exclude_votes=request_flag(body, "exclude"))
     return {}
 
 
-def unblock_annotator(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def owner_unblocks_annotator(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Give a worker access again."""
-    people.unblock_worker(site.project, text_of(body, "worker", 64))
+    people.unblock_worker(site.project, request_text(body, "worker", 64))
     return {}
 
 
@@ -142,12 +143,12 @@ def download_export(site: Site, session: Session, request: Request) -> Response:
     return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
-def _votes(project: Project) -> Columns:
-    columns = vote_columns(project)
-    return columns | {"at": [time_text(seconds) for seconds in columns["at"]]}
+def _exported_votes(project: Project) -> Columns:
+    columns = annotation_vote_columns(project)
+    return columns | {"at": [project.time_text(seconds) for seconds in columns["at"]]}
 
 
-def _workers(project: Project) -> Columns:
+def _exported_workers(project: Project) -> Columns:
     annotators = {row.quality.worker_id: row for row in owner_figures(project).workers}
     states = ("flagged", "blocked", "excluded")
     header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
@@ -161,36 +162,23 @@ def _workers(project: Project) -> Columns:
     return rows_to_columns(header, rows)
 
 
-def _answers(project: Project) -> Columns:
-    rows = questions.question_answers(project)
-    return {name: [row[name] for row in rows] for name in ("participant", "set", "response", "label")}
-
-
-def _events(project: Project) -> str:
-    return "".join(json.dumps(event) + "\n" for event in events.stored_events(project))
-
-
 # File name to what it holds, and what makes its columns or its text.
 EXPORTS: dict[str, tuple[str, Callable[[Project], Columns | str]]] = {
-    "votes.csv": ("Every vote: image, class, worker, role of the image, selected", _votes),
+    "votes.csv": ("Every vote: image, class, worker, role of the image, selected", _exported_votes),
     "frequencies.csv": (
         "Selection frequency of every image and class",
-        lambda project: frequency_columns(project, annotation_quality(project)),
+        lambda project: annotation_quality(project).frequency_columns(project.class_names),
     ),
-    "workers.csv": ("Workers with their completion codes, tasks and controls", _workers),
-    "answers.csv": ("Answers of the human-accuracy experiment", _answers),
-    "events.jsonl": ("The log: every event, in order", _events),
+    "workers.csv": ("Workers with their completion codes, tasks and controls", _exported_workers),
+    "answers.csv": (
+        "Answers of the human-accuracy experiment",
+        lambda project: rows_to_columns(ANSWERS, [(*row.values(),) for row in questions.question_answers(project)]),
+    ),
+    "events.jsonl": (
+        "The log: every event, in order",
+        lambda project: "".join(json.dumps(event) + "\n" for event in events.stored_events(project)),
+    ),
 }
-
-
-def time_text(seconds: float) -> str:
-    """A time as text, in UTC.
-
-    Example:
-        >>> time_text(0.0)
-        '1970-01-01T00:00:00+00:00'
-    """
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +205,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class OwnerFigures:
     """Everything that the dashboard shows; histograms by class number, None for all classes."""
 
     coverage: list[tasks.TaskCoverage]
@@ -232,53 +220,47 @@ class Figures:
     humans: Humans | None
 
 
-def owner_figures(project: Project) -> Figures:
+def owner_figures(project: Project) -> OwnerFigures:
     """Count everything anew."""
     quality = project.quality()
     coverage = tasks.task_coverage(project)
     persons = people.stored_workers(project)
     seconds = leases.submitted_lease_seconds(project)
     every = [value for values in seconds.values() for value in values]
-    return Figures(
+    # Agreement means nothing where everybody always says the same.
+    alphas = (quality.alpha, quality.alpha_unflagged)
+    alpha, unflagged = (item if item and not math.isnan(item.value) else None for item in alphas)
+    return OwnerFigures(
         coverage,
         statistics.median(every) if every else None,
         _worker_rows(quality, {person.id: person for person in persons}, seconds),
         len(quality.flagged),
-        _if_defined(quality.alpha),
-        _if_defined(quality.alpha_unflagged),
-        _histograms(quality.frequencies, len(project.classes)),
+        alpha,
+        unflagged,
+        _owner_histograms(quality.frequencies, len(project.classes)),
         len(persons),
         [person for person in persons if person.excluded],
         _humans(project),
     )
 
 
-def histogram(title: str, frequencies: Sequence[float]) -> Histogram:
-    """Ten equal bins, closed below.
-
-    Example:
-        >>> histogram("", [0.0, 0.1, 0.95, 1.0]).counts
-        (1, 1, 0, 0, 0, 0, 0, 0, 0, 2)
-    """
-    counts = [0] * BINS
-    for value in frequencies:
-        counts[min(BINS - 1, int(value * BINS + 1e-9))] += 1
-    return Histogram(title, tuple(counts), len(frequencies), statistics.fmean(frequencies) if frequencies else None)
-
-
-def _histograms(
+def _owner_histograms(
     frequencies: Sequence[SelectionFrequency], classes: int
 ) -> dict[int | None, tuple[Histogram, Histogram]]:
-    """Candidates and originals, by class and (None) over all."""
+    """Candidates and originals in ten bins, closed below, by class and (None) over all."""
     values: dict[tuple[int | None, str], list[float]] = {}
     for item in frequencies:
         for target in (None, item.class_index):
             values.setdefault((target, item.role), []).append(item.value)
+
+    def histogram(title: str, target: int | None, role: str) -> Histogram:
+        data = values.get((target, role), [])
+        bins = np.minimum((np.array(data) * BINS + 1e-9).astype(int), BINS - 1)
+        counts = np.bincount(bins, minlength=BINS).tolist()
+        return Histogram(title, tuple(counts), len(data), statistics.fmean(data) if data else None)
+
     return {
-        target: (
-            histogram("Candidates", values.get((target, "candidate"), [])),
-            histogram("Originals", values.get((target, "positive"), [])),
-        )
+        target: (histogram("Candidates", target, "candidate"), histogram("Originals", target, "positive"))
         for target in [None, *range(classes)]
     }
 
@@ -300,11 +282,6 @@ def _worker_rows(
         for item in quality.workers
     ]
     return sorted(rows, key=lambda row: (-row.quality.flagged, row.right / row.controls if row.controls else 2.0))
-
-
-def _if_defined(alpha: Estimate | None) -> Estimate | None:
-    """Agreement means nothing where everybody always says the same."""
-    return None if alpha is None or math.isnan(alpha.value) else alpha
 
 
 def _humans(project: Project) -> Humans | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from starlette.requests import Request
@@ -11,20 +12,20 @@ from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import questions
 from hardpan.web.annotation.site import Body, Site, image_route, page_route, post_route
+from hardpan.web.requests import request_integer
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import integer_of
 
 LARGEST_NUMBER = 2**31 - 1
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def participant_routes(site: Site) -> list[BaseRoute]:
     """Everything under /people."""
     role = Role.PARTICIPANT
     return [
         page_route(site, "/people/", role, participant_page),
         post_route(site, "/people/api/question", role, question_to_answer, writes=False),
         post_route(site, "/people/api/answer", role, record_answer),
-        image_route(site, "/people/image/{question:int}", role, question_image, blinded=True),
+        image_route(site, "/people/image/{question:int}", role, participant_image, blinded=True),
     ]
 
 
@@ -49,19 +50,17 @@ def keys_of(names: Sequence[str]) -> list[str]:
 def question_to_answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next question of this participant, or none."""
     upcoming = questions.next_question(site.project, session.person)
-    if upcoming is None:
-        return {"question": None}
-    return {"question": upcoming.question, "done": upcoming.done, "total": upcoming.total}
+    return {"question": None} if upcoming is None else asdict(upcoming)
 
 
 def record_answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Record an answer (the first one counts) and give the next question."""
-    number, response = (integer_of(body, name, 0, LARGEST_NUMBER) for name in ("question", "class"))
+    number, response = (request_integer(body, name, 0, LARGEST_NUMBER) for name in ("question", "class"))
     new = questions.answer_question(site.project, session.person, number, response)
     return {"new": new, **question_to_answer(site, session, body)}
 
 
-def question_image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
+def participant_image(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """The image of a question."""
-    number = integer_of(parameters, "question", 0, LARGEST_NUMBER)
+    number = request_integer(parameters, "question", 0, LARGEST_NUMBER)
     return questions.question_image(site.project, session.person, number)

@@ -15,24 +15,23 @@ from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import decisions, images
 from hardpan.web.annotation.site import Body, Site, image_by_id, image_route, page_route, post_route
+from hardpan.web.requests import request_flag, request_integer, request_text, request_texts
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import flag_of, integer_of, text_of, texts_of
 
 CANDIDATES_AT_ONCE = 100
 IMAGES_AT_ONCE = 48
 PAIRS_AT_ONCE = 20
-QUEUES = {"second": decisions.second_review_queue, "final": decisions.final_review_queue}
 STEPS = {"second": "second-review", "final": "final-review"}
 
 
-def routes(site: Site) -> list[BaseRoute]:
+def review_routes(site: Site) -> list[BaseRoute]:
     """Everything under /select and /review."""
     selector, role = Role.SELECTOR, Role.REVIEWER
     return [
         page_route(site, "/select/", selector, keywords_page),
         page_route(site, "/select/keyword", selector, keyword_page),
-        post_route(site, "/select/api/candidates", selector, more_candidates, writes=False),
-        post_route(site, "/select/api/decide", selector, record_selection),
+        post_route(site, "/select/api/candidates", selector, candidates_to_review, writes=False),
+        post_route(site, "/select/api/decide", selector, record_selection_review),
         image_route(site, "/select/image", selector, image_by_id),
         page_route(site, "/review/", role, review_overview),
         page_route(site, "/review/second", role, review_grid_page),
@@ -52,53 +51,34 @@ def keywords_page(site: Site, session: Session, request: Request) -> Response:
     groups: dict[str, list[decisions.KeywordState]] = {}
     for state in decisions.keyword_states(site.project):
         groups.setdefault(site.class_name(state.class_index), []).append(state)
-    return site.shell.page("select_keywords.html", session=session, groups=groups, came_back=came_back)
-
-
-def came_back(state: decisions.KeywordState) -> bool:
-    """Whether the second reviewer's removals have left a keyword short."""
-    return state.short > 0 and state.removed > 0
+    return site.shell.page("select_keywords.html", session=session, groups=groups)
 
 
 def keyword_page(site: Site, session: Session, request: Request) -> Response:
     """One keyword."""
     parameters = request.query_params
-    index, keyword = site.class_number(parameters.get("class", "")), text_of(parameters, "keyword")
+    index, keyword = site.class_number(parameters.get("class", "")), request_text(parameters, "keyword")
     if index is None:
         raise HTTPException(404, "There is no such class.")
     seen = decisions.first_selection_page(site.project, index, keyword, most=CANDIDATES_AT_ONCE)
     target = site.project.classes[index]
-    return site.shell.page(
-        "select.html",
-        session=session,
-        state=seen.state,
-        target=target,
-        data=_candidates_json(seen, 0),
-        back=came_back,
-    )
+    data = _candidates_json(seen, 0)
+    return site.shell.page("select.html", session=session, state=seen.state, target=target, data=data)
 
 
-def more_candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def candidates_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More candidates of a keyword."""
-    index, start = integer_of(body, "class", 0, len(site.project.classes) - 1), integer_of(body, "start", 0, 10**9)
-    seen = decisions.first_selection_page(
-        site.project, index, text_of(body, "keyword"), start=start, most=CANDIDATES_AT_ONCE
-    )
+    index = request_integer(body, "class", 0, len(site.project.classes) - 1)
+    start, keyword = request_integer(body, "start", 0, 10**9), request_text(body, "keyword")
+    seen = decisions.first_selection_page(site.project, index, keyword, start=start, most=CANDIDATES_AT_ONCE)
     return _candidates_json(seen, start)
 
 
-def record_selection(site: Site, session: Session, body: Body) -> dict[str, Any]:
+def record_selection_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Select a candidate, or take that back."""
-    verdict = "select" if flag_of(body, "picked") else "open"
-    new = decisions.record_decision(
-        site.project,
-        "first-selection",
-        text_of(body, "image"),
-        verdict,
-        by=session.person,
-        submission_key=f"{session.tag}:{text_of(body, 'key', 64)}",
-    )
-    return {"new": new}
+    verdict = "select" if request_flag(body, "picked") else "open"
+    image, key = request_text(body, "image"), request_text(body, "key", 64)
+    return {"new": _record_review(site, session, key, "first-selection", image, verdict)}
 
 
 def _candidates_json(seen: decisions.KeywordCandidates, start: int) -> dict[str, Any]:
@@ -118,10 +98,10 @@ def _candidates_json(seen: decisions.KeywordCandidates, start: int) -> dict[str,
 
 def review_overview(site: Site, session: Session, request: Request) -> Response:
     """What waits, and which keywords went back to the first selector."""
-    waiting = {name: len(queue(site.project)) for name, queue in QUEUES.items()}
-    waiting["duplicates"] = len(decisions.duplicate_review_queue(site.project))
+    waiting = {name: len(decisions.undecided_images(site.project, step)) for name, step in STEPS.items()}
+    waiting["duplicates"] = len(decisions.undecided_pairs(site.project))
     states = decisions.keyword_states(site.project)
-    short = [(site.class_name(state.class_index), state) for state in states if came_back(state)]
+    short = [(site.class_name(state.class_index), state) for state in states if state.came_back]
     return site.shell.page("review.html", session=session, waiting=waiting, short=short)
 
 
@@ -133,7 +113,7 @@ def review_grid_page(site: Site, session: Session, request: Request) -> Response
 def images_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next images of one class and keyword, and how many wait in all."""
     step = _step(body)
-    queue = QUEUES[step](site.project)
+    queue = decisions.undecided_images(site.project, STEPS[step])
     if not queue:
         return {"left": 0, "images": []}
     groups: dict[tuple[int, str], list[str]] = {}
@@ -152,16 +132,12 @@ def images_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]
 
 def record_reviews(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep or remove the images of one grid; a retry finds what was recorded and adds the rest."""
-    step, key = STEPS[_step(body)], text_of(body, "key", 64)
-    images, removed = texts_of(body, "images", IMAGES_AT_ONCE), set(texts_of(body, "removed", IMAGES_AT_ONCE))
-    if not removed <= set(images):
+    step, key = STEPS[_step(body)], request_text(body, "key", 64)
+    images, removed = (request_texts(body, name, IMAGES_AT_ONCE) for name in ("images", "removed"))
+    if not set(removed) <= set(images):
         raise HTTPException(400, "removed must be among images.")
     for position, name in enumerate(images):
-        verdict = "remove" if name in removed else "keep"
-        name_of_submission = f"{session.tag}:{key}:{position}"
-        decisions.record_decision(
-            site.project, step, name, verdict, by=session.person, submission_key=name_of_submission
-        )
+        _record_review(site, session, f"{key}:{position}", step, name, "remove" if name in removed else "keep")
     return {"kept": len(images) - len(removed), "removed": len(removed)}
 
 
@@ -172,7 +148,7 @@ def duplicates_page(site: Site, session: Session, request: Request) -> Response:
 
 def pairs_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The most similar pairs that nobody has decided on."""
-    waiting = decisions.duplicate_review_queue(site.project)
+    waiting = decisions.undecided_pairs(site.project)
     items = [
         {
             "subject": item.subject,
@@ -189,21 +165,21 @@ def pairs_to_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def record_pair_review(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep the new image of a pair, remove it, or open the question again."""
-    new = decisions.record_decision(
-        site.project,
-        "duplicate",
-        text_of(body, "subject", 500),
-        text_of(body, "verdict", 20),
-        by=session.person,
-        submission_key=f"{session.tag}:{text_of(body, 'key', 64)}",
+    subject, verdict = request_text(body, "subject", 500), request_text(body, "verdict", 20)
+    key = request_text(body, "key", 64)
+    return {"new": _record_review(site, session, key, "duplicate", subject, verdict)}
+
+
+def _record_review(site: Site, session: Session, key: str, step: str, subject: str, verdict: str) -> bool:
+    return decisions.record_decision(
+        site.project, step, subject, verdict, by=session.person, submission_key=f"{session.tag}:{key}"
     )
-    return {"new": new}
 
 
 def difference_image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """Where two images differ, as PNG: |a − b| per channel; the second takes the size of the first."""
     first, second = (
-        Image.fromarray(images.stored_image_pixels(site.project, text_of(where, name))).convert("RGB")
+        Image.fromarray(images.stored_image_pixels(site.project, request_text(where, name))).convert("RGB")
         for name in ("id", "other")
     )
     if first.size != second.size:
@@ -215,7 +191,7 @@ def difference_image(site: Site, session: Session, where: Mapping[str, Any]) -> 
 
 
 def _step(body: Body) -> str:
-    step = text_of(body, "step", 20)
+    step = request_text(body, "step", 20)
     if step not in STEPS:
         raise HTTPException(400, "step must be second or final.")
     return step

@@ -14,10 +14,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hardpan.replicate import Project
-from hardpan.replicate.database.images import stored_image_picture
+from hardpan.replicate.database.images import stored_image_bytes
 from hardpan.replicate.database.people import PersonNotAdmitted, check_worker_admitted, owner_session_ended
+from hardpan.web.requests import read_request_json, request_text
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
-from hardpan.web.shell import Shell, read_json, sentence, text_of
+from hardpan.web.shell import Shell, sentence
 
 # What the database calls the people of each part of the site.
 ROLE_NAMES = {
@@ -106,7 +107,7 @@ def post_route(site: Site, path: str, role: Role, do: Action, *, writes: bool = 
 
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
-        body = await read_json(request)
+        body = await read_request_json(request)
         limiter = site.writers if writes else site.readers
         return JSONResponse(await anyio.to_thread.run_sync(run, session, body, limiter=limiter))
 
@@ -140,4 +141,4 @@ def image_route(site: Site, path: str, role: Role, find: Picture, *, blinded: bo
 
 def image_by_id(site: Site, session: Session, parameters: Mapping[str, Any]) -> bytes:
     """An image by its id, for selectors and reviewers."""
-    return stored_image_picture(site.project, text_of(parameters, "id"))
+    return stored_image_bytes(site.project, request_text(parameters, "id"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hardpan.arguments import clean_text
 from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
-from hardpan.tables import cells_of
+from hardpan.tables import cells_of, is_number
 
 MOST_CHOICES = 1000  # a text column with more distinct values is searched, not chosen from
 STRIDE = 64  # one row in so many tells where the first rows end
@@ -80,24 +80,24 @@ class Filter:
     value: Any = None
 
 
-class Explorer:
+class ExampleQueries:
     """Answers queries over a table of examples, keeping the latest orders so that paging is instant.
 
     Example:
         >>> table = pa.table({"id": ["a", "b", "c"], "confusion": [0.5, 2.0, 1.0]})
-        >>> explorer = Explorer(Examples(table))
-        >>> rows = explorer.order((Filter("confusion", "at_least", 0.9),), "confusion", descending=True)
-        >>> [row["id"] for row in explorer.rows(rows[:10])]
+        >>> queries = ExampleQueries(Examples(table))
+        >>> rows = queries.order((Filter("confusion", "at_least", 0.9),), "confusion", descending=True)
+        >>> [row["id"] for row in queries.rows(rows[:10])]
         ['b', 'c']
     """
 
     def __init__(self, examples: Examples) -> None:
         names = examples.table.column_names
-        plain = {name: _plain_column(name, examples.table[name]) for name in names}
+        plain = {name: _queryable_column(name, examples.table[name]) for name in names}
         self.table = pa.table(plain).combine_chunks()
         self.thumbnails = examples.thumbnails
         self.columns = {name: _column_of(name, self.table[name]) for name in self.table.column_names}
-        self._keys = functools.lru_cache(maxsize=4)(lambda sort: _as_floats(self.table[sort].combine_chunks()))
+        self._keys = functools.lru_cache(maxsize=4)(lambda sort: _column_floats(self.table[sort].combine_chunks()))
         self._orders = functools.lru_cache(maxsize=6)(self._whole_order)
         self._answers: Callable[..., NDArray[np.int64]] = functools.lru_cache(maxsize=16)(self._filtered_rows)
         self._lock = threading.Lock()
@@ -130,8 +130,8 @@ class Explorer:
         """One page of :meth:`order`, and how many rows pass; the first pages of numbers need no whole order.
 
         Example:
-            >>> explorer = Explorer(Examples(pa.table({"id": list("abc"), "confusion": [0.5, 2.0, 1.0]})))
-            >>> explorer.page((), "confusion", descending=True, limit=2)[0].tolist()
+            >>> queries = ExampleQueries(Examples(pa.table({"id": list("abc"), "confusion": [0.5, 2.0, 1.0]})))
+            >>> queries.page((), "confusion", descending=True, limit=2)[0].tolist()
             [1, 2]
         """
         end = offset + limit
@@ -145,7 +145,7 @@ class Explorer:
         if filters:
             passing = self.order(filters)  # in table order
             keys = keys[passing]
-        first = _smallest_keys(-keys if descending else keys, end)[offset:]
+        first = _first_query_rows(-keys if descending else keys, end)[offset:]
         return (first, len(keys)) if passing is None else (passing[first], len(keys))
 
     def rows(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ class Explorer:
             raise InputError(f": {column!r} is text; counts need numbers, choices or flags", argument="column")
         values = self.table[column].combine_chunks().take(pa.array(numbers))
         if described.kind == "number":
-            known = _as_floats(values)
+            known = _column_floats(values)
             known = known[np.isfinite(known)]
             if described.low is None or described.high is None:
                 return {"edges": [], "counts": []}
@@ -178,7 +178,7 @@ class Explorer:
             return {"edges": edges.tolist(), "counts": counts.tolist()}
         ranked = sorted(pc.value_counts(values).to_pylist(), key=lambda item: -item["counts"])[:BINS]
         return {
-            "choices": [_choice_name(item["values"]) for item in ranked],
+            "choices": [{True: "yes", False: "no"}.get(item["values"], item["values"]) for item in ranked],
             "counts": [item["counts"] for item in ranked],
         }
 
@@ -188,12 +188,10 @@ class Explorer:
         Returns:
             Row numbers under "both", "first", "second" and "neither", in the order given.
         """
-        right = []
         for name, model in (("first", first), ("second", second)):
             if model not in self.models:
                 raise InputError(f"{name}: there is no model {model!r}; models: {', '.join(self.models) or 'none'}")
-            right.append(_as_floats(self.table[CORRECT + model].combine_chunks())[numbers])
-        one, two = right
+        one, two = (self._keys(CORRECT + model)[numbers] for model in (first, second))
         cases = {"both": (1, 1), "first": (1, 0), "second": (0, 1), "neither": (0, 0)}
         return {name: numbers[(one == a) & (two == b)] for name, (a, b) in cases.items()}
 
@@ -229,11 +227,11 @@ class Explorer:
         return np.asarray(ranked.to_numpy(), dtype=np.int64)
 
 
-def _smallest_keys(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def _first_query_rows(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """Positions of the smallest keys in order: ties by position, what is not a number last.
 
     Example:
-        >>> _smallest_keys(np.array([2.0, np.nan, 1.0, 2.0, 0.5]), 3).tolist()
+        >>> _first_query_rows(np.array([2.0, np.nan, 1.0, 2.0, 0.5]), 3).tolist()
         [4, 2, 0]
     """
     few = np.partition(keys[::STRIDE], min(2 * count // STRIDE + 16, len(keys[::STRIDE]) - 1))
@@ -251,25 +249,23 @@ def read_filters(content: Any) -> tuple[Filter, ...]:
     return tuple(Filter(str(i.get("column", "")), str(i.get("operation", "")), i.get("value")) for i in content)
 
 
-def _plain_column(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _queryable_column(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as numbers, flags, text or categories of text: whatever else a table may hold becomes text."""
     types, kind = pa.types, values.type
     if types.is_dictionary(kind) and not types.is_string(kind.value_type):
         values = pa.chunked_array([chunk.dictionary_decode() for chunk in values.chunks], kind.value_type)
-        return _plain_column(name, values)
+        return _queryable_column(name, values)
     numeric = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
     if name != "id" and (numeric or types.is_dictionary(kind)):
         return values
     if types.is_string(kind) or types.is_large_string(kind):
         return values.cast(pa.string())
     cells = [
-        None if cell is None else clean_text(_cell_text(cell)) for cell in cells_of(values, f"column {name!r}")
+        cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else cell
+        for cell in cells_of(values, f"column {name!r}")
     ]
-    return pa.chunked_array([pa.array(cells, pa.string())])
-
-
-def _cell_text(cell: Any) -> str:
-    return cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else str(cell)
+    texts = [None if cell is None else clean_text(str(cell)) for cell in cells]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _column_of(name: str, values: pa.ChunkedArray) -> Column:
@@ -282,7 +278,7 @@ def _column_of(name: str, values: pa.ChunkedArray) -> Column:
     if pa.types.is_boolean(kind):
         return Column(name, title, "flag")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        known = _as_floats(values.combine_chunks())
+        known = _column_floats(values.combine_chunks())
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (None, None)
         return Column(name, title, "number", low, high)
@@ -290,26 +286,15 @@ def _column_of(name: str, values: pa.ChunkedArray) -> Column:
         used = pc.unique(values.combine_chunks().indices).drop_null()
         choices = values.combine_chunks().dictionary.cast(pa.string()).take(used).drop_null().to_pylist()
         if len(choices) <= MOST_CHOICES:
-            choices = sorted(set(choices), key=_choice_sort_key)
-            return Column(name, title, "choice", choices=tuple(choices))
+            # Numbers in names are sorted as numbers.
+            order = sorted(set(choices), key=lambda c: (0, float(c), c) if is_number(c) else (1, 0.0, c))
+            return Column(name, title, "choice", choices=tuple(order))
     return Column(name, title, "text")
 
 
-def _choice_sort_key(text: str) -> tuple[int, float, str]:
-    """Sort numbers in names as numbers."""
-    try:
-        return (0, float(text), text)
-    except ValueError:
-        return (1, 0.0, text)
-
-
-def _as_floats(values: pa.Array) -> NDArray[np.float64]:
+def _column_floats(values: pa.Array) -> NDArray[np.float64]:
     numeric = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
     return np.asarray(numeric.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _choice_name(value: Any) -> str | None:
-    return {True: "yes", False: "no", None: None}.get(value, value) if not isinstance(value, str) else value
 
 
 def _check_filter(column: Column, item: Filter) -> None:
@@ -326,20 +311,20 @@ def _check_filter(column: Column, item: Filter) -> None:
         usable, expected = isinstance(value, bool), "true or false"
     elif operation == "any_of":
         usable, expected = (
-            isinstance(value, list) and all(map(_is_encodable_text, value)),
+            isinstance(value, list) and all(map(is_query_text, value)),
             "a list of values of the column",
         )
     else:
-        usable, expected = _is_encodable_text(value), "a text to search for"
+        usable, expected = is_query_text(value), "a text to search for"
     if not usable:
         raise InputError(
             f": {column.name!r} with {operation} takes {expected}; got {ascii(value)[:80]}", argument="filters"
         )
 
 
-def _is_encodable_text(value: Any) -> bool:
-    """Whether this is a text that UTF-8 can encode: JSON may contain lone surrogates."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+def is_query_text(value: Any) -> bool:
+    """Whether this is a text that a table can hold: JSON may contain lone surrogates, which UTF-8 cannot encode."""
+    return isinstance(value, str) and not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value)
 
 
 def _passing_rows(values: pa.ChunkedArray, operation: str, value: Any) -> pa.ChunkedArray:

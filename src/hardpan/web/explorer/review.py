@@ -52,9 +52,9 @@ class ReviewSite:
     def sample(self) -> dict[str, Any]:
         """Everything that the page shows; neither predictions nor strata, which would suggest an answer."""
         review = self.review
-        columns = (self._index, self._where, review.label, review.verdict, review.right_class)
+        texts = (self._where, *(values.tolist() for values in (review.label, review.verdict, review.right_class)))
         names = ("index", "where", "label", "verdict", "right_class")
-        items = [dict(zip(names, map(_plain, values), strict=True)) for values in zip(*columns, strict=True)]
+        items = [dict(zip(names, values, strict=True)) for values in zip(self._index, *texts, strict=True)]
         return {"items": items, "classes": self._labels, **self._progress()}
 
     def judge(self, query: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +80,3 @@ class ReviewSite:
         found = count_wrong(self.review) if done else None
         details = {} if found is None else {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
         return {"judged": self.review.judged, "result": list(review_problem_words(details)) if details else None}
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int) else str(value)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from hardpan.arguments import whole_number
 from hardpan.files import record
 from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder, hash_project_rows
+from hardpan.replicate.quality import worker_quality
 from hardpan.report import Report
 
 
@@ -72,17 +72,20 @@ def plan_tasks(
 
     Source: Recht et al., section 4.
     """
-    orders = {c: _shuffled_images(sorted(ids), [config.seed, batch, c, 1]) for c, ids in originals.items()}
+
+    def shuffled(images: Sequence[str], c: int, stream: int) -> NDArray[np.str_]:
+        return np.random.default_rng([config.seed, batch, c, stream]).permutation(np.array(sorted(images), np.str_))
+
+    orders = {c: shuffled(ids, c, 1).tolist() for c, ids in originals.items()}
     grids: list[tuple[int, dict[str, str]]] = []
     n_positives: list[int] = []
     for c in sorted(c for c, ids in candidates.items() if len(ids)):
-        number = _task_count(len(candidates[c]), config)
-        shuffled = _shuffled_images(sorted(candidates[c]), [config.seed, batch, c, 0])
-        for piece in np.array_split(np.array(shuffled, dtype=object), number):
-            grids.append((c, {str(name): "candidate" for name in piece}))
+        number = _planned_task_count(len(candidates[c]), config)
+        for piece in np.array_split(shuffled(candidates[c], c, 0), number):
+            grids.append((c, dict.fromkeys(piece.tolist(), "candidate")))
             n_positives.append(max(config.positives, -(-config.originals_per_class // number)))
     uses = Counter(used or {})
-    nearest = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
+    nearest: dict[int, list[str]] = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
     for (c, grid), count in zip(grids, n_positives, strict=True):
         _hide_control_images(grid, "positive", orders.get(c, []), count, uses)
     for c, grid in grids:
@@ -111,15 +114,13 @@ def make_tasks(project: ProjectFolder, *, votes: int | None = None, replace_fail
     for row in database.stored_images(project, "candidate"):
         if row.class_index is not None and row.split != "aside" and row.id not in in_tasks:
             candidates.setdefault(row.class_index, []).append(row.id)
-    originals = control_originals(project)
-    nearby = nearby_classes(project)
+    nearby = nearby_task_classes(project)
     batch = database.next_task_batch(project)
-    used = planned_uses_of_originals(project, batch)
-    planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
+    used = database.originals_in_tasks(project, batch)
+    planned = plan_tasks(candidates, task_control_images(project), nearby, project.config, batch=batch, used=used)
+    controls = [name for task in planned for name, role in task.images if role != "candidate"]
     if planned:
-        blind_originals_for_tasks(
-            project, {name for task in planned for name, role in task.images if role != "candidate"}
-        )
+        database.keep_originals_blinded(project, set(controls))
         database.add_image_tasks(project, planned, batch, workers)
         project.record_step(
             "tasks",
@@ -132,7 +133,7 @@ def make_tasks(project: ProjectFolder, *, votes: int | None = None, replace_fail
             seed=project.config.seed,
             outputs={"tasks": len(planned), "plan": hash_planned_tasks(planned)},
         )
-    used.update(name for task in planned for name, role in task.images if role != "candidate")
+    used.update(controls)
     positives = {(task.class_index, name) for task in planned for name, role in task.images if role == "positive"}
     by_class = Counter(c for c, _ in positives)
     return TasksMade(
@@ -145,16 +146,8 @@ def make_tasks(project: ProjectFolder, *, votes: int | None = None, replace_fail
     )
 
 
-def planned_uses_of_originals(project: ProjectFolder, before: int) -> Counter[str]:
-    """In how many tasks of the batches before a number each original is."""
-    tasks = [task for batch in range(before) for task in database.stored_tasks(project, batch)]
-    return Counter(name for task in tasks for name, role in task.images if role != "candidate")
-
-
 def top_up_tasks(project: ProjectFolder) -> int:
     """Ask for one more worker wherever one who fails the controls or is excluded has answered; gives how many."""
-    from hardpan.replicate.quality import worker_quality
-
     votes = database.all_votes(project)
     failing = {item.worker_id for item in worker_quality(votes) if item.flagged} | database.excluded_workers(
         project
@@ -179,38 +172,51 @@ def hash_planned_tasks(planned: Sequence[PlannedTask]) -> str:
     return hash_project_rows([task.class_index, task.images] for task in planned)
 
 
-def blind_originals_for_tasks(project: ProjectFolder, ids: Collection[str]) -> None:
-    """Make the form that annotators and participants get of these originals (candidates have it from the start)."""
-    for item in database.stored_images(project, "original"):
-        if item.id in ids:
-            project.keep_blinded(item.id, project.pixels(item.id, item.row))
-
-
-def originals_for_tasks(project: ProjectFolder) -> list[Any]:
-    """Rows of the official test set where there is one, else of all originals."""
-    rows = database.stored_images(project, "original", split="test")
-    return rows or database.stored_images(project, "original")
-
-
-def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
+def task_control_images(project: ProjectFolder) -> dict[int, list[str]]:
     """Originals that may serve as controls, by class: the official test set where there is one."""
     results: dict[int, list[str]] = {}
-    for row in originals_for_tasks(project):
-        if row.class_index is not None:
-            results.setdefault(row.class_index, []).append(row.id)
+    for row in database.originals_of_test_set(project):
+        results.setdefault(row.class_index, []).append(row.id)
     return results
 
 
-def nearby_classes(project: ProjectFolder) -> dict[int, list[int]]:
+def planned_task_problems(project: ProjectFolder) -> list[str]:
+    """Plan every batch of tasks again, and say which differs."""
+    problems = []
+    originals = task_control_images(project)
+    for step in project.steps("tasks"):
+        batch = step.parameters["batch"]
+        stored = database.stored_tasks(project, batch)
+        candidates: dict[int, list[str]] = {}
+        for task in stored:
+            members = [name for name, role in task.images if role == "candidate"]
+            candidates.setdefault(task.class_index, []).extend(members)
+        nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
+        used = database.originals_in_tasks(project, batch) if step.parameters.get("uses_counted") else None
+        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
+        if not hash_planned_tasks(planned) == hash_planned_tasks(stored) == step.outputs["plan"]:
+            problems.append(f"batch {batch} differs from what its seed gives")
+    return problems
+
+
+def nearby_task_classes(project: ProjectFolder) -> dict[int, list[int]]:
     """Other classes by class, nearest first: those that the class list names, then by the distance of class means.
 
     Distance of class means: ‖mean pixels of a − mean pixels of b‖₂ over the originals.
     """
-    distance = _class_mean_distances(project)
+    flat = project.original_pixels.reshape(len(project.original_pixels), -1)
+    rows = sorted(database.stored_images(project, "original"), key=lambda item: item.row)
+    labels = np.array([row.class_index for row in rows])
+    means = np.full((len(project.classes), flat.shape[1]), np.nan)
+    for c in np.unique(labels):
+        means[c] = flat[labels == c].mean(axis=0, dtype=np.float64)
+    squares = (means**2).sum(axis=1)
+    distance = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2.0 * means @ means.T, 0.0))
     results = {}
     for c, item in enumerate(project.classes):
         first = [project.config.class_index(name) for name in item.nearby]
-        results[c] = first + [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
+        order = np.argsort(distance[c], kind="stable").tolist()  # NaN, of a class without originals, last
+        results[c] = first + [k for k in order if k != c and k not in first]
     return results
 
 
@@ -223,7 +229,7 @@ def _hide_control_images(
         used[name] += 1
 
 
-def _task_count(candidates: int, config: ProjectConfig) -> int:
+def _planned_task_count(candidates: int, config: ProjectConfig) -> int:
     """The fewest tasks whose grids hold the candidates beside the controls that so few tasks need."""
     number = 1
     while True:
@@ -232,23 +238,3 @@ def _task_count(candidates: int, config: ProjectConfig) -> int:
         if room > 0 and number * room >= candidates:
             return number
         number += 1
-
-
-def _shuffled_images(items: Sequence[str], seed: Sequence[int]) -> list[str]:
-    order = np.random.default_rng(list(seed)).permutation(len(items))
-    return [items[int(k)] for k in order]
-
-
-def _class_mean_distances(project: ProjectFolder) -> NDArray[np.float64]:
-    pixels = project.original_pixels
-    flat = pixels.reshape(len(pixels), -1)
-    rows: dict[int, list[int]] = {}
-    for item in database.stored_images(project, "original"):
-        if item.class_index is not None:
-            rows.setdefault(item.class_index, []).append(item.row)
-    means = np.full((len(project.classes), flat.shape[1]), np.nan)
-    for c, members in rows.items():
-        means[c] = flat[sorted(members)].mean(axis=0, dtype=np.float64)
-    squares = (means**2).sum(axis=1)
-    distance = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2.0 * means @ means.T, 0.0))
-    return np.asarray(np.nan_to_num(distance, nan=np.inf), dtype=np.float64)
