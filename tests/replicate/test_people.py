@@ -10,7 +10,6 @@ from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.people import PersonNotAdmitted
 from hardpan.replicate.database.tasks import task_workers_needed
-from hardpan.replicate.database.votes import stored_counted_votes
 from hardpan.replicate.project_sample import project_sample_problems
 from hardpan.replicate.task_planning import top_up_tasks
 
@@ -186,9 +185,9 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     stored_people.block_worker(project, bad)
     with pytest.raises(PersonNotAdmitted):
         stored_people.check_worker_admitted(project, bad)
-    assert len(stored_counted_votes(project)) == 24  # blocked, and what was given still counts
+    assert len(votes.all_votes(project, counted=True)) == 24  # blocked, and what was given still counts
     stored_people.block_worker(project, bad, exclude_votes=True)
-    assert {vote.worker_id for vote in stored_counted_votes(project)} == {good}
+    assert {vote.worker_id for vote in votes.all_votes(project, counted=True)} == {good}
     assert len(votes.all_votes(project)) == 24
     assert [item.worker_id for item in project.quality().workers] == [good]
     project.status(export_votes=tmp_path / "votes.csv")
@@ -197,7 +196,7 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     assert top_up_tasks(project) == 1  # somebody else is asked in their place
     stored_people.unblock_worker(project, bad)
     stored_people.check_worker_admitted(project, bad)
-    assert len(stored_counted_votes(project)) == 24
+    assert len(votes.all_votes(project, counted=True)) == 24
     assert project.import_votes(tmp_path / "votes.csv") == (12, 0)  # what the file marks as excluded stays out
     for change in (stored_people.block_worker, stored_people.unblock_worker):
         with pytest.raises(InputError, match="worker"):

@@ -127,11 +127,15 @@ def _search_duplicates(project: ProjectFolder, ids: Sequence[str], k: int, progr
     features = np.linalg.norm(duplicate_descriptors(x)[rows] - duplicate_descriptors(y[others]), axis=1)
     round_number = max([0, *(row.round for row in database.stored_sample_images(project))])
     queue = []
-    for k, (row, other) in enumerate(sorted(pairs)):
+    for number, (row, other) in enumerate(sorted(pairs)):
         first, second, split = ids[row], names[other], splits[other]
         if split == "new" and first > second:  # one entry per pair; the later id would be removed
             first, second = second, first
-        distances = {"l2": float(l2[k]), "ssim": float(similarity[k]), "features": float(features[k])}
+        distances = {
+            "l2": float(l2[number]),
+            "ssim": float(similarity[number]),
+            "features": float(features[number]),
+        }
         pair = {"image_id": first, "other_id": second, "other_split": split, "round": round_number}
         queue.append(pair | distances)
     new = database.queue_duplicates_for_review(project, queue)

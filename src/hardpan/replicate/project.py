@@ -433,7 +433,7 @@ def _project_classes(
         for other in item.nearby:
             if other not in by_name or other == item.name:
                 raise InputError(f"class {item.name!r}: nearby {other!r} is not another class of the list")
-    return tuple(replace(by_name[name]) for name in dataset.class_names)
+    return tuple(by_name[name] for name in dataset.class_names)
 
 
 def _check_project_config(config: ProjectConfig) -> None:

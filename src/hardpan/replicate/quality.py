@@ -111,7 +111,7 @@ class AnnotationQuality(Report):
 
 def annotation_quality(project: ProjectFolder) -> AnnotationQuality:
     """Workers, frequencies and agreement of a project's votes so far."""
-    return quality_of_votes(database.stored_counted_votes(project))
+    return quality_of_votes(database.all_votes(project, counted=True))
 
 
 def quality_of_votes(votes: Sequence[database.StoredVote]) -> AnnotationQuality:

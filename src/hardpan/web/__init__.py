@@ -3,7 +3,8 @@
 ::
 
     security.py   signed texts, sessions, limits, headers: knows nothing of the pages
-    shell.py      templates, static files, error pages, one JSON form: what every small app shares
+    shell.py      templates, static files, error pages: what every small app shares
+    requests.py   the JSON of a request and its checked values
     serving.py    a socket that says when it is taken, a server that stops gracefully
     annotation/   the app of ``hardpan replicate serve``: one module per page
     explorer/     the app of ``hardpan browse``: every example of an audit

@@ -195,7 +195,11 @@ def submit_lease(
             same = row.submission_key == submission_key
             log_event(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
             return SubmissionReceipt("repeated", _done_leases(connection, worker_id))
-        positions = _checked_lease_positions(selected, len(row.image_ids))
+        n_images = len(row.image_ids)
+        for item in selected:
+            if type(item) is not int or not 0 <= item < n_images:
+                raise InputError(f"must hold positions from 0 to {n_images - 1}; got {item!r}", argument="selected")
+        positions = set(selected)
         _check_lease_task_open(connection, row, now)
         # A late submission may have put an image of this task before the same worker elsewhere.
         if connection.scalar(ANSWERED_BEFORE, {"worker": worker_id, "images": row.image_ids}):
@@ -310,13 +314,6 @@ def _count_lease_votes(connection: Connection, row: Any, positions: set[int], no
     ]
     connection.execute(NEW_VOTES, votes)
     connection.execute(ONE_MORE, {"task": row.task_id})
-
-
-def _checked_lease_positions(selected: Collection[int], n_images: int) -> set[int]:
-    for item in selected:
-        if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < n_images:
-            raise InputError(f"must hold positions from 0 to {n_images - 1}; got {item!r}", argument="selected")
-    return set(selected)
 
 
 def _done_leases(connection: Connection, worker_id: str) -> int:

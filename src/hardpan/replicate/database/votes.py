@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import func, insert, select
@@ -29,20 +29,11 @@ class StoredVote:
     task_id: int | None
 
 
-_VOTES = select(
-    Vote.image_id, Vote.class_index, Vote.worker_id, Vote.role, Vote.selected, Vote.at, Vote.task_id
-).order_by(Vote.id)
-
-
-def all_votes(project: ProjectFolder) -> list[StoredVote]:
-    """Every vote, in the order of counting."""
-    with project.database.read() as connection:
-        return [StoredVote(*row) for row in connection.execute(_VOTES)]
-
-
-def stored_counted_votes(project: ProjectFolder) -> list[StoredVote]:
-    """Every vote but those of workers whose votes the owner has excluded."""
-    query = _VOTES.join(Worker, Worker.id == Vote.worker_id).where(Worker.excluded_at.is_(None))
+def all_votes(project: ProjectFolder, *, counted: bool = False) -> list[StoredVote]:
+    """Every vote, in the order of counting; ``counted``: without those of workers whom the owner has excluded."""
+    query = select(*(getattr(Vote, field.name) for field in fields(StoredVote))).order_by(Vote.id)
+    if counted:
+        query = query.join(Worker, Worker.id == Vote.worker_id).where(Worker.excluded_at.is_(None))
     with project.database.read() as connection:
         return [StoredVote(*row) for row in connection.execute(query)]
 

@@ -17,7 +17,7 @@ from hardpan.errors import InputError
 from hardpan.replicate import Project
 from hardpan.replicate.database import people
 from hardpan.replicate.database.events import add_event, has_event
-from hardpan.web.annotation.site import ROLE_NAMES, ROLE_OF, Site
+from hardpan.web.annotation.site import ROLE_NAMES, Site
 from hardpan.web.requests import read_request_json, request_text
 from hardpan.web.security import Role, check_origin
 from hardpan.web.shell import sentence
@@ -79,7 +79,7 @@ def _joining_person(site: Site, role: Role, request: Request) -> people.StoredPe
     if not site.newcomers.allow(f"{address} {link}"):
         later = {"Retry-After": "600"}
         raise HTTPException(429, "Too many people entered from your address. Try again later.", later)
-    return people.enter_by_invitation(site.project, link, external_id=number, role=ROLE_OF[role])
+    return people.enter_by_invitation(site.project, link, external_id=number, role=role.name.lower())
 
 
 async def enter_as_owner(site: Site, request: Request) -> Response:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from starlette.routing import BaseRoute
 
 from hardpan import tables
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
 from hardpan.replicate import Project
 from hardpan.replicate.database import events, leases, people, questions, tasks
 from hardpan.replicate.quality import (
@@ -31,7 +31,6 @@ from hardpan.replicate.quality import (
     annotation_vote_columns,
 )
 from hardpan.tables import rows_to_columns
-from hardpan.testbed.humans import Humans
 from hardpan.web.annotation.entry import path_of
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, page_route, post_route
 from hardpan.web.requests import request_flag, request_integer, request_text
@@ -65,10 +64,10 @@ class CachedOwnerFigures:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: OwnerFigures | None = None
+        self._figures: SimpleNamespace | None = None
         self._good_until = 0.0
 
-    def get(self, site: Site) -> OwnerFigures:
+    def get(self, site: Site) -> SimpleNamespace:
         """The figures; many windows share one count."""
         with self._lock:
             start = time.monotonic()
@@ -194,70 +193,49 @@ class WorkerRow:
     blocked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """How many images have which selection frequency, in ten bins from 0 to 1 (the last one holds 1)."""
-
-    title: str
-    counts: tuple[int, ...]
-    images: int
-    mean: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerFigures:
-    """Everything that the dashboard shows; histograms by class number, None for all classes."""
-
-    coverage: list[tasks.TaskCoverage]
-    median_seconds: float | None
-    workers: list[WorkerRow]
-    flagged: int
-    alpha: Estimate | None
-    alpha_unflagged: Estimate | None
-    histograms: Mapping[int | None, tuple[Histogram, Histogram]]
-    entered: int
-    excluded: list[people.StoredPerson]
-    humans: Humans | None
-
-
-def owner_figures(project: Project) -> OwnerFigures:
-    """Count everything anew."""
+def owner_figures(project: Project) -> SimpleNamespace:
+    """Count everything that the dashboard shows anew."""
     quality = project.quality()
-    coverage = tasks.task_coverage(project)
     persons = people.stored_workers(project)
     seconds = leases.submitted_lease_seconds(project)
     every = [value for values in seconds.values() for value in values]
+    try:  # Table 3 over those who have answered on both sets
+        humans = project.experiment_results().humans
+    except InputError:
+        humans = None
     # Agreement means nothing where everybody always says the same.
     alphas = (quality.alpha, quality.alpha_unflagged)
     alpha, unflagged = (item if item and not math.isnan(item.value) else None for item in alphas)
-    return OwnerFigures(
-        coverage,
-        statistics.median(every) if every else None,
-        _worker_rows(quality, {person.id: person for person in persons}, seconds),
-        len(quality.flagged),
-        alpha,
-        unflagged,
-        _owner_histograms(quality.frequencies, len(project.classes)),
-        len(persons),
-        [person for person in persons if person.excluded],
-        _humans(project),
+    return SimpleNamespace(
+        coverage=tasks.task_coverage(project),
+        median_seconds=statistics.median(every) if every else None,
+        workers=_worker_rows(quality, {person.id: person for person in persons}, seconds),
+        flagged=len(quality.flagged),
+        alpha=alpha,
+        alpha_unflagged=unflagged,
+        histograms=_owner_histograms(quality.frequencies, len(project.classes)),
+        entered=len(persons),
+        excluded=[person for person in persons if person.excluded],
+        humans=humans,
     )
 
 
-def _owner_histograms(
-    frequencies: Sequence[SelectionFrequency], classes: int
-) -> dict[int | None, tuple[Histogram, Histogram]]:
-    """Candidates and originals in ten bins, closed below, by class and (None) over all."""
+def _owner_histograms(frequencies: Sequence[SelectionFrequency], classes: int) -> dict[int | None, tuple[Any, Any]]:
+    """How many candidates and originals have which selection frequency, by class and (None) over all.
+
+    Ten bins from 0 to 1, closed below; the last one holds 1.
+    """
     values: dict[tuple[int | None, str], list[float]] = {}
     for item in frequencies:
         for target in (None, item.class_index):
             values.setdefault((target, item.role), []).append(item.value)
 
-    def histogram(title: str, target: int | None, role: str) -> Histogram:
+    def histogram(title: str, target: int | None, role: str) -> SimpleNamespace:
         data = values.get((target, role), [])
         bins = np.minimum((np.array(data) * BINS + 1e-9).astype(int), BINS - 1)
         counts = np.bincount(bins, minlength=BINS).tolist()
-        return Histogram(title, tuple(counts), len(data), statistics.fmean(data) if data else None)
+        mean = statistics.fmean(data) if data else None
+        return SimpleNamespace(title=title, counts=tuple(counts), images=len(data), mean=mean)
 
     return {
         target: (histogram("Candidates", target, "candidate"), histogram("Originals", target, "positive"))
@@ -282,11 +260,3 @@ def _worker_rows(
         for item in quality.workers
     ]
     return sorted(rows, key=lambda row: (-row.quality.flagged, row.right / row.controls if row.controls else 2.0))
-
-
-def _humans(project: Project) -> Humans | None:
-    """Table 3 over those who have answered on both sets."""
-    try:
-        return project.experiment_results().humans
-    except InputError:
-        return None

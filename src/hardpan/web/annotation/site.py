@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio.to_thread
 from starlette.exceptions import HTTPException
@@ -21,14 +21,10 @@ from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
 from hardpan.web.shell import Shell, sentence
 
 # What the database calls the people of each part of the site.
-ROLE_NAMES = {
-    "annotator": Role.ANNOTATOR,
-    "selector": Role.SELECTOR,
-    "reviewer": Role.REVIEWER,
-    "participant": Role.PARTICIPANT,
-}
-ROLE_OF = {role: name for name, role in ROLE_NAMES.items()}
+ROLE_NAMES = {role.name.lower(): role for role in Role if role is not Role.OWNER}
 
+A = TypeVar("A")
+B = TypeVar("B")
 Body = Mapping[str, Any]
 View = Callable[["Site", Session, Request], Response]
 Action = Callable[["Site", Session, Body], Any]
@@ -70,6 +66,24 @@ class Site:
         except PersonNotAdmitted as error:
             raise HTTPException(401, sentence(error)) from None
 
+    async def run(
+        self,
+        session: Session,
+        do: Callable[[Site, Session, A], B],
+        argument: A,
+        *,
+        writes: bool = False,
+        admits: bool = True,
+    ) -> B:
+        """``do(site, session, argument)`` outside the event loop, for a person whose access has not ended."""
+
+        def admitted() -> B:
+            if admits:
+                self.admit(session)
+            return do(self, session, argument)
+
+        return await anyio.to_thread.run_sync(admitted, limiter=self.writers if writes else self.readers)
+
     def class_name(self, index: int) -> str:
         """The name of a target class."""
         return self.project.classes[index].name
@@ -83,13 +97,8 @@ class Site:
 def page_route(site: Site, path: str, role: Role, show: View) -> Route:
     """A page for one role: ``show(site, session, request)`` runs outside the event loop."""
 
-    def run(session: Session, request: Request) -> Response:
-        site.admit(session)
-        return show(site, session, request)
-
     async def endpoint(request: Request) -> Response:
-        session = site.gate.require(request, role)
-        return await anyio.to_thread.run_sync(run, session, request, limiter=site.readers)
+        return await site.run(site.gate.require(request, role), show, request)
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -100,16 +109,10 @@ def post_route(site: Site, path: str, role: Role, do: Action, *, writes: bool = 
     Without ``admits`` it is ``do`` that refuses a person whose access has ended, in its own transaction.
     """
 
-    def run(session: Session, body: Body) -> Any:
-        if admits:
-            site.admit(session)
-        return do(site, session, body)
-
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
         body = await read_request_json(request)
-        limiter = site.writers if writes else site.readers
-        return JSONResponse(await anyio.to_thread.run_sync(run, session, body, limiter=limiter))
+        return JSONResponse(await site.run(session, do, body, writes=writes, admits=admits))
 
     return Route(path, endpoint, methods=["POST"])
 
@@ -121,20 +124,14 @@ def image_route(site: Site, path: str, role: Role, find: Picture, *, blinded: bo
     must not reveal whether it comes from the original set.
     """
 
-    def make(session: Session, parameters: Mapping[str, Any]) -> Response:
-        site.admit(session)
-        content = find(site, session, parameters)
-        kind = "image/png" if content.startswith(b"\x89PNG") else "image/webp"
-        return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
-
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
-        parameters = {**request.query_params, **request.path_params}
         start = time.monotonic()
-        answer = await anyio.to_thread.run_sync(make, session, parameters, limiter=site.readers)
+        content = await site.run(session, find, {**request.query_params, **request.path_params})
         if blinded and site.image_seconds:
             await anyio.sleep((start - time.monotonic()) % site.image_seconds)
-        return answer
+        kind = "image/png" if content.startswith(b"\x89PNG") else "image/webp"
+        return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
 
     return Route(path, endpoint, methods=["GET"])
 

@@ -97,7 +97,7 @@ class ExampleQueries:
         self.table = pa.table(plain).combine_chunks()
         self.thumbnails = examples.thumbnails
         self.columns = {name: _column_of(name, self.table[name]) for name in self.table.column_names}
-        self._keys = functools.lru_cache(maxsize=4)(lambda sort: _column_floats(self.table[sort].combine_chunks()))
+        self._keys = functools.lru_cache(maxsize=4)(lambda sort: _query_floats(self.table[sort].combine_chunks()))
         self._orders = functools.lru_cache(maxsize=6)(self._whole_order)
         self._answers: Callable[..., NDArray[np.int64]] = functools.lru_cache(maxsize=16)(self._filtered_rows)
         self._lock = threading.Lock()
@@ -165,7 +165,7 @@ class ExampleQueries:
             raise InputError(f": {column!r} is text; counts need numbers, choices or flags", argument="column")
         values = self.table[column].combine_chunks().take(pa.array(numbers))
         if described.kind == "number":
-            known = _column_floats(values)
+            known = _query_floats(values)
             known = known[np.isfinite(known)]
             if described.low is None or described.high is None:
                 return {"edges": [], "counts": []}
@@ -278,7 +278,7 @@ def _column_of(name: str, values: pa.ChunkedArray) -> Column:
     if pa.types.is_boolean(kind):
         return Column(name, title, "flag")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        known = _column_floats(values.combine_chunks())
+        known = _query_floats(values.combine_chunks())
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (None, None)
         return Column(name, title, "number", low, high)
@@ -292,7 +292,7 @@ def _column_of(name: str, values: pa.ChunkedArray) -> Column:
     return Column(name, title, "text")
 
 
-def _column_floats(values: pa.Array) -> NDArray[np.float64]:
+def _query_floats(values: pa.Array) -> NDArray[np.float64]:
     numeric = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
     return np.asarray(numeric.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 

@@ -37,17 +37,12 @@ class ReviewSite:
         self._index = [numbers[name] for name in self.review.id.tolist()]
         self._labels = sorted(set(map(str, examples.table["label"].to_pylist())))
         self._lock = threading.Lock()
+        # What a person finds an example by: its file, its row, or its id.
+        column = next((name for name in ("path", "row") if name in examples.table.column_names), "id")
+        found = examples.table[column].take(self._index).to_pylist()
         self._where = [
-            " ".join((split, str(row))) if split else str(row)
-            for split, row in zip(self.review.split, self._places(examples), strict=True)
+            f"{split} {row}".removeprefix(" ") for split, row in zip(self.review.split, found, strict=True)
         ]
-
-    def _places(self, examples: Examples) -> list[Any]:
-        """What a person finds an example by: its file, its row, or its id."""
-        names = examples.table.column_names
-        column = next((name for name in ("path", "row") if name in names), "id")
-        values = examples.table[column].to_pylist()
-        return [values[row] for row in self._index]
 
     def sample(self) -> dict[str, Any]:
         """Everything that the page shows; neither predictions nor strata, which would suggest an answer."""
