@@ -62,7 +62,7 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     project.sample(strategy="top", per_class=2, min_votes=0)
     find_subclasses(project, per_class=1)
     project.find_duplicates(k=3)
-    with pytest.raises(InputError, match="hardpan replicate sample"):
+    with pytest.raises(InputError):
         project.assemble(unreviewed_ok=True)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)

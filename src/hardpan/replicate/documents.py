@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
 import hardpan
 from hardpan.estimates import Estimate
 from hardpan.replicate import database
@@ -86,26 +84,61 @@ class DatasheetFacts:
 
 
 def datasheet_text(facts: DatasheetFacts) -> str:
-    """The datasheet of a set as Markdown, from the template ``datasheet.md`` beside this module."""
-    project, sample = facts.project, facts.sample
+    """The datasheet of a set as Markdown: ``datasheet.md`` beside this module with its blanks filled."""
+    project, sample, text = facts.project, facts.sample, _datasheet_markdown
+    quality = annotation_quality(project)
     source_of = {row.id: row.source for row in database.stored_images(project, "candidate")}
+    sources = Counter(source_of[name] for name in sample.ids).most_common()
     pairs, decided = database.count_duplicate_decisions(project)
-    templates = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    templates.filters.update(text=_datasheet_markdown, estimate=_datasheet_estimate)
-    return templates.from_string(Path(__file__).with_name("datasheet.md").read_text(encoding="utf-8")).render(
-        facts=facts,
-        sample=sample,
-        config=project.config,
-        quality=annotation_quality(project),
-        bins=BINS,
-        sources=Counter(source_of[name] for name in sample.ids).most_common(),
-        removed=sum(row.removed_round is not None for row in database.stored_sample_images(project)),
-        pairs=pairs,
-        decided=decided,
-        limits=datasheet_limits(sample, len(facts.waiting), facts.unseen),
-        unreviewed=UNREVIEWED,
-        version=hardpan.__version__,
+    controls = [(role, _datasheet_estimate(e), e.n) for role, e in quality.average.items() if role != "candidate"]
+    fills = [f"- {i.id} ({text(i.class_name)}): {text(i.fill)}" for i in sample.fills]
+    limits = [f"- {text(item)}" for item in datasheet_limits(sample, len(facts.waiting), facts.unseen)]
+    bins = unreviewed = ""
+    if sample.quotas:
+        rows = [(text(name), *counts) for name, counts in sample.quotas.items()]
+        bins = f"## Images needed by bin of selection frequency\n\n{_datasheet_table(('class', *BINS), rows)}\n\n"
+    if facts.waiting:
+        unreviewed = f"{len(facts.waiting):,} of these pairs were not reviewed; `{UNREVIEWED}` lists them.\n\n"
+    return (
+        Path(__file__)
+        .with_name("datasheet.md")
+        .read_text(encoding="utf-8")
+        .format(
+            name=text(project.config.name),
+            images=len(sample.images),
+            size="×".join(map(str, project.config.shape)),
+            classes=len(facts.per_class),
+            original=text(project.config.original),
+            date=facts.date,
+            author=facts.author and f", by {text(facts.author)}",
+            license=facts.license and f". Licence: {text(facts.license)}",
+            sample=sample,
+            threshold=f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else "",
+            frequency=_datasheet_estimate(sample.average_frequency),
+            votes=sum(worker.votes for worker in quality.workers),
+            workers=len(quality.workers),
+            flagged=len(quality.flagged),
+            alpha=_datasheet_estimate(quality.alpha),
+            controls=_datasheet_table(("controls", "average selection frequency", "images"), controls),
+            per_class=_datasheet_table(
+                ("class", "images"), [(text(name), n) for name, n in facts.per_class.items()]
+            ),
+            bins=bins,
+            sources="\n".join(f"- {text(source) or 'not named'}: {count} images" for source, count in sources),
+            pairs=pairs,
+            decided=decided,
+            removed=sum(row.removed_round is not None for row in database.stored_sample_images(project)),
+            unreviewed=unreviewed,
+            fills="\n".join(fills or ["None."]),
+            limits="\n".join(limits or ["None known."]),
+            hash=project.config.original_hash,
+            version=hardpan.__version__,
+        )
     )
+
+
+def _datasheet_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (names, ["---"] * len(names), *rows))
 
 
 def datasheet_limits(sample: Sample, unreviewed_pairs: int = 0, without_final_review: int = 0) -> tuple[str, ...]:
