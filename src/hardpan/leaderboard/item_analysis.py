@@ -174,15 +174,15 @@ def items(
         guessing=guessing,
         items=outcomes.items,
         models=outcomes.models,
-        slope=_nan_where_no_scores(fitted.slope, columns),
-        slope_stderr=_nan_where_no_scores(fitted.slope_stderr, columns),
-        intercept=_nan_where_no_scores(fitted.intercept, columns),
-        intercept_stderr=_nan_where_no_scores(fitted.intercept_stderr, columns),
-        skill=_nan_where_no_scores(fitted.skill, rows),
-        skill_stderr=_nan_where_no_scores(fitted.skill_stderr, rows),
-        mean_score=_nan_where_no_scores(_item_means(used), columns),
+        slope=_item_analysis_column(fitted.slope, columns),
+        slope_stderr=_item_analysis_column(fitted.slope_stderr, columns),
+        intercept=_item_analysis_column(fitted.intercept, columns),
+        intercept_stderr=_item_analysis_column(fitted.intercept_stderr, columns),
+        skill=_item_analysis_column(fitted.skill, rows),
+        skill_stderr=_item_analysis_column(fitted.skill_stderr, rows),
+        mean_score=_item_analysis_column(_item_means(used), columns),
         flag=flag,
-        p_adjusted=_nan_where_no_scores(adjusted, columns),
+        p_adjusted=_item_analysis_column(adjusted, columns),
         cohorts=_cohorts(used, fitted.skill),
         broken_slopes=POWER_SLOPES,
         broken_power=_flag_power(fitted.skill, used.shape[1], seed),
@@ -208,7 +208,7 @@ def _scored_cells(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_],
     return rows, columns, used
 
 
-def _nan_where_no_scores(values: Floats, where: NDArray[np.bool_]) -> Floats:
+def _item_analysis_column(values: Floats, where: NDArray[np.bool_]) -> Floats:
     """The values at the places that are True, NaN at the others."""
     result = np.full(len(where), np.nan)
     result[where] = values

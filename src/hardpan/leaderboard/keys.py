@@ -150,31 +150,30 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         on_key = float(votes[labels == key[i]].sum())
         others = np.where(labels == key[i], -1.0, votes)
         best = int(np.argmax(others))
-        suggested = str(labels[best]) if others[best] > 0 else ""
-        rows.append((i, suggested, max(float(others[best]), 0.0) - on_key, voters, len(labels)))
+        other = str(labels[best]) if others[best] > 0 else ""
+        rows.append((i, other, max(float(others[best]), 0.0) - on_key, voters, len(labels)))
         frequent = np.argsort(-votes, kind="stable")[:MOST_ANSWERS]
         shares.append({str(labels[k]): round(float(votes[k]), 6) for k in frequent})
     if not rows:
         raise InputError(
             ": no item has both a key and an answer; check the columns of answers and key", argument="outcomes"
         )
-    index = np.array([row[0] for row in rows])
-    margin = np.array([row[2] for row in rows]).round(12)
-    answers_given = np.array([row[3] for row in rows], dtype=np.int64)
-    order = np.lexsort((index, -answers_given, -margin))
+    index, suggested, margin, voted, distinct = (np.array(column) for column in zip(*rows, strict=True))
+    margin = margin.round(12)
+    order = np.lexsort((index, -voted, -margin))
     sorted_margin = margin[order]
     sheet = order[: max(int((margin > 0).sum()), min(SHEET, len(order)))]
     position = 1 + np.searchsorted(-sorted_margin, -sorted_margin, side="left")
     return SuspectKeys(
         items=outcomes.items[index[order]],
         key=key[index[order]],
-        suggested=np.array([rows[i][1] for i in order], dtype=np.str_),
+        suggested=suggested[order],
         margin=sorted_margin,
-        models=answers_given[order],
+        models=voted[order],
         position=position.astype(np.int64),
         answered=len(rows),
         unanswered=n - len(rows),
-        distinct=np.array([rows[i][4] for i in order], dtype=np.int64),
+        distinct=distinct[order],
         effective_models=_independent_key_votes(outcomes.item_scores()),
         votes=tuple(shares[i] for i in sheet),
         groups={

@@ -149,7 +149,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
         others = everyone[everyone != i]
         b, a, _, _ = _inflation_line(x, y, x_noise, others)
         residual = y[others] - a - b * x[others]
-        own_noise = _reference_noise(y_noise, others) + b**2 * _reference_noise(x_noise, others)
+        own_noise = _inflation_noise(y_noise, others) + b**2 * _inflation_noise(x_noise, others)
         scatter = max(float((residual**2).sum() / (m - 3) - own_noise.mean()), 0.0)
         centre = x[others].mean()
         spread = float(((x[others] - centre) ** 2).sum()) * (1 - share)
@@ -202,7 +202,7 @@ def _inflation_probits(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
     return z, np.cov(used) / n / density[:, None] / density
 
 
-def _reference_noise(noise: Floats, rows: NDArray[np.int64]) -> Floats:
+def _inflation_noise(noise: Floats, rows: NDArray[np.int64]) -> Floats:
     """Variances of the noise relative to the mean of these models: what they share shifts all of them alike."""
     block = noise[np.ix_(rows, rows)]
     return np.asarray(np.maximum(np.diag(block) - 2 * block.mean(axis=1) + block.mean(), 0.0))
@@ -214,7 +214,7 @@ def _inflation_line(
     """Noise-corrected slope and offset, the uncorrected slope, and the share of the spread of x that is noise."""
     a, b = x[rows] - x[rows].mean(), y[rows] - y[rows].mean()
     spread = float(a @ a)
-    share = float(_reference_noise(noise, rows).sum()) / spread if spread > 0 else 1.0
+    share = float(_inflation_noise(noise, rows).sum()) / spread if spread > 0 else 1.0
     if share > 1 - LEAST_SPREAD:
         raise InputError(
             ": the models' scores differ by little more than sampling noise, so no line can be "

@@ -287,7 +287,7 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: ItemGroups
     m, n = scores.shape
     per_model = known.sum(axis=1).astype(np.float64)
     observed = np.where(known, scores, 0.0)
-    alpha, beta, unconnected = _fill_score_gaps(observed, known)
+    alpha, beta, unconnected = _additive_ranking_fit(observed, known)
     completed = np.where(known, scores, np.clip(alpha[:, None] + beta, 0.0, 1.0))
     # Row: model m whose gaps are filled; column: model k that the prediction is taken from.
     has = known.astype(np.float64)
@@ -385,7 +385,7 @@ def _lacked_logits(x: Floats, y: Floats, noise_x: Floats, noise_y: Floats, weigh
     )
 
 
-def _fill_score_gaps(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, Floats, bool]:
+def _additive_ranking_fit(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, Floats, bool]:
     """Least squares of s_mi = α_m + β_i on the known cells, and whether some models share no items with others."""
     per_item = known.sum(axis=0).astype(np.float64)
     item_mean = observed.sum(axis=0) / per_item

@@ -30,6 +30,7 @@ from hardpan.ledger.submissions import (
     align_submitted_labels,
     encode_submitted_labels,
     finish_pending_submissions,
+    logged_submissions_by_name,
     read_submission,
     store_pending_submission,
     submission_hash,
@@ -300,7 +301,7 @@ class Ledger:
         with self._unlocked() as (header, secret, entries, append):
             if header["holdout_examples"] == 0:
                 raise InputError("this ledger has no super hold-out; make a ledger with --holdout above 0")
-            scored = _ledger_submissions_by_name([e for e in entries if e["kind"] == "submission"], names)
+            scored = logged_submissions_by_name([e for e in entries if e["kind"] == "submission"], names)
             before = sum(e["kind"] == "opening" for e in entries)
             errors = {e["submission"]: ledger_holdout_errors(self.folder, secret, e["submission"]) for e in scored}
             append({"kind": "opening", "reason": reason, "errors": errors})
@@ -411,20 +412,6 @@ def _planned_ladder_bound(header: dict[str, Any]) -> float:
 
 def _current_rung(entries: Sequence[chain.Entry]) -> int | None:
     return next((int(e["rung"]) for e in reversed(entries) if e["kind"] == "submission"), None)
-
-
-def _ledger_submissions_by_name(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
-    if not counted:
-        raise InputError("there are no submissions to score; submit first")
-    if not names:
-        return counted
-    scored: list[chain.Entry] = []
-    for name in names:
-        same = [e for e in counted if e["name"] == name or (len(name) >= 8 and e["submission"].startswith(name))]
-        if not same:
-            raise InputError(f"no submission is called {name!r}; see ledger status")
-        scored += [e for e in same if e not in scored]
-    return scored
 
 
 def _ledger_answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,18 @@ def finish_pending_submissions(folder: Path, logged: set[str]) -> None:
 def stored_submissions(folder: Path) -> set[str]:
     """The submissions whose predictions have their final name: an entry of the log was written before each."""
     return {path.stem for path in (folder / chain.SUBMISSIONS).glob("*.npy") if not path.stem.startswith(PENDING)}
+
+
+def logged_submissions_by_name(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
+    """The entries of the submissions with these names or beginnings of their sha256; all without names."""
+    if not counted:
+        raise InputError("there are no submissions to score; submit first")
+    if not names:
+        return counted
+    scored: list[chain.Entry] = []
+    for name in names:
+        same = [e for e in counted if e["name"] == name or (len(name) >= 8 and e["submission"].startswith(name))]
+        if not same:
+            raise InputError(f"no submission is called {name!r}; see ledger status")
+        scored += [e for e in same if e not in scored]
+    return scored

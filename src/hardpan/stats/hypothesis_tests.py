@@ -79,17 +79,14 @@ def mcnemar_power(difference: float, discordant: float, n: int, alpha: float = 0
     return float(min((weight * np.where(c >= 0, found, 0.0)).sum() / weight.sum(), 1.0))
 
 
-def smallest_difference(
-    discordant: float | Callable[[float], float], n: int, alpha: float = 0.05, power: float = POWER
-) -> float:
-    """The difference of two proportions that McNemar's exact test finds with this power; NaN where it finds none.
+def smallest_difference(discordant: float | Callable[[float], float], n: int, alpha: float = 0.05) -> float:
+    """The difference of two proportions that McNemar's exact test finds with power 0.8; NaN where it finds none.
 
     Args:
         discordant: probability that exactly one of the two is right, or a function of the difference; taken as the
             difference where that is larger, so that 0 stands for nested errors.
         n: number of examples.
         alpha: two-sided level of the test.
-        power: probability to find it.
 
     Example:
         >>> round(smallest_difference(0.2, 500), 4), round(smallest_difference(0.0, 500), 4)
@@ -98,7 +95,7 @@ def smallest_difference(
 
     def lacking(x: float) -> float:
         differ = discordant(x) if callable(discordant) else discordant
-        return mcnemar_power(x, min(max(differ, x), 1.0), n, alpha) - power
+        return mcnemar_power(x, min(max(differ, x), 1.0), n, alpha) - POWER
 
     return float(brentq(lacking, 1e-9, 1.0, xtol=1e-7, rtol=1e-4)) if lacking(1.0) > 0 else float("nan")
 

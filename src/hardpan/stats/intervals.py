@@ -138,9 +138,7 @@ def grouped_sample(hits: ArrayLike, group: ArrayLike) -> GroupedSample:
     return GroupedSample(n, groups, min(float(n), effective), least, max(1.0, min(carry, groups - 1.0)))
 
 
-def grouped_share(
-    hits: ArrayLike, group: ArrayLike, confidence: float = 0.95, *, method: str = "Korn–Graubard"
-) -> Estimate:
+def grouped_share(hits: ArrayLike, group: ArrayLike, confidence: float = 0.95) -> Estimate:
     """A share of examples that come in independent groups, with its interval.
 
     Clopper and Pearson's limits for n* = n_eff · (t_{n−1}/t_df)² examples, t the quantile of Student's distribution
@@ -153,7 +151,6 @@ def grouped_share(
         hits: (n,) booleans; of none, the share is NaN and its interval 0 to 1.
         group: (n,) group of each example.
         confidence: level of the interval.
-        method: how the number was made, in words.
 
     Source: Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts
     estimated from survey data" (1998).
@@ -165,13 +162,13 @@ def grouped_share(
         >>> grouped_share(np.sort(hits), np.arange(100) // 10)                            # one group has all hits
         Estimate(0.1 ± 0.099, 95 % [0.00183345, 0.467106], Korn–Graubard, n=100)
     """
-    n = len(np.asarray(hits))
-    if not n:
+    right, method = np.asarray(hits, dtype=np.float64), "Korn–Graubard"
+    if not len(right):
         return share(0, 0, confidence, method=method)
-    value, sample = float(np.asarray(hits, dtype=np.float64).mean()), grouped_sample(hits, group)
+    value, sample = float(right.mean()), grouped_sample(right, group)
     low, high = sample.limits(value, confidence)
     error = (value * (1.0 - value) / sample.effective) ** 0.5
-    return Estimate(value, error, low, high, confidence, method, n)
+    return Estimate(value, error, low, high, confidence, method, len(right))
 
 
 def mean(

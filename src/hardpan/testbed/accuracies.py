@@ -74,8 +74,8 @@ def accuracies_without_duplicates(
         >>> round(row.explained, 3), round(row.drop, 3), round(row.left, 3)
         (0.083, 0.25, 0.167)
     """
-    models, right = _models_and_right(outcomes)
-    marked = right_or_wrong("duplicate", _one_value_per_example("duplicate", duplicate, right.shape[1]))
+    models, right = _accuracy_inputs(outcomes)
+    marked = right_or_wrong("duplicate", _example_column("duplicate", duplicate, right.shape[1]))
     if marked.all():
         raise InputError("must not mark every example; nothing is left to correct by", argument="duplicate")
     new = np.full(len(models), np.nan)
@@ -119,8 +119,8 @@ def class_balanced_accuracies(outcomes: Any, labels: ArrayLike, confidence: floa
         >>> class_balanced_accuracies(Outcomes.from_arrays([[1, 1, 1, 0]]), [0, 0, 0, 1]).rows[0].balanced.value
         0.5
     """
-    models, right = _models_and_right(outcomes)
-    classes, codes = np.unique(_one_value_per_example("labels", labels, right.shape[1]), return_inverse=True)
+    models, right = _accuracy_inputs(outcomes)
+    classes, codes = np.unique(_example_column("labels", labels, right.shape[1]), return_inverse=True)
     sizes = np.bincount(codes)
     rows = []
     for name, row in zip(models, right, strict=True):
@@ -174,9 +174,9 @@ def accuracy_breakdown(
         >>> [item.group for item in accuracy_breakdown(right, [0.1, 0.2, 1.0], "frequency").rows]
         ['[0, 0.2)', '[0.2, 0.4)', '[0.8, 1]']
     """
-    models, right = _models_and_right(outcomes)
+    models, right = _accuracy_inputs(outcomes)
     whole_number("bins", bins, 1)
-    given = _one_value_per_example(by, values, right.shape[1])
+    given = _example_column(by, values, right.shape[1])
     try:
         numbers = real_numbers(by, given.astype(np.float64))
     except ValueError:
@@ -215,7 +215,7 @@ def _accuracy_estimate(right: Booleans, confidence: float) -> Estimate:
     return share(int(right.sum()), len(right), confidence)
 
 
-def _models_and_right(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
+def _accuracy_inputs(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     """Names of the models, and right or wrong, (M, N)."""
     opened = Outcomes.open(outcomes)
     scores = opened.item_scores()
@@ -227,7 +227,7 @@ def _models_and_right(outcomes: Any) -> tuple[tuple[str, ...], Booleans]:
     return opened.models, scores == 1.0
 
 
-def _one_value_per_example(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
+def _example_column(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
     array: NDArray[Any] = np.asarray(values)
     if array.shape != (n,):
         raise InputError(f"must be ({n},), one for each example; got shape {array.shape}", argument=name)

@@ -151,19 +151,13 @@ class Comparison(Report):
 
     def row(self, model: str) -> ModelRow:
         """The row of a model."""
-        for item in self.rows:
-            if item.model == model:
-                return item
-        raise InputError(f"must be one of the {len(self.rows)} in the comparison; got {model!r}", argument="model")
+        one_of("model", model, [item.model for item in self.rows])
+        return next(item for item in self.rows if item.model == model)
 
     def line(self, scale: str) -> AccuracyLine:
         """The line on a scale: the one asked for, or the other one."""
-        for fit in (self.fit, self.other_fit):
-            if fit.scale == scale:
-                return fit
-        raise InputError(
-            f"must be {self.fit.scale} or {self.other_fit.scale} here; got {scale!r}", argument="scale"
-        )
+        one_of("scale", scale, (self.fit.scale, self.other_fit.scale))
+        return self.fit if scale == self.fit.scale else self.other_fit
 
 
 def compare(original: Any, new: Any = None, config: CompareConfig | None = None, **choices: Any) -> Comparison:
