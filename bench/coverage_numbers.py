@@ -43,13 +43,13 @@ def testbeds(skills: Any, sizes: tuple[int, int], seed: int) -> Iterator[tuple[s
 
 def audit_drop(seed: int) -> Hits:
     """The drop of an audit: of its three networks on a fresh set, and of the models of a testbed."""
-    from hardpan.auditing.fresh import _accuracy_drop
+    from hardpan.auditing.fresh import _fresh_drop
 
     for skills, sizes in (([2.0, 2.1, 2.2], (360, 360)), ([1.5, 1.6, 1.7], (10_000, 2_000))):
         for name, both, counts, drops in testbeds(skills, sizes, seed):
             where = f"{name}, {sizes[0]:,} and {sizes[1]:,} examples"
             means = [float(side.accuracy.mean()) for side in (both.original, both.new)]
-            tile = _accuracy_drop(means[0], sizes[0], means[1], sizes[1], LEVEL)
+            tile = _fresh_drop(means[0], sizes[0], means[1], sizes[1], LEVEL)
             yield where, "audit: drop of 3 networks", inside(tile, drops.mean())
             yield where, "audit: drop, testbed of outcomes", inside(both.mean_gap(LEVEL), drops.mean())
             yield where, "audit: drop, testbed of counts", inside(counts.mean_gap(LEVEL), drops.mean())
@@ -167,7 +167,7 @@ def risk_areas(seed: int) -> Hits:
 
 def learning_curve(seed: int) -> Hits:
     """Exponent and error at twice the data of classifiers whose errors follow a power law."""
-    from hardpan.auditing import improvement
+    from hardpan.auditing import data_curve
 
     sizes = (125, 250, 500, 1_000)
     for where, a, b, n in (
@@ -178,7 +178,7 @@ def learning_curve(seed: int) -> Hits:
         rng = np.random.default_rng([seed, n, round(10 * b)])
         shared = rng.normal(size=n)
         right = {size: ndtr(0.8 * shared + 0.6 * rng.normal(size=n)) >= a * size**-b for size in sizes}
-        curve = improvement.learning_curve("planted", right, right[1_000], confidence=LEVEL, seed=seed)
+        curve = data_curve.fit_data_curve("planted", right, right[1_000], confidence=LEVEL, seed=seed)
         if curve is not None:
             yield where, "learning curve: exponent", inside(curve.exponent, b)
             yield where, "learning curve: error at twice the data", inside(curve.at_double, a * 2_000**-b)
@@ -195,13 +195,13 @@ def classified(rng: Any, n: int, models: int) -> tuple[Any, list[Any]]:
 
 def budget_of(rng: Any, n: int, models: int) -> Any:
     """The error budget of the best of some classifiers that are alike."""
-    from hardpan.auditing import improvement
+    from hardpan.auditing import error_budget
 
     labels, probs = classified(rng, n, models)
     answers = [item.argmax(axis=1) for item in probs]
     best = min(answers, key=lambda answer: int((answer != labels).sum()))
     doubted = np.max(probs, axis=(0, 2)) > 0.99  # any fixed rule that does not look at the labels
-    return improvement.error_budget("best", best, answers, labels, doubted, confidence=LEVEL, classifiers=models)
+    return error_budget.error_budget("best", best, answers, labels, doubted, confidence=LEVEL, classifiers=models)
 
 
 @cache

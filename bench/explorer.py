@@ -45,7 +45,7 @@ SQL = {
 def table(folder: Path) -> None:
     import pyarrow.parquet as pq
 
-    from hardpan.auditing import examples
+    from hardpan.auditing import example_table
     from hardpan.data.dataset import Dataset
 
     rng = np.random.default_rng(0)
@@ -54,18 +54,18 @@ def table(folder: Path) -> None:
     dataset = Dataset("made", np.zeros((ROWS, 1)), np.array([f"{i:016x}" for i in range(ROWS)]), labels, names)
     columns: dict[str, Any] = {"confusion": rng.gamma(1, 0.3, ROWS), "p_label": rng.random(ROWS)}
     columns |= {f"correct: m{number}": rng.random(ROWS) < 0.8 for number in range(5)}
-    joined = examples.join_columns(
+    joined = example_table.join_example_table(
         dataset, {"train": np.arange(ROWS // 2), "test": np.arange(ROWS // 2, ROWS)}, columns
     )
-    pq.write_table(joined, folder / examples.TABLE)
+    pq.write_table(joined, folder / example_table.TABLE)
 
 
 def ours(folder: Path) -> tuple[float, Callable[[str], list[str]]]:
-    from hardpan.auditing import examples
+    from hardpan.auditing import example_table
     from hardpan.web.explorer.query import ExampleQueries, Filter
 
     start = time.process_time()
-    explorer = ExampleQueries(examples.read_examples(folder))
+    explorer = ExampleQueries(example_table.read_example_table(folder))
     opened = time.process_time() - start
 
     def ask(question: str) -> list[str]:

@@ -45,7 +45,7 @@ def prepare_audit(place: str) -> Path:
 def audit_folder(place: Path) -> dict[str, float]:
     """Audit, and the most memory that only this process has; a page of the explorer from the result."""
     import hardpan
-    from hardpan.auditing import examples
+    from hardpan.auditing import example_table
     from hardpan.web.explorer.query import ExampleQueries
 
     before, most, done = own_megabytes(), [0.0], threading.Event()
@@ -63,7 +63,7 @@ def audit_folder(place: Path) -> dict[str, float]:
         done.set()
         watcher.join()
         begun = time.process_time()
-        rows = ExampleQueries(examples.read_examples(out)).order((), "confusion", descending=True)[:120]
+        rows = ExampleQueries(example_table.read_example_table(out)).order((), "confusion", descending=True)[:120]
         page = time.process_time() - begun
     return {"before": before, "peak": most[0], "cpu": cpu, "page": page, "rows": float(len(rows))}
 

@@ -554,16 +554,18 @@ def own_megabytes() -> float:
 def open_explorer(place: Path) -> dict[str, float]:
     """The explorer's table of the folder, its first page and the sheet of pictures read from the files."""
     import hardpan
-    from hardpan.auditing import examples
+    from hardpan.auditing import example_table
     from hardpan.web.explorer.query import ExampleQueries
     from hardpan.web.explorer.thumbnails import Thumbnails
 
     dataset = hardpan.Dataset.open(place)
     parts = {part: np.flatnonzero(dataset.split == part) for part in ("train", "test")}
-    table = examples.join_columns(dataset, parts, {"confusion": np.random.default_rng(0).random(len(dataset))})
+    table = example_table.join_example_table(
+        dataset, parts, {"confusion": np.random.default_rng(0).random(len(dataset))}
+    )
 
     def page() -> int:
-        explorer = ExampleQueries(examples.Examples(table))
+        explorer = ExampleQueries(example_table.Examples(table))
         rows = explorer.order((), "confusion", descending=True)[:120]
         return len(Thumbnails(None, table["path"].to_pylist(), place).sheet(rows))
 

@@ -19,7 +19,7 @@ import numpy as np
 import uvicorn
 from screenshot import README_PARTS, take, window
 
-from hardpan.auditing import examples
+from hardpan.auditing import example_table
 from hardpan.web import serving
 from hardpan.web.explorer import create_app
 
@@ -79,7 +79,9 @@ def shoot_notebook(target: Path) -> None:
 
 def shoot_explorer(folder: Path, target: Path) -> None:
     """Serve the explorer over the audit and show the most confusing examples."""
-    application = create_app(examples.read_examples(folder / "audits" / "digits"), title="Examples of digits")
+    application = create_app(
+        example_table.read_example_table(folder / "audits" / "digits"), title="Examples of digits"
+    )
     listener = serving.bind("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(application, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

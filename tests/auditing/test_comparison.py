@@ -84,13 +84,13 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     with pytest.raises(InputError, match="audits"):
         comparison.compare([EASY])
     with pytest.raises(InputError, match=r"report\.json"):
-        comparison.read_audit(tmp_path)
+        auditing.read_audit(tmp_path)
     (tmp_path / "report.json").write_text("{}")
     with pytest.raises(InputError, match=r"report\.json"):
-        comparison.read_audit(tmp_path)
+        auditing.read_audit(tmp_path)
     (tmp_path / "report.json").write_text(files.json_text(files.to_json(known(0.5))))
     with pytest.raises(InputError, match="Estimate"):
-        comparison.read_audit(tmp_path)
+        auditing.read_audit(tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -100,7 +100,7 @@ def test_an_altered_report_is_refused_or_compared(tmp_path, seed):
     for round_number in range(100):
         path.write_text(with_damaged_node(text, np.random.default_rng([seed, round_number])))
         with contextlib.suppress(InputError):
-            found = comparison.compare([EASY, comparison.read_audit(tmp_path)])
+            found = comparison.compare([EASY, auditing.read_audit(tmp_path)])
             files.json_text(found)
             assert found.headline
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardpan import Dataset, auditing, stats
-from hardpan.auditing.copies import copy_test, held_back_test, natural_repeats, similarity_test
+from hardpan.auditing.copies import copies_across_split, copy_similarity_test, held_back_copies_test, natural_copies
 from hardpan.bayes.floors.inputs import split_inputs
 
 BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained
@@ -32,7 +32,7 @@ def drawn(make, rng, train, test):
 def p_values(x, y, train, seed):
     group = np.unique(x, axis=0, return_inverse=True)[1].ravel()
     rows = group, y, np.arange(train), np.arange(train, len(x))
-    return held_back_test(*rows, seed), similarity_test(*rows, seed)
+    return held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed)
 
 
 @pytest.mark.parametrize("make", [categories, counts, reals])
@@ -73,7 +73,7 @@ def test_the_natural_number_of_repeats_is_that_of_test_sets_drawn_like_train():
         x, y = drawn(categories, np.random.default_rng([draw, 13]), 600, 200)
         group = np.unique(x, axis=0, return_inverse=True)[1].ravel()
         counted.append(np.isin(group[600:], group[:600]).sum())
-        expected.append(natural_repeats(group, y, np.arange(600), np.arange(600, 800)))
+        expected.append(natural_copies(group, y, np.arange(600), np.arange(600, 800)))
     away = np.array(counted) - expected
     assert abs(away.mean()) < 4 * away.std() / np.sqrt(60) + 1
     assert np.mean(counted) > 100
@@ -148,7 +148,7 @@ def test_a_split_that_is_made_has_no_equal_rows_across_it():
     x, y = drawn(categories, np.random.default_rng(9), 900, 100)
     data = Dataset.from_arrays(x, y, ids=np.arange(1000).astype(str))
     inputs = split_inputs(data, y, 0)
-    assert copy_test(inputs) is None
+    assert copies_across_split(inputs) is None
     assert not len(inputs.copied)
     report = auditing.audit(data, **BARE)
     assert not any(item.kind == "test-copies" for item in report.problems)

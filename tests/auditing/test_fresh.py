@@ -9,13 +9,13 @@ from scipy.stats import binomtest
 from hardpan import Dataset, Predictions
 from hardpan.auditing import networks
 from hardpan.auditing.evidence import AuditConfig
-from hardpan.auditing.fresh import _accuracy_drop, _fresh_labels, find
+from hardpan.auditing.fresh import _fresh_drop, _fresh_labels, find_fresh_scores
 from hardpan.errors import InputError
 
 
 def test_a_drop_is_its_formula():
     first, second = binomtest(190, 200).proportion_ci(0.9), binomtest(60, 80).proportion_ci(0.9)
-    found = _accuracy_drop(0.95, 200, 0.75, 80, 0.9)
+    found = _fresh_drop(0.95, 200, 0.75, 80, 0.9)
     assert found.value == pytest.approx(0.2)
     assert found.stderr == pytest.approx((0.95 * 0.05 / 200 + 0.75 * 0.25 / 80) ** 0.5)
     assert found.low == pytest.approx(0.2 - ((0.95 - first.low) ** 2 + (second.high - 0.75) ** 2) ** 0.5)
@@ -23,7 +23,7 @@ def test_a_drop_is_its_formula():
 
 
 def test_a_mean_over_seeds_between_two_counts_has_the_wider_interval():
-    between = _accuracy_drop(0.955, 100, 0.5, 100, 0.95)  # 95.5 of 100
+    between = _fresh_drop(0.955, 100, 0.5, 100, 0.95)  # 95.5 of 100
     low, high = (binomtest(k, 100).proportion_ci() for k in (95, 96))
     half = binomtest(50, 100).proportion_ci()
     assert between.low == pytest.approx(0.455 - ((0.955 - low.low) ** 2 + (half.high - 0.5) ** 2) ** 0.5)
@@ -48,7 +48,7 @@ def test_the_drop_is_that_of_networks_with_planted_answers(tmp_path, monkeypatch
         models=[SimpleNamespace(weights=()), network],
     )
     monkeypatch.setattr(networks, "network_predictor", lambda _, number: lambda x: np.eye(3)[on_fresh[number]])
-    found = find(evidence)
+    found = find_fresh_scores(evidence)
     assert (found.before, found.after, found.size) == ((0.9, 0.7), (0.7, 0.5), 30)
     assert (found.drop.value, found.drop.n) == (pytest.approx(0.2), 50)
 

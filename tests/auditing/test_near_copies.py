@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as distributions
 
 from hardpan import auditing, stats
-from hardpan.auditing.copies import excess_p_value
+from hardpan.auditing.copies import copies_p_value
 from hardpan.auditing.evidence import Nearest
 from hardpan.auditing.near_copies import NearCopies, near_copies
 from hardpan.bayes.floors.neighbours import k_nearest
@@ -91,7 +91,7 @@ def test_the_p_value_of_one_class_is_that_of_fisher():
     for back, back_hits, new, new_hits in ((20, 3, 30, 9), (5, 0, 8, 8), (40, 40, 10, 2)):
         table = [[new_hits, new - new_hits], [back_hits, back - back_hits]]
         expected = distributions.fisher_exact(table, alternative="greater").pvalue
-        assert excess_p_value([(back, back_hits, new, new_hits)]) == pytest.approx(expected)
+        assert copies_p_value([(back, back_hits, new, new_hits)]) == pytest.approx(expected)
 
 
 def test_an_audit_claims_near_copies_only_where_the_test_set_is_official():

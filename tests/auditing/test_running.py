@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing import budget
-from hardpan.auditing.improvement import learning_curve, levelling_law, power_law
+from hardpan.auditing.data_curve import data_curve_levelling_law, data_curve_power_law, fit_data_curve
 from hardpan.engine import devices
 from hardpan.errors import InputError
 from hardpan.pages.auditing import view
@@ -58,7 +58,7 @@ def planted_curve(errors, best, n=1000):
 
     sizes = [100 * 2**k for k in range(len(errors))]
     curves = {size: correct(error) for size, error in zip(sizes, errors, strict=True)}
-    return learning_curve("quick", curves, correct(best))
+    return fit_data_curve("quick", curves, correct(best))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_flat_curves_rarely_promise_anything_and_steep_ones_do():
         for b in promised:
             rates = {size: 0.1 * (1000 / size) ** b for size in (125, 250, 500, 1000)}
             right = {n: ndtr(0.8 * shared + 0.6 * rng.normal(size=400)) >= rate for n, rate in rates.items()}
-            curve = learning_curve("quick", right, right[1000])
+            curve = fit_data_curve("quick", right, right[1000])
             promised[b] += curve is not None and curve.promises
     assert promised[0.0] <= 4  # the 99.9 % region of 2.5 %
     assert promised[0.5] >= 15
@@ -174,11 +174,11 @@ def test_the_budget_shares_what_earlier_steps_leave():
 def test_power_laws_are_found():
     sizes = np.array([100, 200, 400, 800])
     errors = np.stack([2.0 * sizes**-0.5, 0.1 + 2.0 * sizes**-0.5])
-    slope, double = power_law(sizes, errors, 10_000)
+    slope, double = data_curve_power_law(sizes, errors, 10_000)
     assert slope[0] == pytest.approx(0.5)
     assert double[0] == pytest.approx(2.0 * 1600**-0.5)
     assert double[1] < 0.14  # a law that falls to 0 misses what cannot be removed: 0.15
-    assert levelling_law(sizes, errors, 10_000) == pytest.approx([0.05, 0.15], abs=2e-3)
+    assert data_curve_levelling_law(sizes, errors, 10_000) == pytest.approx([0.05, 0.15], abs=2e-3)
 
 
 def test_the_error_at_twice_the_data_covers_curves_that_level_off():
@@ -187,7 +187,7 @@ def test_the_error_at_twice_the_data_covers_curves_that_level_off():
     for _ in range(60):
         shared = rng.normal(size=500)
         right = {n: ndtr(0.8 * shared + 0.6 * rng.normal(size=500)) >= 0.1 + 30 / n for n in sizes}
-        curve = learning_curve("quick", right, right[1000])
+        curve = fit_data_curve("quick", right, right[1000])
         inside += curve.at_double.low <= 0.115 <= curve.at_double.high
     assert inside >= 51  # the 99.9 % region of 95 %
 

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from tests.e2e.accessibility import violations
 
 from hardpan import auditing, confusion, files
-from hardpan.auditing import examples
+from hardpan.auditing import example_table
 from hardpan.confusion.label_review import LabelReview
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import open_corrected
@@ -38,9 +38,9 @@ def served(tmp_path_factory):
     names = {"train": parts.train, "validation": parts.validation, "test": parts.test}
     rows = np.arange(len(dataset))
     columns = {"confusion": rows / 1000, "correct: tree": rows % 2 == 0, "correct: forest": rows % 3 > 0}
-    table = examples.join_columns(dataset, names, columns)
+    table = example_table.join_example_table(dataset, names, columns)
     folder = tmp_path_factory.mktemp("audit") / "digits"
-    files.write_together(folder, examples.table_files(table, dataset))
+    files.write_together(folder, example_table.example_table_files(table, dataset))
     pictures = gallery_thumbnails(dataset.x[:2], 0.0, 16.0)
     tiles = [{"group": "", "id": str(dataset.ids[row]), "label": str(row), "row": f"{row}"} for row in range(2)]
     section = Section("Hard", charts=(gallery_chart("Two digits", pictures, tiles, "Two digits."),))
@@ -63,8 +63,8 @@ def reviewed(tmp_path):
         "label_rank": np.argsort(np.argsort(predicted == dataset.labels, kind="stable")) + 1.0,
         "label_probability": np.where(predicted == dataset.labels, 0.9, 0.1),
     }
-    table = examples.join_columns(dataset, {"test": rows[:500], "train": rows[500:]}, columns)
-    files.write_together(tmp_path / "audit", examples.table_files(table, dataset))
+    table = example_table.join_example_table(dataset, {"test": rows[:500], "train": rows[500:]}, columns)
+    files.write_together(tmp_path / "audit", example_table.example_table_files(table, dataset))
     return tmp_path / "audit"
 
 

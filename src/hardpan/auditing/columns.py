@@ -151,9 +151,8 @@ class _Alone:
     @property
     def as_good(self) -> bool:
         """Whether the interval of the paired difference from the best model includes none."""
-        difference = self.wrong.astype(np.float64) - self.best
-        error = float(difference.std()) / float(np.sqrt(len(difference)))
-        return float(difference.mean()) <= stats.normal_quantile(0.95) * error
+        difference, n = self.wrong.astype(np.float64) - self.best, len(self.wrong)
+        return stats.normal(float(difference.mean()), float(difference.std()) / float(np.sqrt(n)), n).low <= 0
 
     @property
     def p_value(self) -> float:
@@ -210,21 +209,10 @@ def telling_columns(
     ], tried
 
 
-def best_decisions(evidence: Evidence) -> Labels | None:
-    """Classes that the best model answers for the test rows of the floor; None where they are not known."""
-    inputs, floor = evidence.inputs, evidence.floor
-    if inputs is None or floor is None or floor.best is None or not len(inputs.test):
-        return None
-    name = floor.best.name
-    if name in evidence.probs:
-        return np.asarray(evidence.probs[name].argmax(axis=1))
-    return inputs.decisions.get(name)
-
-
 def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     """Kind and details of the notes about single columns: "index-feature" and "leak-feature"."""
     inputs = evidence.inputs
-    best = best_decisions(evidence)
+    best = evidence.best_answers()
     numbered: dict[str, str] = {}
     if not evidence.is_images:
         columns = feature_columns(evidence.dataset)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from hardpan import arguments, files, stats
+from hardpan import stats
 from hardpan.auditing.running import Audit
 from hardpan.bayes.floors.entries import Entry
 from hardpan.confusion.banding import FEWEST_ERRORS
@@ -38,9 +36,9 @@ RANGES = ("bracket",)
 """Measures that are two ends rather than a number: they have no difference."""
 
 
-def too_few(measure: str, item: Estimate) -> bool:
-    """Whether a measure rests on too few errors."""
-    return measure == "tail_share" and item.n < FEWEST_ERRORS
+def is_comparable(measure: str, item: Estimate) -> bool:
+    """Whether a measure rests on enough errors to be compared."""
+    return measure != "tail_share" or item.n >= FEWEST_ERRORS
 
 
 @record
@@ -83,21 +81,6 @@ class AuditComparison(Report):
     hashes: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_audit(path: str | os.PathLike[str]) -> Audit:
-    """Read the record of an audit from its folder or its report.json."""
-    file = arguments.as_path("path", path)
-    file = file / "report.json" if file.is_dir() else file
-    if not file.is_file():
-        raise InputError(f"{path}: has no report.json; create it with: hardpan audit DATA --out {path}")
-    try:
-        audit = files.from_json(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: is not the report of an audit ({error}); run the audit again") from error
-    if not isinstance(audit, Audit):
-        raise InputError(f"{file}: is a {type(audit).__name__}, not an audit; pass the folder of an audit")
-    return audit
-
-
 def compare(audits: Sequence[Audit]) -> AuditComparison:
     """Compare audits: their measures, what changed between two, and which is hardest among several.
 
@@ -125,15 +108,14 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
     }
     rankings = tuple(_hardness_order(measure, named) for measure in HARDNESS)
     rankings = tuple(item for item in rankings if len(item.names) >= 2)
-    first, second = list(named)[:2]
     compared = [
         measure
         for measure, by_name in values.items()
         if len(audits) == 2 and len(by_name) == 2 and measure not in RANGES
-        if not any(too_few(measure, item) for item in by_name.values())
+        if all(is_comparable(measure, item) for item in by_name.values())
     ]
     differences = {
-        measure: difference(*(_widened_for_pairs(values[measure][name], len(compared)) for name in (first, second)))
+        measure: difference(*(_widened_for_comparisons(item, len(compared)) for item in values[measure].values()))
         for measure in compared
     }
     return AuditComparison(
@@ -141,7 +123,7 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
         values=values,
         differences=differences,
         rankings=rankings,
-        agreement=_order_agreement(rankings),
+        agreement=_compare_orders(rankings),
         verdicts={
             measure: {name: item.verdicts[measure] for name, item in named.items() if measure in item.verdicts}
             for measure in values
@@ -187,12 +169,12 @@ def _hardness_order(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
     values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
     names = tuple(sorted(values, key=lambda name: -values[name]))
     pairs = list(itertools.combinations(names, 2))
-    items = {name: _widened_for_pairs(named[name].measures[measure], len(pairs)) for name in names}
+    items = {name: _widened_for_comparisons(named[name].measures[measure], len(pairs)) for name in names}
     close = tuple((a, b) for a, b in pairs if difference(items[b], items[a]).low <= 0)
     return HardnessOrder(measure, names, tuple(values[name] for name in names), close)
 
 
-def _widened_for_pairs(item: Estimate, pairs: int) -> Estimate:
+def _widened_for_comparisons(item: Estimate, pairs: int) -> Estimate:
     """The estimate with its interval stretched from its level to that of one of so many comparisons."""
     if pairs < 2:
         return item
@@ -202,7 +184,7 @@ def _widened_for_pairs(item: Estimate, pairs: int) -> Estimate:
     return dataclasses.replace(item, low=low, high=high)
 
 
-def _order_agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
+def _compare_orders(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
     agreement = {}
     for first, second in itertools.combinations(rankings, 2):
         a, b = (dict(zip(ranking.names, ranking.values, strict=True)) for ranking in (first, second))

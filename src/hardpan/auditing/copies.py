@@ -8,13 +8,13 @@ classes, so that other class proportions in test do not look like copies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 from scipy import stats as distributions
 
+from hardpan.auditing.evidence import CopyTest
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 
@@ -23,20 +23,7 @@ PERMUTATIONS = 1999
 PERMUTED_AT_ONCE = 4_000_000  # numbers
 
 
-@dataclass(frozen=True, slots=True)
-class CopyTest:
-    """Whether more test rows equal a training row than if test were drawn like train.
-
-    Attributes:
-        p_value: of both tests together (Bonferroni).
-        expected: how many test rows would equal a training row if test were drawn like train.
-    """
-
-    p_value: float
-    expected: float
-
-
-def copy_test(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
+def copies_across_split(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
     """Test whether an official test set contains copies of training rows; None where no row of it equals one.
 
     Args:
@@ -49,22 +36,22 @@ def copy_test(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.integers(0, 9, (800, 3)), rng.integers(0, 2, 800)
         >>> split, ids = np.repeat(["train", "test"], [600, 200]), np.arange(800).astype(str)
-        >>> test = copy_test(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0))
+        >>> test = copies_across_split(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0))
         >>> 90 < test.expected < 120, test.p_value > 0.1
         (True, True)
         >>> x[600:700] = x[:100]
-        >>> copy_test(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0)).p_value < 0.001
+        >>> copies_across_split(split_inputs(Dataset.from_arrays(x, y, split=split, ids=ids), y, 0)).p_value < 0.001
         True
     """
     if inputs.dataset.split is None or not len(inputs.copied):
         return None
     split = inputs.split
     rows = inputs.equal.group, inputs.labels, np.concatenate([split.train, split.validation]), split.test
-    p_value = min(held_back_test(*rows, seed), similarity_test(*rows, seed))
-    return CopyTest(min(1.0, 2 * p_value), natural_repeats(*rows))
+    p_value = min(held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed))
+    return CopyTest(min(1.0, 2 * p_value), natural_copies(*rows))
 
 
-def natural_repeats(group: Labels, labels: Labels, train: Labels, test: Labels) -> float:
+def natural_copies(group: Labels, labels: Labels, train: Labels, test: Labels) -> float:
     """How many test rows equal a training row if as many of each class do as training rows equal another one.
 
     Args:
@@ -75,7 +62,7 @@ def natural_repeats(group: Labels, labels: Labels, train: Labels, test: Labels) 
 
     Example:
         >>> group, labels = np.array([0, 0, 1, 2, 0, 1]), np.zeros(6, dtype=int)
-        >>> natural_repeats(group, labels, np.arange(4), np.arange(4, 6))
+        >>> natural_copies(group, labels, np.arange(4), np.arange(4, 6))
         1.0
     """
     again = np.bincount(group[train], minlength=int(group.max()) + 1)[group[train]] > 1
@@ -84,7 +71,7 @@ def natural_repeats(group: Labels, labels: Labels, train: Labels, test: Labels) 
     return float(np.bincount(labels[test], minlength=k) @ (repeated / np.maximum(own, 1)))
 
 
-def held_back_test(group: Labels, labels: Labels, train: Labels, test: Labels, seed: int = 0) -> float:
+def held_back_copies_test(group: Labels, labels: Labels, train: Labels, test: Labels, seed: int = 0) -> float:
     """Test whether more test rows equal a row of a part R of train than rows that were held back from train do.
 
     Of each class as many training rows as test has, at most half of them, are held back; R is the rest. If test
@@ -102,28 +89,29 @@ def held_back_test(group: Labels, labels: Labels, train: Labels, test: Labels, s
 
     Example:
         >>> group, labels = np.r_[np.arange(900), np.arange(100)], np.zeros(1000, dtype=int)
-        >>> held_back_test(group, labels, np.arange(900), np.arange(900, 1000)) < 1e-9
+        >>> held_back_copies_test(group, labels, np.arange(900), np.arange(900, 1000)) < 1e-9
         True
     """
     p_values = []
     for draw in range(HELD_BACK):
-        rng = np.random.default_rng([seed, 101, draw])
-        held = np.zeros(len(group), dtype=bool)
-        for label in np.unique(labels[test]):
-            rows = train[labels[train] == label]
-            held[rng.permutation(rows)[: min(int((labels[test] == label).sum()), len(rows) // 2)]] = True
+        back = held_back_for_copies(labels[train], labels[test], np.random.default_rng([seed, 101, draw]))
         known = np.zeros(int(group.max()) + 1, dtype=bool)
-        known[group[train[~held[train]]]] = True
-        counts = []
-        for label in np.unique(labels[test]):
-            back, new = train[held[train] & (labels[train] == label)], test[labels[test] == label]
-            if len(back):
-                counts.append((len(back), int(known[group[back]].sum()), len(new), int(known[group[new]].sum())))
-        p_values.append(excess_p_value(counts))
+        known[group[train[~back]]] = True
+        held = train[back]
+        p_values.append(copies_by_class_p_value(known[group[held]], labels[held], known[group[test]], labels[test]))
     return min(1.0, 2 * float(np.median(p_values)))
 
 
-def similarity_test(group: Labels, labels: Labels, train: Labels, test: Labels, seed: int = 0) -> float:
+def held_back_for_copies(train_labels: Labels, test_labels: Labels, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which training rows are held back: of each class as many as test has, at most half of them."""
+    back = np.zeros(len(train_labels), dtype=bool)
+    for label in np.unique(test_labels):
+        rows = np.flatnonzero(train_labels == label)
+        back[rng.permutation(rows)[: min(int((test_labels == label).sum()), len(rows) // 2)]] = True
+    return back
+
+
+def copy_similarity_test(group: Labels, labels: Labels, train: Labels, test: Labels, seed: int = 0) -> float:
     """Test whether a test set is too similar to train: a copied row takes part of each group that it belongs to.
 
     Σ_v (t_v − f n_v)²/n_v over groups v of equal rows (n_v rows in all, t_v of them in test, f the proportion of
@@ -139,7 +127,7 @@ def similarity_test(group: Labels, labels: Labels, train: Labels, test: Labels, 
 
     Example:
         >>> group, labels = np.r_[np.arange(75), np.arange(25)], np.zeros(100, dtype=int)
-        >>> similarity_test(group, labels, np.arange(75), np.arange(75, 100))
+        >>> copy_similarity_test(group, labels, np.arange(75), np.arange(75, 100))
         0.0005
     """
     rows = np.concatenate([train, test])
@@ -174,14 +162,25 @@ def similarity_test(group: Labels, labels: Labels, train: Labels, test: Labels, 
     return (1 + as_small) / (1 + PERMUTATIONS)
 
 
-def excess_p_value(counts: Sequence[tuple[int, int, int, int]]) -> float:
+def copies_by_class_p_value(
+    held_hits: NDArray[np.bool_], held_labels: Labels, test_hits: NDArray[np.bool_], test_labels: Labels
+) -> float:
+    """:func:`copies_p_value` of hits among rows that were held back and test rows, by class."""
+    counts = []
+    for label in np.unique(test_labels):
+        held, test = held_hits[held_labels == label], test_hits[test_labels == label]
+        counts.append((len(held), int(held.sum()), len(test), int(test.sum())))
+    return copies_p_value(counts)
+
+
+def copies_p_value(counts: Sequence[tuple[int, int, int, int]]) -> float:
     """Probability of at least as many hits among new rows if hits fall on held-back and new rows of a class alike.
 
     Args:
         counts: by class: rows held back, hits among them, new rows, hits among these.
 
     Example:
-        >>> round(excess_p_value([(10, 0, 10, 3)]), 4), round(excess_p_value([(10, 0, 10, 1)] * 2), 4)
+        >>> round(copies_p_value([(10, 0, 10, 3)]), 4), round(copies_p_value([(10, 0, 10, 1)] * 2), 4)
         (0.1053, 0.25)
     """
     mass, least, observed = np.ones(1), 0, 0

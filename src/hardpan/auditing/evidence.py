@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,19 +19,18 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.bayes.floors.model_predictions import ModelPredictions
 from hardpan.bayes.floors.votes import Annotations
+from hardpan.confusion.label_noise import LabelIssues
+from hardpan.confusion.label_review import LabelCount
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
 if TYPE_CHECKING:
-    from hardpan.auditing.copies import CopyTest
     from hardpan.auditing.fresh import FreshScores
     from hardpan.auditing.hardness import Hardness
     from hardpan.auditing.near_copies import ImageSearch
     from hardpan.auditing.networks import NetworkData
-    from hardpan.confusion.label_noise import LabelIssues
-    from hardpan.confusion.label_review import LabelCount
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
@@ -96,6 +97,25 @@ class AuditConfig:
         for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("seeds", 1)):
             whole_number(name, getattr(self, name), least)
 
+    def command(self, source: str) -> str:
+        """The command that computes the audit again; empty where the data or the predictions are in memory."""
+        if not source or any(not Path(path).exists() for path in self.predictions):
+            return ""
+        words, default = ["hardpan", "audit", source], AuditConfig()
+        for item in fields(self):
+            value, option = getattr(self, item.name), f"--{item.name.replace('_', '-')}"
+            if value == getattr(default, item.name) or item.name == "temperatures":
+                continue
+            if isinstance(value, tuple):
+                words += [word for path in value for word in (option, path)]
+            else:
+                words += (
+                    [option]
+                    if value is True
+                    else [option, f"{value:g}" if isinstance(value, float) else str(value)]
+                )
+        return shlex.join(words)
+
 
 @record
 class AuditStep:
@@ -153,6 +173,19 @@ class Nearest:
     own: Nearest | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTest:
+    """Whether more test rows equal a training row than if test were drawn like train.
+
+    Attributes:
+        p_value: of both tests together (Bonferroni).
+        expected: how many test rows would equal a training row if test were drawn like train.
+    """
+
+    p_value: float
+    expected: float
+
+
 @dataclass(slots=True, eq=False)
 class Evidence:
     """What the steps of an audit work on; each step fills in its own fields.
@@ -172,6 +205,7 @@ class Evidence:
         correct_by_size: training sizes of the learning curve, and which test rows are right at each.
         curve_model: the model of the learning curve.
         nearest: the training examples that are nearest to test examples.
+        turned: test images that equal a turned or mirrored training image.
         images: test images that are altered training images.
         network_data: the examples as networks take them, once they are scaled.
         columns: per-example results by name, for the joined table.
@@ -199,6 +233,7 @@ class Evidence:
     correct_by_size: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
     curve_model: str = ""
     nearest: Nearest | None = None
+    turned: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     images: ImageSearch | None = None
     network_data: NetworkData | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -245,10 +280,29 @@ class Evidence:
         test = self.inputs.test
         return {model.name: model.probs[test] for model in self.models if not model.held_out and model.covers(test)}
 
+    def test_answers(self) -> dict[str, Labels]:
+        """Classes of the test rows of ``inputs`` by model, where they are known those of the floor's best model."""
+        answers = {name: probs.argmax(axis=1) for name, probs in self.probs.items()}
+        best = None if self.floor is None else self.floor.best
+        if self.inputs is not None and best is not None and best.name in self.inputs.decisions:
+            answers.setdefault(best.name, self.inputs.decisions[best.name])
+        return answers
 
-def training_rows(evidence: Evidence) -> Labels:
-    """Rows of train, with those that were cut from it for validation."""
-    split, official = evidence.modelled, evidence.dataset.split
-    if official is not None and (official == "validation").any():
-        return split.train
-    return np.sort(np.concatenate([split.train, split.validation]))
+    def best_answers(self) -> Labels | None:
+        """Those of the best model of the floor; None where they are not known."""
+        best = None if self.floor is None else self.floor.best
+        return None if best is None else self.test_answers().get(best.name)
+
+    def training_rows(self) -> Labels:
+        """Rows of train, with those that were cut from it for validation."""
+        split, official = self.modelled, self.dataset.split
+        if official is not None and (official == "validation").any():
+            return split.train
+        return np.sort(np.concatenate([split.train, split.validation]))
+
+
+def answers_by_seed(evidence: Evidence, model: ModelPredictions, rows: Labels) -> list[Labels]:
+    """Classes of some rows by every seed of a model, at its last epoch."""
+    recorded, at = model.predictions, np.full(len(evidence.dataset), -1)
+    at[model.rows] = np.arange(len(model.rows))
+    return [recorded.read(seed, recorded.epochs[-1]).argmax(axis=1)[at[rows]] for seed in recorded.seeds]

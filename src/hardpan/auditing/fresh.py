@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files, stats, testbed
-from hardpan.auditing.evidence import Evidence
-from hardpan.bayes.floors.model_predictions import ModelPredictions
+from hardpan.auditing.evidence import Evidence, answers_by_seed
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -44,7 +43,7 @@ class FreshScores:
     sha256: str = ""
 
 
-def find(evidence: Evidence) -> FreshScores:
+def find_fresh_scores(evidence: Evidence) -> FreshScores:
     """Compare the models of ``config.testbed``, or evaluate the ensemble on ``config.new_test``."""
     config = evidence.config
     if not config.testbed:
@@ -54,7 +53,7 @@ def find(evidence: Evidence) -> FreshScores:
     return FreshScores(comparison.mean_gap, comparison)
 
 
-def check(evidence: Evidence) -> None:
+def check_fresh(evidence: Evidence) -> None:
     """Refuse files that cannot be read or do not fit, and a fresh set that no model can be run on."""
     config = evidence.config
     if config.testbed:
@@ -73,14 +72,15 @@ def _scores_on_new_test(evidence: Evidence) -> FreshScores:
         raise InputError(_NO_MODEL.format(evidence.config.new_test))
     from hardpan.auditing.networks import network_predictor
 
-    truth = evidence.labels[evidence.modelled.test]
-    before = tuple(float((answers == truth).mean()) for answers in _original_answers(model, evidence))
+    test = evidence.modelled.test
+    truth = evidence.labels[test]
+    before = tuple(float((answers == truth).mean()) for answers in answers_by_seed(evidence, model, test))
     after = tuple(
         float((network_predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
         for number in range(len(model.weights))
     )
     first, second = float(np.mean(before)), float(np.mean(after))
-    drop = _accuracy_drop(first, len(truth), second, len(labels), evidence.config.confidence)
+    drop = _fresh_drop(first, len(truth), second, len(labels), evidence.config.confidence)
     return FreshScores(drop, None, fresh.name, len(labels), before, after, files.array_hash(fresh.x))
 
 
@@ -109,26 +109,15 @@ def _fresh_labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     return fresh.labels  # no name in common: class numbers of a set without names
 
 
-def _original_answers(model: ModelPredictions, evidence: Evidence) -> list[NDArray[np.int64]]:
-    """Each network's predictions on the original test set."""
-    recorded, test = model.predictions, evidence.modelled.test
-    at = np.full(len(evidence.dataset), -1)
-    at[model.rows] = np.arange(len(model.rows))
-    return [recorded.read(seed, recorded.epochs[-1]).argmax(axis=1)[at[test]] for seed in recorded.seeds]
-
-
-def _accuracy_drop(a: float, n: int, b: float, m: int, confidence: float) -> Estimate:
+def _fresh_drop(a: float, n: int, b: float, m: int, confidence: float) -> Estimate:
     """a − b for mean accuracies over n and m examples."""
-    ends = [_accuracy_interval(share, count, confidence) for share, count in ((a, n), (b, m))]
+    # A mean over networks need not be a whole count; one that is must not lose an example to rounding.
+    whole = [(math.floor(share * of + 1e-6), math.ceil(share * of - 1e-6), of) for share, of in ((a, n), (b, m))]
+    lows, highs = (
+        [float(stats.clopper_pearson(item[end], item[2], confidence)[end]) for item in whole] for end in (0, 1)
+    )
     value = a - b
-    low = value - math.hypot(a - ends[0][0], ends[1][1] - b)
-    high = value + math.hypot(ends[0][1] - a, b - ends[1][0])
+    low = value - math.hypot(a - lows[0], highs[1] - b)
+    high = value + math.hypot(highs[0] - a, b - lows[1])
     error = math.sqrt(a * (1 - a) / n + b * (1 - b) / m)
     return Estimate(value, error, low, high, confidence, "mean over networks; MOVER", n + m)
-
-
-def _accuracy_interval(share: float, n: int, confidence: float) -> tuple[float, float]:
-    # A mean over networks need not be a whole count; one that is must not lose an example to rounding.
-    low, _ = stats.clopper_pearson(math.floor(share * n + 1e-6), n, confidence)
-    _, high = stats.clopper_pearson(math.ceil(share * n - 1e-6), n, confidence)
-    return float(low), float(high)

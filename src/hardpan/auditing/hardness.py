@@ -40,7 +40,7 @@ class Hardness:
     columns: Mapping[str, NDArray[Any]]
 
 
-def find(evidence: Evidence) -> Hardness:
+def find_hardness(evidence: Evidence) -> Hardness:
     """Score every example by the first model, and compare the scores with its errors on the test set."""
     model, level = evidence.models[0], evidence.config.confidence
     scores, signals = _scored_model(model, evidence)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.auditing.evidence import USABLE, Evidence
-from hardpan.auditing.examples import Examples, read_examples
+from hardpan.auditing.example_table import Examples, read_example_table
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.confusion.label_noise import LabelIssues, RankedLabels
 from hardpan.confusion.label_review import FILE, LabelCount, LabelReview, count_wrong
@@ -68,10 +68,16 @@ def outvoted_labels(evidence: Evidence) -> tuple[Labels, Labels]:
 
 def label_table(evidence: Evidence) -> tuple[dict[str, list[Any]], dict[str, NDArray[Any]]]:
     """Labels that differ from the prediction: columns of problems/labels.csv; and columns of the joined table."""
-    dataset, issues = evidence.dataset, evidence.issues
+    dataset, issues, annotations = evidence.dataset, evidence.issues, evidence.annotations
+    columns: dict[str, NDArray[Any]] = {}
+    if annotations is not None and annotations.votes is not None and annotations.rows is not None:
+        votes, rows = annotations.votes, annotations.rows
+        total, own = votes.sum(axis=1), votes[np.arange(len(rows)), evidence.labels[rows]]
+        columns["selection_frequency"] = np.full(len(dataset), np.nan)
+        columns["selection_frequency"][rows] = np.where(total > 0, own / np.maximum(total, 1), np.nan)
     headers = ["row", "id", "split", "label", "suggested", "probability"]
     if issues is None or issues.ranked is None:
-        return {name: [] for name in headers}, {}
+        return {name: [] for name in headers}, columns
     numbers, names = dataset.metadata.get("row"), np.array(dataset.class_names, dtype=object)
     rows = issues.row
     table = {
@@ -89,7 +95,8 @@ def label_table(evidence: Evidence) -> tuple[dict[str, list[Any]], dict[str, NDA
     rank, probability = np.full(len(dataset), np.nan), np.full(len(dataset), np.nan)
     rank[issues.ranked.row] = np.arange(1, issues.examples + 1)
     probability[issues.ranked.row] = issues.ranked.probability
-    return table, {"suggested_label": suggested, "label_rank": rank, "label_probability": probability}
+    columns |= {"suggested_label": suggested, "label_rank": rank, "label_probability": probability}
+    return table, columns
 
 
 def label_issues(audit: str | os.PathLike[str] | Examples) -> LabelIssues:
@@ -98,7 +105,7 @@ def label_issues(audit: str | os.PathLike[str] | Examples) -> LabelIssues:
     Args:
         audit: its folder, or its table of examples.
     """
-    table = (audit if isinstance(audit, Examples) else read_examples(audit)).table
+    table = (audit if isinstance(audit, Examples) else read_example_table(audit)).table
     if not {"label_rank", "label", "row"} <= set(table.column_names):
         raise InputError(": has no ranked labels; audit the data again with this version", argument="audit")
     columns = {

@@ -6,17 +6,22 @@ neighbour if test were drawn like train. In a split that was made here rows are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.auditing.copies import excess_p_value
-from hardpan.auditing.evidence import Evidence, Nearest, training_rows
+from hardpan.auditing.copies import copies_by_class_p_value, held_back_for_copies
+from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
+
+if TYPE_CHECKING:
+    from hardpan.neighbors.image_copies import ImageCopies
 
 HELD_BACK = 5  # random parts of train that are compared with test
 NEIGHBOURS = 8  # nearest inputs of train that are kept of each row
@@ -77,7 +82,7 @@ def nearest_training(evidence: Evidence) -> Nearest:
     """
     assert evidence.inputs is not None
     x, group, seed = evidence.inputs.table.scaled, evidence.inputs.equal.group, evidence.config.seed
-    train, queries = training_rows(evidence), evidence.modelled.test
+    train, queries = evidence.training_rows(), evidence.modelled.test
     inputs = train[np.unique(group[train], return_index=True)[1]]
     allowed = PRODUCTS_PER_SECOND * SEARCH_SHARE * evidence.config.budget
     most = max(100, int(allowed / max(1, len(inputs) * x.shape[1])))
@@ -95,9 +100,15 @@ def nearest_training(evidence: Evidence) -> Nearest:
 
 
 def near_copies(
-    found: Nearest, group: Labels, labels: Labels, train: Labels, equal: NDArray[np.bool_], seed: int = 0
-) -> NearCopies | None:
-    """Test rows that are near a training row; None where there are none.
+    found: Nearest,
+    group: Labels,
+    labels: Labels,
+    train: Labels,
+    equal: NDArray[np.bool_],
+    seed: int = 0,
+    quantiles: tuple[float, ...] = QUANTILES,
+) -> NearCopies:
+    """Test rows that are near a training row.
 
     Near is a distance within the part of train that was not held back, at the quantile with the smallest p-value;
     where no test is possible, half of the typical distance.
@@ -109,6 +120,7 @@ def near_copies(
         train: training rows, all that were searched.
         equal: which rows of ``found`` equal a training row: copies, which are no near-copies.
         seed: of the parts of train that are held back.
+        quantiles: of the distances; none where every pair in ``found`` is near.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -122,27 +134,23 @@ def near_copies(
         >>> len(copies.rows), copies.expected < 2, copies.p_value < 0.01
         (16, True, True)
     """
-    first = np.where(equal, np.inf, _near_copy_distances(found, group, np.ones(int(group.max()) + 1, dtype=bool)))
-    known = np.isfinite(first)
-    if not known.any():
-        return None
-    typical = float(np.median(first[known]))
-    limit, p_value, expected = NEAR * typical, None, None
+    everywhere = np.ones(int(group.max()) + 1, dtype=bool)
+    first = np.where(equal, np.inf, _near_copy_distances(found, group, everywhere))
+    known = first[np.isfinite(first)]
+    typical = float(np.median(known)) if len(known) else np.inf
+    limit, p_value, expected = NEAR * typical if quantiles else np.finfo(np.float64).max, None, None
     if found.own is not None and len(found.own.rows):
-        p_value, level = excess_of_near_rows(found.own, found, group, labels, train, seed)
-        own = _near_copy_distances(found.own, group, np.ones(int(group.max()) + 1, dtype=bool))
-        alone = np.bincount(group[train], minlength=int(group.max()) + 1)[group[found.own.rows]] == 1
-        if level > 0:
-            limit = level
+        p_value, level = excess_of_near_copies(found.own, found, group, labels, train, seed, quantiles)
+        limit = level if level > 0 else limit
+        alone = np.bincount(group[train], minlength=len(everywhere))[group[found.own.rows]] == 1
+        own = _near_copy_distances(found.own, group, everywhere)
         expected = float((alone & (own <= limit)).mean()) * len(first)
-    rows = np.flatnonzero(first <= limit)
-    if not len(rows):
-        return None
-    listed = found.rows[rows[np.argsort(first[rows], kind="stable")]]
-    return NearCopies(listed, limit, typical, float(first.min()), len(first), p_value, expected)
+    order = np.argsort(first, kind="stable")
+    rows = found.rows[order[(first[order] <= limit) & np.isfinite(first[order])]]
+    return NearCopies(rows, limit, typical, float(first.min(initial=np.inf)), len(first), p_value, expected)
 
 
-def excess_of_near_rows(
+def excess_of_near_copies(
     own: Nearest,
     new: Nearest,
     group: Labels,
@@ -173,13 +181,9 @@ def excess_of_near_rows(
     """
     p_values = np.ones((HELD_BACK, max(1, len(quantiles))))
     limits = np.full(p_values.shape, 0.0 if quantiles else np.finfo(np.float64).max)
-    classes = np.unique(labels[new.rows])
     for draw in range(HELD_BACK):
         rng = np.random.default_rng([seed, 13, draw])
-        back = np.zeros(len(own.rows), dtype=bool)
-        for label in classes:
-            mine = np.flatnonzero(labels[own.rows] == label)
-            back[rng.permutation(mine)[: min(int((labels[new.rows] == label).sum()), len(mine) // 2)]] = True
+        back = held_back_for_copies(labels[own.rows], labels[new.rows], rng)
         rest = np.zeros(int(group.max()) + 1, dtype=bool)
         rest[group[np.setdiff1d(train, own.rows[back])]] = True
         of_own, of_new = (_near_copy_distances(item, group, rest) for item in (own, new))
@@ -192,11 +196,8 @@ def excess_of_near_rows(
         if quantiles:
             limits[draw] = np.quantile(inside, quantiles, method="lower")
         for level, limit in enumerate(limits[draw]):
-            counts = []
-            for label in classes:
-                held, test = of_own[back & (labels[own.rows] == label)], of_new[labels[new.rows] == label]
-                counts.append((len(held), int((held <= limit).sum()), len(test), int((test <= limit).sum())))
-            p_values[draw, level] = excess_p_value(counts)
+            hits = of_own[back] <= limit, labels[own.rows][back], of_new <= limit, labels[new.rows]
+            p_values[draw, level] = copies_by_class_p_value(*hits)
     twice = 2 * np.median(p_values, axis=0)
     best = int(twice.argmin())
     p_value = min(1.0, p_values.shape[1] * float(twice[best]))
@@ -210,17 +211,18 @@ def _near_copy_distances(found: Nearest, group: Labels, among: NDArray[np.bool_]
     return np.asarray(np.where(usable, found.distances, np.inf).min(axis=1))
 
 
-def altered_images(evidence: Evidence) -> ImageSearch | None:
-    """Search for altered copies of training images; None where the examples are no images of 8 pixels a side.
+def altered_images(evidence: Evidence) -> tuple[Labels, ImageSearch | None]:
+    """Test images that are turned training images; and a search for altered ones, from 8 pixels a side on.
 
     Test images are a sample where the search would take more than a tenth of the budget and five seconds.
     """
+    x, config = evidence.dataset.x, evidence.config
+    turned = turned_copies(evidence) if evidence.is_images else np.zeros(0, dtype=np.int64)
+    if not evidence.is_images or evidence.inputs is None or min(x.shape[1:3]) < SMALLEST_IMAGE:
+        return turned, None
     from hardpan.neighbors import image_copies
 
-    x, config = evidence.dataset.x, evidence.config
-    if not evidence.is_images or evidence.inputs is None or min(x.shape[1:3]) < SMALLEST_IMAGE:
-        return None
-    group, train, test = evidence.inputs.equal.group, training_rows(evidence), evidence.modelled.test
+    group, train, test = evidence.inputs.equal.group, evidence.training_rows(), evidence.modelled.test
     inputs = train[np.unique(group[train], return_index=True)[1]]
     rng = np.random.default_rng([config.seed, 14])
     planted = rng.permutation(inputs)[:PLANTED]
@@ -234,7 +236,7 @@ def altered_images(evidence: Evidence) -> ImageSearch | None:
     queries = np.sort(rng.permutation(test)[: most // 2 if official else most])
     theirs = image_copies.grey_grids(x, inputs)
 
-    def near(rows: Labels) -> tuple[Nearest, image_copies.ImageCopies]:
+    def near(rows: Labels) -> tuple[Nearest, ImageCopies]:
         copies = image_copies.match_grids(image_copies.grey_grids(x, rows), theirs)
         away = np.where(copies.accepted, 1 - np.abs(copies.correlation), np.inf)
         return Nearest(rows, away, inputs[copies.references]), copies
@@ -249,32 +251,53 @@ def altered_images(evidence: Evidence) -> ImageSearch | None:
         hits = (again.accepted & (inputs[again.references] == planted[:, None])).any(axis=1)
         sensitivity[name] = (int(hits.sum()), len(planted))
     own = near(rng.permutation(train)[: 2 * len(queries)])[0] if official else None
-    return ImageSearch(replace(found, own=own), done, sensitivity)
+    return turned, ImageSearch(replace(found, own=own), done, sensitivity)
 
 
-def copied_images(
-    search: ImageSearch, group: Labels, labels: Labels, train: Labels, equal: NDArray[np.bool_], seed: int = 0
-) -> tuple[Labels, float | None, float | None]:
-    """Test images that are altered training images, the surest first; p-value of the excess, expected number.
+def find_near_copies(evidence: Evidence) -> tuple[Labels, float | None, dict[str, Any]]:
+    """Test rows near a training row (images: altered ones), the p-value of their excess, and details."""
+    assert evidence.inputs is not None
+    group, images, turned = evidence.inputs.equal.group, evidence.images, evidence.turned
+    search = images.found if images is not None else evidence.nearest
+    if search is None or (evidence.is_images and images is None):
+        return turned, None, {"searched": len(evidence.split.test), "p_value": None}
+    equal = np.isin(group[search.rows], group[np.concatenate([evidence.split.train, evidence.split.validation])])
+    near = near_copies(
+        search,
+        group,
+        evidence.labels,
+        evidence.training_rows(),
+        equal,
+        evidence.config.seed,
+        QUANTILES if images is None else (),
+    )
+    if images is None:
+        names = ("limit", "typical", "nearest", "expected", "p_value", "searched")
+        return near.rows, near.p_value, {name: getattr(near, name) for name in names}
+    done = Counter(name for row in near.rows.tolist() for name in images.alterations[row])
+    missed = turned[~np.isin(turned, near.rows)]
+    details = {
+        "searched": len(np.union1d(search.rows, turned)),
+        "alterations": dict(done) | ({"exactly turned or mirrored": len(missed)} if len(missed) else {}),
+        "sensitivity": dict(images.sensitivity),
+        "expected": near.expected,
+        "p_value": near.p_value,
+    }
+    return np.concatenate([near.rows, missed]), near.p_value, details
 
-    Args:
-        search: what :func:`altered_images` found.
-        group: (N,) groups of equal images.
-        labels: (N,) class numbers.
-        train: training rows.
-        equal: which images that were searched equal a training image; they are no altered copies.
-        seed: of the parts of train that are held back.
-    """
-    found, everywhere = search.found, np.ones(int(group.max()) + 1, dtype=bool)
-    first = np.where(equal, np.inf, _near_copy_distances(found, group, everywhere))
-    order = np.argsort(first, kind="stable")
-    rows = found.rows[order[np.isfinite(first[order])]]
-    if found.own is None or not len(found.own.rows):
-        return rows, None, None
-    p_value = excess_of_near_rows(found.own, found, group, labels, train, seed, ())[0]
-    alone = np.bincount(group[train], minlength=len(everywhere))[group[found.own.rows]] == 1
-    near = alone & np.isfinite(_near_copy_distances(found.own, group, everywhere))
-    return rows, p_value, float(near.mean()) * len(first)
+
+def nearest_columns(evidence: Evidence) -> dict[str, NDArray[Any]]:
+    """Columns of the joined table: of a test example, the nearest training example."""
+    dataset, n = evidence.dataset, len(evidence.dataset)
+    names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
+    # An altered copy is a better pair than the nearest pixels.
+    for found in (evidence.nearest, None if evidence.images is None else evidence.images.found):
+        if found is not None:
+            near = np.isfinite(found.distances[:, 0])
+            at, first = found.rows[near], found.training[near, 0]
+            names[at], away[at] = dataset.ids[first], found.distances[near, 0]
+            parts[at] = np.where(np.isin(first, evidence.split.train), "train", "validation")
+    return {"duplicate": names, "duplicate_distance": away, "duplicate_split": parts}
 
 
 def turned_copies(evidence: Evidence) -> Labels:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hardpan import stats
-from hardpan.auditing.columns import best_decisions, column_facts
-from hardpan.auditing.evidence import Evidence, training_rows
+from hardpan.auditing.columns import column_facts
+from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import group_facts
 from hardpan.auditing.labels import outvoted_labels
-from hardpan.auditing.near_copies import copied_images, near_copies, turned_copies
+from hardpan.auditing.near_copies import find_near_copies
 from hardpan.auditing.shift import order_facts, shift_facts
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate
@@ -100,19 +99,29 @@ class BenchmarkProblem(Mapping[str, Any]):
 
         Files of earlier versions have title and advice; they stay, because their details have other names.
         """
+
+        def tuples(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {key: tuples(item) for key, item in value.items()}
+            return tuple(map(tuples, value)) if isinstance(value, (list, tuple)) else value
+
         texts = {"texts": (item["title"], item["advice"])} if "title" in item else {}
-        fields = {name: _lists_as_tuples(item[name]) for name in item if name in cls.__dataclass_fields__}
+        fields = {name: tuples(item[name]) for name in item if name in cls.__dataclass_fields__}
         return cls(**fields | {"details": fields.get("details", {}) | texts})
 
     @property
     def title(self) -> str:
         """One line for people."""
-        return problem_words(self)[0]
+        return self._title_and_advice()[0]
 
     @property
     def advice(self) -> str:
         """What to do about it."""
-        return problem_words(self)[1]
+        return self._title_and_advice()[1]
+
+    def _title_and_advice(self) -> tuple[str, str]:
+        words = importlib.import_module("hardpan.pages.auditing.problems")  # when it is first read
+        return cast(tuple[str, str], words.title_and_advice(self))
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__dataclass_fields__:
@@ -126,19 +135,6 @@ class BenchmarkProblem(Mapping[str, Any]):
         return len(self.__dataclass_fields__)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def problem_words(problem: BenchmarkProblem) -> tuple[str, str]:
-    """Title and advice of a problem, by the page's module."""
-    pages = importlib.import_module("hardpan.pages.auditing.problems")  # when it is first read
-    words: tuple[str, str] = pages.title_and_advice(problem)
-    return words
-
-
-def _lists_as_tuples(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _lists_as_tuples(item) for key, item in value.items()}
-    return tuple(_lists_as_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkProblem]:
@@ -248,7 +244,7 @@ def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         problem,
         breaks=copied >= BROKEN_COPIES,
         p_value=test.p_value,
-        effect=effect_of_rows(evidence, inputs.copied),
+        effect=_problem_effect(evidence, inputs.copied),
         details={"expected": test.expected, "p_value": test.p_value},
     )
 
@@ -258,6 +254,12 @@ def _repeat_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs, labels = evidence.inputs, evidence.labels
     if inputs is None:
         return
+    for part, members in evidence.parts.items():
+        if part == "validation" or not len(members):
+            continue
+        again = np.setdiff1d(members, inputs.equal.without_repeats(members))
+        if len(again):
+            yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=part)
     conflicts = [rows for rows in inputs.equal.repeated_groups() if len(np.unique(labels[rows])) > 1]
     if conflicts:
         rows = np.concatenate(conflicts)
@@ -271,69 +273,32 @@ def _repeat_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         yield _counted_problem(
             evidence, "conflicting-labels", rows, len(labels), severities, of="all", details=details
         )
-    for part, members in evidence.parts.items():
-        if part == "validation" or not len(members):
-            continue
-        again = np.setdiff1d(members, inputs.equal.without_repeats(members))
-        if len(again):
-            yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=part)
 
 
 def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """Test rows near a training row: a claim where an official test set has more than one drawn like train."""
-    inputs, nearest = evidence.inputs, evidence.nearest
-    if inputs is None or nearest is None:
+    if evidence.inputs is None:
         return
-    known = np.concatenate([evidence.split.train, evidence.split.validation])
-    group, seed = inputs.equal.group, evidence.config.seed
-    details: dict[str, Any] = {}
-    if evidence.is_images:
-        rows, p_value, details = _altered_images(evidence, group[known])
-    else:
-        equal = np.isin(group[nearest.rows], group[known])
-        near = near_copies(nearest, group, evidence.labels, training_rows(evidence), equal, seed)
-        if near is None:
-            return
-        rows, p_value = near.rows, near.p_value
-        names = ("limit", "typical", "nearest", "expected", "p_value", "searched")
-        details = {name: getattr(near, name) for name in names}
+    rows, p_value, details = find_near_copies(evidence)
     if not len(rows):
         return
-    problem = _counted_problem(
-        evidence, "near-copies", rows, details["searched"], ("medium", 0.0, "medium"), details=details
+    severity = "note" if p_value is None else "medium"
+    severities, effect = (severity, 0.0, severity), None if p_value is None else _problem_effect(evidence, rows)
+    yield _counted_problem(
+        evidence,
+        "near-copies",
+        rows,
+        details["searched"],
+        severities,
+        details=details,
+        p_value=p_value,
+        effect=effect,
     )
-    if p_value is None:
-        yield dataclasses.replace(problem, severity="note")
-    else:
-        yield dataclasses.replace(problem, p_value=p_value, effect=effect_of_rows(evidence, rows))
 
 
-def _altered_images(evidence: Evidence, known: Labels) -> tuple[Labels, float | None, dict[str, Any]]:
-    """Rows of test images that are altered training images, the p-value of their excess, and details."""
-    assert evidence.inputs is not None
-    group, turned = evidence.inputs.equal.group, turned_copies(evidence)
-    if evidence.images is None:
-        return turned, None, {"searched": len(evidence.split.test), "p_value": None}
-    found = evidence.images.found
-    equal = np.isin(group[found.rows], known)
-    rows, p_value, expected = copied_images(
-        evidence.images, group, evidence.labels, training_rows(evidence), equal, evidence.config.seed
-    )
-    done = Counter(name for row in rows.tolist() for name in evidence.images.alterations[row])
-    missed = turned[~np.isin(turned, rows)]
-    details = {
-        "searched": len(np.union1d(found.rows, turned)),
-        "alterations": dict(done) | ({"exactly turned or mirrored": len(missed)} if len(missed) else {}),
-        "sensitivity": dict(evidence.images.sensitivity),
-        "expected": expected,
-        "p_value": p_value,
-    }
-    return np.concatenate([rows, missed]), p_value, details
-
-
-def effect_of_rows(evidence: Evidence, rows: Labels) -> Estimate | None:
+def _problem_effect(evidence: Evidence, rows: Labels) -> Estimate | None:
     """The error of the best model without these test rows minus its error on all; None where it is not known."""
-    best = best_decisions(evidence)
+    best = evidence.best_answers()
     if best is None or evidence.inputs is None:
         return None
     test = evidence.inputs.test
@@ -424,27 +389,27 @@ def _small_test_problems(evidence: Evidence, error: Estimate | None) -> Iterator
     if independent < LARGE_ENOUGH:
         return
     nested = stats.smallest_difference(0.0, n)
+    z_level, z_power = stats.normal_quantile(0.95), stats.normal_quantile(0.6)  # power 80 %: Φ⁻¹(0.8)
+
+    def needed(error: float) -> int | None:
+        """Examples with which independent errors show a tenth of the error; None for an error of 0 or 1."""
+        if not 0 < error < 1:
+            return None
+        x = 0.1 * error
+        differ = 2 * error * (1 - error) - x * (1 - 2 * error)
+        return int(np.ceil(((z_level * differ**0.5 + z_power * (differ - x * x) ** 0.5) / x) ** 2))
+
     details = {
         "independent": independent if independent <= 1 - rate else None,
         "nested": None if np.isnan(nested) else nested,
         "n": n,
         "error": rate,
-        "needed": tuple(_examples_for_a_tenth(end) for end in (error.high, error.low)),
+        "needed": (needed(error.high), needed(error.low)),
     }
     yield BenchmarkProblem("small-test", "note", details=details)
 
 
-def _examples_for_a_tenth(error: float) -> int | None:
-    """Examples with which independent errors show a tenth of the error; None for an error of 0 or 1."""
-    if not 0 < error < 1:
-        return None
-    x = 0.1 * error
-    differ = 2 * error * (1 - error) - x * (1 - 2 * error)
-    z_level, z_power = stats.normal_quantile(0.95), stats.normal_quantile(0.6)  # power 80 %: Φ⁻¹(0.8)
-    return int(np.ceil(((z_level * differ**0.5 + z_power * (differ - x * x) ** 0.5) / x) ** 2))
-
-
-def _column_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+def _problems_of_columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """What the reader of the data noticed, and what single columns say."""
     for item in evidence.dataset.warnings:
         details: dict[str, Any] = {"columns": item.columns, "message": item.message}
@@ -488,7 +453,7 @@ DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
     _repeat_problems,
     _near_copy_problems,
     _class_problems,
-    _column_problems,
+    _problems_of_columns,
     _shift_problems,
     _permuted_class_problems,
     _fresh_data_note,

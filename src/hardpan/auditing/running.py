@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -21,15 +20,19 @@ import pyarrow as pa
 
 from hardpan import arguments, files, report, stats, tables
 from hardpan.arguments import seconds
-from hardpan.auditing import copies, examples, hardness, labels, problems, training
-from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence, Nearest
-from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve
-from hardpan.auditing.near_copies import altered_images, nearest_training
-from hardpan.auditing.problems import BenchmarkProblem
+from hardpan.auditing.copies import copies_across_split
+from hardpan.auditing.data_curve import DataCurve, data_curve
+from hardpan.auditing.error_budget import ErrorBudget, find_error_budget
+from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidence
+from hardpan.auditing.example_table import example_table_files, join_example_table
+from hardpan.auditing.hardness import find_hardness
+from hardpan.auditing.labels import label_table, rank_labels, saved_count
+from hardpan.auditing.near_copies import altered_images, nearest_columns, nearest_training
+from hardpan.auditing.problems import ALPHA, BenchmarkProblem, find_problems
+from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.entries import Entry
 from hardpan.bayes.floors.error_estimates import Labels
-from hardpan.bayes.floors.flow import FlowEvidence
 from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs
 from hardpan.bayes.floors.model_predictions import Sources, read_models
 from hardpan.bayes.floors.votes import read_votes
@@ -69,7 +72,7 @@ class Audit(Report):
         features: names of the columns that were used, where they have names.
         origin: the command, versions and hashes.
         evidence: the data and what was computed from them, from which the page is drawn; not in the JSON.
-        examples: one row per example (:mod:`hardpan.auditing.examples`); not in the JSON.
+        examples: one row per example (:mod:`hardpan.auditing.example_table`); not in the JSON.
         downloads: files that ``save`` writes beside the page; not in the JSON.
     """
 
@@ -96,7 +99,8 @@ class Audit(Report):
 
     def to_frame(self, kind: str | None = None) -> Any:
         """One row per example, as :meth:`hardpan.report.Report.to_frame`."""
-        return tables.to_frame({} if self.examples is None else examples.columns(self.examples), kind)
+        table = pa.table({}) if self.examples is None else self.examples
+        return tables.to_frame({name: table[name].to_numpy() for name in table.column_names}, kind)
 
     def failing(self, kinds: Any) -> tuple[BenchmarkProblem, ...]:
         """Problems of these kinds ("any": of all), apart from notes: the gate of ``--fail-on``."""
@@ -147,9 +151,9 @@ def audit(
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     evidence = _gather_evidence(Dataset.open(dataset, **reading), config)
     if config.testbed or config.new_test:
-        from hardpan.auditing import fresh
+        from hardpan.auditing.fresh import check_fresh
 
-        fresh.check(evidence)
+        check_fresh(evidence)
     sources = predictions if predictions is not None else (list(config.predictions) or None)
     if evidence.inputs is not None and sources is not None:
         evidence.models = read_models(
@@ -168,13 +172,28 @@ def audit(
             evidence.annotations = read_votes(
                 votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
             )
-    evidence.label_count = None if out is None else labels.saved_count(out, evidence.dataset)
+    evidence.label_count = None if out is None else saved_count(out, evidence.dataset)
     with _work_folder(out, evidence) as work:
         audit_record = _run_audit(evidence, work, source, tell, on_plan)
         if out is not None:
             tell("writing", 0.97)
             audit_record.save(out)
     return audit_record
+
+
+def read_audit(path: str | os.PathLike[str]) -> Audit:
+    """Read the record of an audit from its folder or its report.json."""
+    file = arguments.as_path("path", path)
+    file = file / "report.json" if file.is_dir() else file
+    if not file.is_file():
+        raise InputError(f"{path}: has no report.json; create it with: hardpan audit DATA --out {path}")
+    try:
+        audit = files.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: is not the report of an audit ({error}); run the audit again") from error
+    if not isinstance(audit, Audit):
+        raise InputError(f"{file}: is a {type(audit).__name__}, not an audit; pass the folder of an audit")
+    return audit
 
 
 def _audit_config(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
@@ -202,7 +221,7 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     most = min(MOST_IMAGES, most) if dataset.is_images else most
     if n < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
-    labels = arguments.labels(f"{name}: labels", labels, n)
+    labels = arguments.labels(f"{name}: labels", labels, n, dataset.n_classes)
     inputs = split_inputs(dataset, labels, config.seed)
     split = inputs.split
     one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2
@@ -214,18 +233,18 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     if not len(split.test) and not one_class:
         raise InputError(f"{name}: has no test examples; name some in its split, or leave the split out")
     evidence = Evidence(dataset, labels, split, config)
-    if one_class or dataset.n_classes < 2:
+    if one_class:
         return evidence
-    evidence.copy_test = copies.copy_test(inputs, config.seed)
-    claimed = evidence.copy_test is not None and evidence.copy_test.p_value <= problems.ALPHA
+    evidence.copy_test = copies_across_split(inputs, config.seed)
+    claimed = evidence.copy_test is not None and evidence.copy_test.p_value <= ALPHA
     evidence.inputs = dataclasses.replace(inputs, apart=claimed)
     if n > most:
-        evidence.inputs = _sampled_inputs(evidence.inputs, most, config.seed)
+        evidence.inputs = _audit_sample(evidence.inputs, most, config.seed)
         evidence.notes.append(AuditNote("sampled", {"rows": most, "of": n}))
     return evidence
 
 
-def _sampled_inputs(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
+def _audit_sample(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
     """The same inputs with about ``most`` rows: an equal fraction of every split, every class kept in train."""
     rng, split = np.random.default_rng([seed, 71]), inputs.split
     fraction = most / len(inputs.dataset)
@@ -247,47 +266,67 @@ def _run_audit(
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> Audit:
     config, dataset, inputs = evidence.config, evidence.dataset, evidence.inputs
-    trained = training.train(evidence, work, tell, on_plan)
-    flow, evidence.flow = trained or (None, None)
+    flow, evidence.flow = train(evidence, work, tell, on_plan) or (None, None)
+    error = None
     if inputs is not None:
-        evidence.floor = _audit_floor(evidence, flow, between(tell, 0.75, 0.85))
+        settings = FloorConfig(
+            classifiers=(),
+            by_order=config.by_order,
+            held_out=config.held_out,
+            label_noise=config.label_noise,
+            budget=config.budget / 4,
+            confidence=config.confidence,
+            seed=config.seed,
+        )
+        evidence.floor = floor_of(
+            inputs,
+            settings,
+            models=evidence.models,
+            fitted=evidence.fitted,
+            flow=flow,
+            annotations=evidence.annotations,
+            progress=between(tell, 0.75, 0.85),
+        )
+        error = evidence.floor.best_error
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
-        evidence.images = altered_images(evidence)
-        _add_nearest_columns(evidence, evidence.nearest)
-        evidence.issues = labels.rank_labels(evidence)
+        evidence.turned, evidence.images = altered_images(evidence)
+        evidence.columns |= nearest_columns(evidence)
+        evidence.issues = rank_labels(evidence)
         evidence.probs = evidence.test_probs() if len(inputs.test) else {}
     tell("scoring the examples", 0.88)
-    evidence.hard = hardness.find(evidence) if evidence.models else None
+    evidence.hard = find_hardness(evidence) if evidence.models else None
     if (config.testbed or config.new_test) and inputs is not None:
-        from hardpan.auditing import fresh
+        from hardpan.auditing.fresh import find_fresh_scores
 
-        evidence.fresh = fresh.find(evidence)
-    measures = _audit_measures(evidence)
-    listed = tuple(problems.find_problems(evidence, measures.get("best_error")))
-    label_csv, label_columns = labels.label_table(evidence)
-    if evidence.hard is not None:
-        evidence.columns |= evidence.hard.columns
+        evidence.fresh = find_fresh_scores(evidence)
+    listed = tuple(find_problems(evidence, error))
+    label_csv, label_columns = label_table(evidence)
+    evidence.columns |= {} if evidence.hard is None else evidence.hard.columns
     evidence.columns |= label_columns
-    if inputs is not None:
-        _add_correct_columns(evidence, inputs.test)
-    answers = _test_answers(evidence)
-    learning = _audit_learning_curve(evidence, answers)
-    budget, hashes = _audit_error_budget(evidence, answers), _hashes_of_evidence(evidence)
-    table = examples.join_columns(dataset, evidence.parts, evidence.columns)
-    downloads: dict[str, Any] = {
-        **examples.table_files(table, dataset),
-        "problems/labels.csv": tables.csv_text(label_csv),
-    }
+    test = np.zeros(0, dtype=np.int64) if inputs is None else inputs.test
+    for model, probs in evidence.probs.items():  # so that two of them can be compared example by example
+        right = np.full(len(dataset), None, dtype=object)
+        right[test] = probs.argmax(axis=1) == evidence.labels[test]
+        evidence.columns.setdefault(f"correct: {model}", right)
+    learning, budget = data_curve(evidence), find_error_budget(evidence)
+    entries = () if evidence.floor is None else evidence.floor.entries
+    of_flow = [entry for entry in entries if entry.assumption == "flow"]
+    verdicts = {"flow_floor": of_flow[-1]} if of_flow else {}
+    measures = _audit_measures(evidence, error, verdicts)
+    command, hashes = config.command(source), _hashes_of_evidence(evidence)
+    table = join_example_table(dataset, evidence.parts, evidence.columns)
+    downloads = {**example_table_files(table, dataset), "problems/labels.csv": tables.csv_text(label_csv)}
     if evidence.hard is not None:
         downloads[HARD_SUBSET] = files.json_text(evidence.hard.subset) + "\n"
+    versions = report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else []))
     return Audit(
         dataset=dataset.name,
         config=config,
         problems=listed,
         floor=evidence.floor,
         measures=measures,
-        verdicts=_floor_entries_by_measure(evidence.floor),
+        verdicts=verdicts,
         learning=learning,
         budget=budget,
         steps=tuple(evidence.steps),
@@ -298,12 +337,7 @@ def _run_audit(
             **{split: len(members) for split, members in evidence.parts.items()},
         },
         features=dataset.feature_names,
-        origin=Provenance(
-            command=_audit_command(source, config),
-            seed=config.seed,
-            versions=report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
-            hashes=hashes,
-        ),
+        origin=Provenance(command=command, seed=config.seed, versions=versions, hashes=hashes),
         evidence=evidence,
         examples=table,
         downloads=downloads,
@@ -327,31 +361,27 @@ def _hashes_of_evidence(evidence: Evidence) -> dict[str, str]:
     return hashes
 
 
-def _audit_floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:
-    config, inputs = evidence.config, evidence.inputs
-    assert inputs is not None
-    settings = FloorConfig(
-        classifiers=(),
-        by_order=config.by_order,
-        held_out=config.held_out,
-        label_noise=config.label_noise,
-        budget=config.budget / 4,
-        confidence=config.confidence,
-        seed=config.seed,
-    )
-    return floor_of(
-        inputs,
-        settings,
-        models=evidence.models,
-        fitted=evidence.fitted,
-        flow=flow,
-        annotations=evidence.annotations,
-        progress=tell,
-    )
-
-
-def _audit_measures(evidence: Evidence) -> dict[str, Estimate]:
-    measures = _floor_measures(evidence.floor) if evidence.floor is not None else {}
+def _audit_measures(
+    evidence: Evidence, error: Estimate | None, verdicts: Mapping[str, Entry]
+) -> dict[str, Estimate]:
+    """Numbers of an audit by name; ``error`` is that of the best model."""
+    measures, bracket = {}, None if evidence.floor is None else evidence.floor.bracket
+    if bracket is not None:
+        method = f"upper limit of {bracket.high_from}"
+        measures["bracket"] = Estimate(bracket.high, 0.0, bracket.low, bracket.high, bracket.confidence, method)
+    if bracket is not None and error is not None:
+        high = max(0.0, min(error.high, bracket.high) - bracket.low)
+        measures["best_error"] = error
+        measures["headroom"] = Estimate(
+            min(high, max(0.0, error.value - bracket.low)),
+            error.stderr,
+            max(0.0, error.low - bracket.high),
+            high,
+            error.confidence,
+            "error of the best model above the lower end of the bracket",
+            error.n,
+        )
+    measures |= {name: entry.estimate for name, entry in verdicts.items()}
     if evidence.flow is not None and evidence.flow.bits is not None:
         measures["bits"] = evidence.flow.bits
     if evidence.hard is not None:
@@ -364,139 +394,6 @@ def _audit_measures(evidence: Evidence) -> dict[str, Estimate]:
     return measures
 
 
-def _floor_measures(floor: Floor) -> dict[str, Estimate]:
-    bracket, item = floor.bracket, floor.best_error
-    value = Estimate(
-        bracket.high, 0.0, bracket.low, bracket.high, bracket.confidence, f"upper limit of {bracket.high_from}"
-    )
-    measures = {"bracket": value}
-    if item is not None:
-        high = max(0.0, min(item.high, bracket.high) - bracket.low)
-        method = "error of the best model above the lower end of the bracket"
-        measures["best_error"] = item
-        measures["headroom"] = Estimate(
-            min(high, max(0.0, item.value - bracket.low)),
-            item.stderr,
-            max(0.0, item.low - bracket.high),
-            high,
-            item.confidence,
-            method,
-            item.n,
-        )
-    return measures | {name: entry.estimate for name, entry in _floor_entries_by_measure(floor).items()}
-
-
-def _floor_entries_by_measure(floor: Floor | None) -> dict[str, Entry]:
-    """The entry of a whole model of the data, by the name of its measure."""
-    entries = floor.entries if floor is not None else ()
-    of_flow = [entry for entry in entries if entry.assumption == "flow"]
-    return {"flow_floor": of_flow[-1]} if of_flow else {}
-
-
-def _add_correct_columns(evidence: Evidence, test: Labels) -> None:
-    """Which test examples every classifier gets right, so that two of them can be compared example by example."""
-    for name, values in evidence.probs.items():
-        right = np.full(len(evidence.dataset), None, dtype=object)
-        right[test] = values.argmax(axis=1) == evidence.labels[test]
-        evidence.columns.setdefault(f"correct: {name}", right)
-
-
-def _add_nearest_columns(evidence: Evidence, nearest: Nearest) -> None:
-    n = len(evidence.dataset)
-    names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
-    at, first = nearest.rows, nearest.training[:, 0]
-    names[at], away[at] = evidence.dataset.ids[first], nearest.distances[:, 0]
-    parts[at] = np.where(np.isin(first, evidence.split.train), "train", "validation")
-    if evidence.images is not None:  # an altered copy is a better pair than the nearest pixels
-        found = evidence.images.found
-        nearer = np.isfinite(found.distances[:, 0])
-        at, first = found.rows[nearer], found.training[nearer, 0]
-        names[at], away[at] = evidence.dataset.ids[first], found.distances[nearer, 0]
-        parts[at] = np.where(np.isin(first, evidence.split.train), "train", "validation")
-    evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_split": parts}
-    if evidence.annotations is not None and evidence.annotations.votes is not None:
-        votes, rows = evidence.annotations.votes, evidence.annotations.rows
-        assert rows is not None
-        total = votes.sum(axis=1)
-        own = votes[np.arange(len(rows)), evidence.labels[rows]]
-        frequency = np.full(n, np.nan)
-        frequency[rows] = np.where(total > 0, own / np.maximum(total, 1), np.nan)
-        evidence.columns["selection_frequency"] = frequency
-
-
-def _test_answers(evidence: Evidence) -> dict[str, Labels]:
-    """Classes of the test rows by model, the best of the floor among them where its decisions are known."""
-    floor = evidence.floor
-    answers = {name: p.argmax(axis=1) for name, p in evidence.probs.items()}
-    best = "" if floor is None or floor.best is None else floor.best.name
-    if answers and best not in answers and evidence.inputs is not None and best in evidence.inputs.decisions:
-        answers[best] = evidence.inputs.decisions[best]
-    return answers
-
-
-def _audit_learning_curve(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | None:
-    correct, config = evidence.correct_by_size, evidence.config
-    if len(correct) < 3:
-        return None
-    assert evidence.inputs is not None
-    truth = evidence.labels[evidence.inputs.test]
-    best = max([*(classes == truth for classes in answers.values()), correct[max(correct)]], key=np.count_nonzero)
-    group = evidence.inputs.sampling.group
-    curve = learning_curve(
-        evidence.curve_model, correct, best, confidence=config.confidence, group=group, seed=config.seed
-    )
-    if curve is None:
-        evidence.notes.append(AuditNote("no-curve", {"model": evidence.curve_model}))
-    return curve
-
-
-def _audit_error_budget(evidence: Evidence, answers: Mapping[str, Labels]) -> ErrorBudget | None:
-    """The error budget of the floor's best model; None where its decisions on all test rows are not known."""
-    inputs, floor = evidence.inputs, evidence.floor
-    if inputs is None or floor is None or floor.best is None or floor.best.name not in answers:
-        return None
-    voters = list(answers.values())
-    for model in evidence.models:
-        at = np.full(len(evidence.dataset), -1)
-        at[model.rows] = np.arange(len(model.rows))
-        if model.held_out and len(model.predictions.seeds) > 1 and (at[inputs.test] >= 0).all():
-            last = model.predictions.epochs[-1]
-            voters += [
-                model.predictions.read(s, last).argmax(axis=1)[at[inputs.test]] for s in model.predictions.seeds
-            ]
-    if len(voters) < 2 or not len(inputs.test):
-        return None
-    return error_budget(
-        floor.best.name,
-        answers[floor.best.name],
-        voters,
-        evidence.labels[inputs.test],
-        np.isin(inputs.test, labels.outvoted_labels(evidence)[1]),
-        confidence=evidence.config.confidence,
-        classifiers=floor.bracket.n_classifiers,
-        group=inputs.sampling.group,
-    )
-
-
-def _audit_command(source: str, config: AuditConfig) -> str:
-    """The command that computes the audit again; empty where the data or the predictions are in memory."""
-    if not source or any(not Path(path).exists() for path in config.predictions):
-        return ""
-    words, default = ["hardpan", "audit", source], AuditConfig()
-    for item in dataclasses.fields(AuditConfig):
-        value = getattr(config, item.name)
-        option = f"--{item.name.replace('_', '-')}"
-        if value == getattr(default, item.name) or item.name == "temperatures":
-            continue
-        if isinstance(value, tuple):
-            words += [word for path in value for word in (option, path)]
-        else:
-            words += (
-                [option] if value is True else [option, f"{value:g}" if isinstance(value, float) else str(value)]
-            )
-    return shlex.join(words)
-
-
 @contextmanager
 def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iterator[Path]:
     """The folder of what is trained: in the audit's folder, one for each combination of data and settings."""
@@ -504,7 +401,8 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
         return
-    folder = Path(out) / WORK / _work_folder_name(evidence)
+    name = _work_folder_name(evidence)
+    folder = arguments.as_path("out", out) / WORK / name
     created = files.missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

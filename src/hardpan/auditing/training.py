@@ -42,10 +42,9 @@ def train(
         for step in evidence.steps
         if step.skipped == "no-torch"
     ]
+    progress, fitted = between(tell, 0.02, 0.7), None
     # A flow that cannot be read is refused before anything is trained.
     opened = None if config.flow == "bundled" else open_flow(evidence)
-    fitted = None
-    progress = between(tell, 0.02, 0.7)
     for number, name in enumerate(budget.planned):
         assert inputs is not None
         if name in OPTIONAL and budget.is_overrun():

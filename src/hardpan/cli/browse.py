@@ -36,11 +36,11 @@ def browse(
 
     Example: [bold]hardpan browse audits/digits[/bold]
     """
-    from hardpan.auditing import examples
+    from hardpan.auditing import example_table
 
     if images is not None and not images.is_dir():
         raise InputError(f"must be a folder; got {str(images)!r}", argument="images")
-    table = examples.read_examples(folder)
+    table = example_table.read_example_table(folder)
     try:
         from hardpan.web import serving
         from hardpan.web.explorer import create_app

@@ -91,8 +91,8 @@ def bands(
         ([(100, 0.1), (100, 0.3), (100, 0.5)], 1.0)
     """
     values = score_values(scores)
-    right = correct_by_model(correct, len(values))
     limits = default_band_edges(scores) if edges is None else _checked_band_edges(edges, values)
+    right = correct_by_model(correct, len(values))
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
     band_of = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)

@@ -349,11 +349,7 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
     Args:
         path: ``scores.json``, or the folder of :meth:`Scores.save`.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError(
-            f"must be the path of scores that `hardpan confusion score` wrote; got {path!r}", argument="path"
-        )
-    file = Path(path)
+    file = arguments.as_path("path", path)
     if file.is_dir():
         file = next((item for item in (file / FILE, file / FOLDER / FILE) if item.is_file()), file)
     if file.suffix != ".json" or not file.is_file():

@@ -77,7 +77,7 @@ def _(result: ScoreReport) -> View:
     others = tuple(chart for chart in section.charts if chart.drawing != "error_by_band")
     rest = section.sentences[1:]
     more: list[Section] = []
-    if result.issues is not None and len(result.issues):
+    if result.issues is not None and result.issues.row.size:
         more.append(issues_section(dataclasses.replace(result.issues, dataset=result.dataset)))
     more += [ablation_section(result.ablation)] if result.ablation is not None else []
     more += [comparison_section(result.comparison)] if result.comparison is not None else []

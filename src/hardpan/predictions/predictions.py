@@ -594,7 +594,7 @@ class Predictions:
         ids = np.asarray(to.ids if isinstance(to, Dataset) else to, dtype=np.str_)
         if ids.ndim != 1:
             raise InputError(f"must be a hardpan.Dataset or ids; got {type(to).__name__}", argument="to")
-        name, classes = ("the given ids", 0) if dataset is None else (dataset.name, dataset.n_classes)
+        name, classes = ("the given ids", 0) if dataset is None else (dataset.name, len(dataset.class_names))
         if classes and classes != self.n_classes:
             raise InputError(
                 f"{self.where}: predicts {self.n_classes} classes, but {name} has {classes}; give predictions of "

@@ -21,8 +21,8 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from hardpan import files
-from hardpan.auditing import examples
-from hardpan.auditing.examples import Examples
+from hardpan.auditing import example_table
+from hardpan.auditing.example_table import Examples
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import open_corrected
 from hardpan.errors import InputError
@@ -40,19 +40,21 @@ def digits(tmp_path_factory):
     dataset = Dataset.open("digits")
     parts = dataset.splits()
     confusion = np.linspace(0, 1, len(dataset))
-    table = examples.join_columns(
+    table = example_table.join_example_table(
         dataset,
         {"train": parts.train, "validation": parts.validation, "test": parts.test},
         {"confusion": confusion},
     )
     folder = tmp_path_factory.mktemp("digits")
-    files.write_together(folder, examples.table_files(table, dataset))
+    files.write_together(folder, example_table.example_table_files(table, dataset))
     return folder
 
 
 @pytest.fixture(scope="module")
 def client(digits):
-    return TestClient(create_app(examples.read_examples(digits), title="digits"), base_url="http://127.0.0.1")
+    return TestClient(
+        create_app(example_table.read_example_table(digits), title="digits"), base_url="http://127.0.0.1"
+    )
 
 
 def test_rows_come_a_page_at_a_time(client):
@@ -68,7 +70,7 @@ def test_a_sprite_holds_the_pictures_asked_for(client):
     rows = [5, 900, *range(SPRITE_COLUMNS)]
     answer = client.get("/api/sprite", params={"rows": ",".join(map(str, rows))})
     sheet = np.asarray(Image.open(io.BytesIO(answer.content)))
-    pictures = examples.thumbnails(Dataset.open("digits"))
+    pictures = example_table.example_thumbnails(Dataset.open("digits"))
     assert np.array_equal(sheet[:8, 8:16], pictures[900])
     assert np.array_equal(sheet[8:16, :8], pictures[rows[SPRITE_COLUMNS]])
 
@@ -142,7 +144,9 @@ STRANGE = {
 def test_a_table_with_columns_of_other_types_is_shown(tmp_path, kind, name):
     table = pa.table({"id": list("abcdef"), "label": ["x", "y"] * 3} | {name: STRANGE[kind]})
     pq.write_table(table, tmp_path / "examples.parquet")
-    site = TestClient(create_app(examples.read_examples(tmp_path), folder=tmp_path), base_url="http://127.0.0.1")
+    site = TestClient(
+        create_app(example_table.read_example_table(tmp_path), folder=tmp_path), base_url="http://127.0.0.1"
+    )
     assert len(site.post("/api/rows", json={}).json()["rows"]) == 6
     column = next(item for item in site.get("/api/table").json()["columns"] if item["name"] == name)
     operation, value = {"number": ("at_least", 0), "choice": ("any_of", ["1"]), "text": ("contains", "1")}[
@@ -172,7 +176,7 @@ def test_a_filter_with_an_object_is_refused(client, operation, value):
 
 
 def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
-    app = create_app(examples.read_examples(digits), title="digits", folder=digits)
+    app = create_app(example_table.read_example_table(digits), title="digits", folder=digits)
     client = TestClient(app, base_url="http://127.0.0.1")
     dataset = Dataset.open("digits")
     assert client.post("/api/marks", json={"rows": [3], "label": "9", "add": "doubtful"}).status_code == 200
@@ -183,7 +187,9 @@ def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
     assert len(corrected) == len(dataset) - 2
     assert corrected.labels[3] == 9
     assert (np.delete(dataset.labels, [5, 6])[4:] == corrected.labels[4:]).all()
-    again = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
+    again = TestClient(
+        create_app(example_table.read_example_table(digits), folder=digits), base_url="http://127.0.0.1"
+    )
     rows = again.post("/api/rows", json={"marked": True}).json()["rows"]
     assert [row["index"] for row in rows] == [3, 5, 6]
     assert rows[0]["mark"] == {"corrected_label": "9", "tags": ["doubtful"]}
@@ -285,7 +291,7 @@ def test_no_file_is_read_unless_its_folder_was_named(hostile):
 
 def test_a_server_that_was_asked_for_pipes_still_answers_and_ends(hostile, tmp_path):
     table, images = hostile
-    pq.write_table(table.table, tmp_path / examples.TABLE)
+    pq.write_table(table.table, tmp_path / example_table.TABLE)
     command = [sys.executable, "-m", "hardpan", "browse", str(tmp_path), "--images", str(images), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -299,16 +305,18 @@ def test_a_server_that_was_asked_for_pipes_still_answers_and_ends(hostile, tmp_p
 
 
 def test_thumbnails_of_another_size_than_an_audit_saves_are_refused(tmp_path):
-    pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / examples.TABLE)
+    pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / example_table.TABLE)
     for shape in ((2, 65, 8), (2, 8, 100_000), (2, 0, 8), (2, 8, 8, 4), (2, 8), (2, 8, 8, 3, 1)):
-        np.save(tmp_path / examples.THUMBNAILS, np.zeros(shape, np.uint8))
-        with pytest.raises(InputError, match=examples.THUMBNAILS):
-            examples.read_examples(tmp_path)
+        np.save(tmp_path / example_table.THUMBNAILS, np.zeros(shape, np.uint8))
+        with pytest.raises(InputError, match=example_table.THUMBNAILS):
+            example_table.read_example_table(tmp_path)
 
 
 def test_the_report_beside_the_table_is_served_under_a_policy_of_its_own(digits):
     (digits / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
-    client = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
+    client = TestClient(
+        create_app(example_table.read_example_table(digits), folder=digits), base_url="http://127.0.0.1"
+    )
     assert client.get("/api/table").json()["report"] is True
     answer = client.get("/report")
     assert "Audit" in answer.text
@@ -322,7 +330,9 @@ def test_files_that_the_report_links_to_are_served_and_no_others(digits):
     (digits / "problems" / "labels.csv").write_text("row\n1\n", encoding="utf-8")
     (digits / "problems" / "outside.csv").symlink_to(digits / "report.json")
     os.mkfifo(digits / "problems" / "pipe.csv")
-    client = TestClient(create_app(examples.read_examples(digits), folder=digits), base_url="http://127.0.0.1")
+    client = TestClient(
+        create_app(example_table.read_example_table(digits), folder=digits), base_url="http://127.0.0.1"
+    )
     assert client.get("/report.json").text == "{}"
     assert client.get("/problems/labels.csv").text == "row\n1\n"
     for path in ("outside.csv", "pipe.csv", "none.csv", "..%2Fconfig.csv", "labels.txt", "a" * 300 + ".csv"):
@@ -338,7 +348,9 @@ def test_links_of_the_folder_are_not_followed(digits, tmp_path):
     (folder / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
     (folder / "report.json").symlink_to(outside / "report.json")
     (folder / "problems").symlink_to(outside)
-    client = TestClient(create_app(examples.read_examples(folder), folder=folder), base_url="http://127.0.0.1")
+    client = TestClient(
+        create_app(example_table.read_example_table(folder), folder=folder), base_url="http://127.0.0.1"
+    )
     assert client.get("/report.json").status_code == 404
     assert client.get("/problems/labels.csv").status_code == 404
     (folder / "index.html").unlink()
@@ -348,7 +360,9 @@ def test_links_of_the_folder_are_not_followed(digits, tmp_path):
     linked.symlink_to(folder)  # the folder itself may be named by a link
     (folder / "index.html").unlink()
     (folder / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
-    client = TestClient(create_app(examples.read_examples(linked), folder=linked), base_url="http://127.0.0.1")
+    client = TestClient(
+        create_app(example_table.read_example_table(linked), folder=linked), base_url="http://127.0.0.1"
+    )
     assert client.get("/report").status_code == 200
 
 
@@ -367,8 +381,8 @@ def test_only_this_machine_is_answered(client):
 def test_vectors_have_no_pictures():
     dataset = Dataset.open("digits")
     flat = type(dataset)("flat", dataset.features(), dataset.ids, dataset.labels, dataset.class_names)
-    assert examples.thumbnails(flat) is None
-    table = examples.join_columns(flat, {"test": np.arange(len(flat))}, {})
+    assert example_table.example_thumbnails(flat) is None
+    table = example_table.join_example_table(flat, {"test": np.arange(len(flat))}, {})
     client = TestClient(create_app(Examples(table)), base_url="http://localhost")
     assert client.get("/api/sprite?rows=1").status_code == 404
     assert client.get("/api/table").json()["thumbnails"] is None
@@ -376,24 +390,24 @@ def test_vectors_have_no_pictures():
 
 def test_a_folder_that_holds_no_table_is_refused(tmp_path, digits):
     with pytest.raises(InputError):
-        examples.read_examples(tmp_path)
-    (tmp_path / examples.TABLE).write_bytes(b"PAR1 nonsense")
+        example_table.read_example_table(tmp_path)
+    (tmp_path / example_table.TABLE).write_bytes(b"PAR1 nonsense")
     with pytest.raises(InputError, match="Parquet"):
-        examples.read_examples(tmp_path)
-    (tmp_path / examples.TABLE).write_bytes((digits / examples.TABLE).read_bytes())
-    np.save(tmp_path / examples.THUMBNAILS, np.zeros((3, 8, 8), np.uint8))
-    with pytest.raises(InputError, match=examples.THUMBNAILS):
-        examples.read_examples(tmp_path)
+        example_table.read_example_table(tmp_path)
+    (tmp_path / example_table.TABLE).write_bytes((digits / example_table.TABLE).read_bytes())
+    np.save(tmp_path / example_table.THUMBNAILS, np.zeros((3, 8, 8), np.uint8))
+    with pytest.raises(InputError, match=example_table.THUMBNAILS):
+        example_table.read_example_table(tmp_path)
 
 
 def test_a_column_of_another_length_is_refused():
     dataset = Dataset.open("digits")
     with pytest.raises(InputError, match=r"'confusion'.*1,797.*3"):
-        examples.join_columns(dataset, {}, {"confusion": np.zeros(3)})
+        example_table.join_example_table(dataset, {}, {"confusion": np.zeros(3)})
 
 
 def test_a_review_hides_what_models_say_and_refuses_what_is_no_answer(digits, tmp_path):
-    table = examples.read_examples(digits)
+    table = example_table.read_example_table(digits)
     rank = pa.array(np.arange(1.0, 1798.0))
     same = pa.array([None] * 1797, pa.string())
     columns = {"suggested_label": same, "label_rank": rank, "label_probability": rank}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardpan.auditing.examples import Examples
+from hardpan.auditing.example_table import Examples
 from hardpan.errors import InputError
 from hardpan.web.explorer.query import ExampleQueries, Filter, read_filters
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from hardpan.auditing.comparison import AuditComparison, too_few
+from hardpan.auditing.comparison import AuditComparison, is_comparable
+from hardpan.auditing.data_curve import DataCurve
+from hardpan.auditing.error_budget import ErrorBudget
 from hardpan.auditing.evidence import AuditNote, AuditStep
-from hardpan.auditing.improvement import DataCurve, ErrorBudget
 from hardpan.auditing.running import Audit
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.comparison import comparison_view
@@ -98,7 +99,9 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
             detail = f"{formatting.capital(audit.learning.model)}, extrapolated: {formatting.estimate(double)}."
             results.append(Tile("With twice the data", f"about {formatting.value_of(double)}", detail))
     tail = measures.get("tail_share")
-    if tail is not None and not too_few("tail_share", tail) and tail.low > 0.1:  # else scores do not predict errors
+    if (
+        tail is not None and is_comparable("tail_share", tail) and tail.low > 0.1
+    ):  # else scores do not predict errors
         detail = f"Of the errors of the model whose confusion was scored: {formatting.estimate(tail)}."
         results.append(Tile("Errors in the most confusing tenth", formatting.value_of(tail), detail))
     drop = measures.get("drop")

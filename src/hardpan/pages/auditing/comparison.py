@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from hardpan.auditing.comparison import AuditComparison, HardnessOrder, too_few
+from hardpan.auditing.comparison import AuditComparison, HardnessOrder, is_comparable
 from hardpan.estimates import Estimate
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.problems import first_names
@@ -76,7 +76,7 @@ def measure_words(measure: str, item: Estimate) -> str:
         >>> measure_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
         '2.35 (2.30–2.40)'
     """
-    if too_few(measure, item):
+    if not is_comparable(measure, item):
         return f"too few errors ({item.n})"
     if measure == "bracket":
         return formatting.percent_range(item.low, item.high)

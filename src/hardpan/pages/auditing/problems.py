@@ -53,6 +53,11 @@ def title_and_advice(problem: BenchmarkProblem) -> tuple[str, str]:
     return formatting.capital(message), ""
 
 
+def problem_sentences(problem: BenchmarkProblem) -> str:
+    """Title and advice as sentences."""
+    return "{}. {}".format(*title_and_advice(problem))
+
+
 def _copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
     count, expected = _problem_count(problem), float(problem.details["expected"])
     equal = "equals" if count == 1 else "equal"

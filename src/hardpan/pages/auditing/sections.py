@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import errors
+from hardpan.auditing.data_curve import DataCurve
 from hardpan.auditing.evidence import USABLE, AuditNote, Evidence, FlowView
 from hardpan.auditing.hardness import Hardness
-from hardpan.auditing.improvement import DataCurve
 from hardpan.auditing.problems import BenchmarkProblem
 from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.entries import MAY_HAVE_SEEN
@@ -20,6 +20,7 @@ from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.errors import counted
 from hardpan.pages import floors, formatting
+from hardpan.pages.auditing.problems import problem_sentences, title_and_advice
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.pages.confusion import score_section
 from hardpan.pages.confusion_charts import confusion_matrix_chart, error_by_band_chart, reliability_chart
@@ -166,12 +167,12 @@ def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
 def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[BenchmarkProblem]) -> Section:
     """Labels that differ from the prediction, with pictures where the examples are images."""
     problems = [item for item in problems if item.kind == "labels"]
-    title = problems[0].title if problems else "Labels and predictions agree"
+    title = title_and_advice(problems[0])[0] if problems else "Labels and predictions agree"
     sentences = [
         f"{issues.examples:,} labels are compared with predictions of models that did not see them: test by the "
         "mean of the good models, train and validation out of fold. The list has those that differ, first the "
         "labels with the least probability. All of them are in problems/labels.csv.",
-        *(f"{item.title}. {item.advice}" for item in problems[1:]),
+        *(problem_sentences(item) for item in problems[1:]),
     ]
     names, some = np.array(evidence.dataset.class_names), slice(MOST_LISTED)
     rows = [
@@ -219,7 +220,7 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     problems = [item for item in problems if item.kind in kinds]
     inputs = evidence.inputs
     assert inputs is not None
-    sentences = [f"{item.title}. {item.advice}" for item in problems]
+    sentences = [problem_sentences(item) for item in problems]
     if not problems:
         sentences.append("No row equals another one.")
     sentences += floors.population(evidence.floor) if evidence.floor is not None else ()
@@ -257,7 +258,7 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     if conflicts:
         listed = tuple((position(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
         tables.insert(0, Table("Equal rows with different labels", ("example", "label"), listed))
-    title = problems[0].title if problems else "No equal rows"
+    title = title_and_advice(problems[0])[0] if problems else "No equal rows"
     across = any(item.kind in ("test-copies", "near-copies") for item in problems)
     return Section(
         title,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hardpan.arguments import clean_text
-from hardpan.auditing.examples import Examples
+from hardpan.auditing.example_table import Examples
 from hardpan.errors import InputError
 from hardpan.tables import cells_of, is_number
 

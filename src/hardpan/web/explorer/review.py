@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from hardpan.auditing.examples import Examples
+from hardpan.auditing.example_table import Examples
 from hardpan.auditing.labels import label_issues
 from hardpan.confusion.label_review import FILE, LabelReview, count_wrong
 from hardpan.errors import InputError

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hardpan import arguments, confusion, files
-from hardpan.auditing.examples import Examples
+from hardpan.auditing.example_table import Examples
 from hardpan.errors import HardpanError, InputError
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.web.explorer.marks import Marks

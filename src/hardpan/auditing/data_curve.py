@@ -1,4 +1,4 @@
-"""What more data, better labels or better models could bring: a learning curve and an error budget."""
+"""What more data could bring: error against the number of training examples, and for twice as many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.bayes.floors.error_estimates import Floats, Labels, error_of_best_classifier, held_out_error
+from hardpan.auditing.evidence import AuditNote, Evidence
+from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
@@ -51,28 +52,7 @@ class DataCurve:
         return self.errors[-1].value if self.gain is None else self.gain.value + self.at_double.value
 
 
-@record
-class ErrorBudget:
-    """Where the errors of the best model come from, as proportions of the test set.
-
-    Attributes:
-        model: which one.
-        total: its error.
-        labels: errors on examples whose label annotators outvoted.
-        agreed: other errors on which all models predict the same other class.
-        rest: errors on which models disagree.
-        n_models: how many models were compared.
-    """
-
-    model: str
-    total: Estimate
-    labels: Estimate
-    agreed: Estimate
-    rest: Estimate
-    n_models: int
-
-
-def learning_curve(
+def fit_data_curve(
     model: str,
     correct: Mapping[int, NDArray[np.bool_]],
     best: NDArray[np.bool_],
@@ -100,7 +80,7 @@ def learning_curve(
     Example:
         >>> u = np.random.default_rng(0).random(2000)
         >>> correct = {n: u > 2 * n**-0.5 for n in (100, 200, 400, 800)}
-        >>> curve = learning_curve("trees", correct, correct[800])
+        >>> curve = fit_data_curve("trees", correct, correct[800])
         >>> curve.promises, bool(curve.at_double.low < 2 * 1600**-0.5 < curve.at_double.high)
         (True, True)
     """
@@ -119,8 +99,8 @@ def learning_curve(
     drawn = (rng.integers(0, units, units) for _ in range(DRAWS))
     draws = (sums[:, rows].sum(axis=1) / sizes_of_units[rows].sum() for rows in drawn)
     rates = np.array([wrong.mean(axis=1), *draws])  # the first row: all examples
-    slope, falling = power_law(sizes, rates[:, :-1], n)
-    level = levelling_law(sizes, rates[:, :-1], n)
+    slope, falling = data_curve_power_law(sizes, rates[:, :-1], n)
+    level = data_curve_levelling_law(sizes, rates[:, :-1], n)
     if falling[0] > lowest.high or any(b.low > a.high for a, b in itertools.combinations(errors, 2)):
         return None
     reached = rates[:, -2:].min(axis=1)
@@ -141,7 +121,7 @@ def learning_curve(
     )
 
 
-def power_law(sizes: Sequence[int], errors: Floats, n: int) -> tuple[Floats, Floats]:
+def data_curve_power_law(sizes: Sequence[int], errors: Floats, n: int) -> tuple[Floats, Floats]:
     """b of error = a · n^(−b), and the error at twice the largest size; errors of 0 count as half an example.
 
     Args:
@@ -158,8 +138,8 @@ def power_law(sizes: Sequence[int], errors: Floats, n: int) -> tuple[Floats, Flo
     return -slope, np.minimum(1.0, np.exp(mean - slope * centre))
 
 
-def levelling_law(sizes: Sequence[int], errors: Floats, n: int) -> Floats:
-    """The error at twice the largest size by error = c + a · n^(−b), least squares with a, c ≥ 0; as power_law."""
+def data_curve_levelling_law(sizes: Sequence[int], errors: Floats, n: int) -> Floats:
+    """The error at twice the largest size by error = c + a · n^(−b), least squares with a, c ≥ 0, as above."""
     x = np.exp(-np.outer(EXPONENTS, np.log(sizes) - np.log(2 * sizes[-1])))  # (B, S), 1 at twice the largest size
     w = 1.0 / np.maximum(errors * (1 - errors), 0.5 / n)
     sw, sy = w.sum(axis=1)[:, None], (w * errors).sum(axis=1)[:, None]
@@ -172,39 +152,16 @@ def levelling_law(sizes: Sequence[int], errors: Floats, n: int) -> Floats:
     return np.asarray(np.minimum(1.0, (a + c)[rows]))
 
 
-def error_budget(
-    model: str,
-    answers: Labels,
-    voters: Sequence[Labels],
-    labels: Labels,
-    doubted: NDArray[np.bool_],
-    *,
-    confidence: float = 0.95,
-    classifiers: int = 1,
-    group: Labels | None = None,
-) -> ErrorBudget:
-    """Of one model's errors: outvoted labels, errors that all models share, the rest.
-
-    Args:
-        model: name of the best one.
-        answers: (n,) its classes of the test examples.
-        voters: those of every model, this one included.
-        labels: (n,) labels.
-        doubted: (n,) whether annotators outvoted the label.
-        confidence: level of the intervals, shared by ``classifiers`` from which the best was chosen.
-        classifiers: how many there were.
-        group: (n,) independent groups that the test examples come in.
-    """
-    wrong, n = answers != labels, len(labels)
-    together = np.all([voter == answers for voter in voters], axis=0)
-    which = (wrong, wrong & doubted, wrong & ~doubted & together, wrong & ~doubted & ~together)
-    samples = [None if group is None else stats.grouped_sample(rows, group) for rows in which]
-    total, labelled, agreed, rest = (
-        error_of_best_classifier(
-            held_out_error(int(rows.sum()), n, method="Clopper–Pearson", confidence=confidence, sample=sample),
-            classifiers,
-            sample,
-        )
-        for rows, sample in zip(which, samples, strict=True)
-    )
-    return ErrorBudget(model, total, labelled, agreed, rest, len(voters))
+def data_curve(evidence: Evidence) -> DataCurve | None:
+    """The curve of the model that an audit trained on parts of the training set; None without three sizes."""
+    correct, config, inputs = evidence.correct_by_size, evidence.config, evidence.inputs
+    if len(correct) < 3 or inputs is None:
+        return None
+    truth = evidence.labels[inputs.test]
+    right = [answers == truth for answers in evidence.test_answers().values()]
+    best = max([*right, correct[max(correct)]], key=np.count_nonzero)
+    group, level = inputs.sampling.group, config.confidence
+    curve = fit_data_curve(evidence.curve_model, correct, best, confidence=level, group=group, seed=config.seed)
+    if curve is None:
+        evidence.notes.append(AuditNote("no-curve", {"model": evidence.curve_model}))
+    return curve

@@ -50,7 +50,7 @@ class Examples:
         return int(self.table.num_rows)
 
 
-def join_columns(
+def join_example_table(
     dataset: Dataset, splits: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]
 ) -> pa.Table:
     """Join what is known of every example into one table.
@@ -64,21 +64,24 @@ def join_columns(
         >>> from hardpan import Dataset
         >>> digits = Dataset.open("digits")
         >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
-        >>> join_columns(digits, rows, {"confusion": np.zeros(1797)}).column_names
+        >>> join_example_table(digits, rows, {"confusion": np.zeros(1797)}).column_names
         ['id', 'split', 'row', 'label', 'confusion']
     """
     n = len(dataset)
     split = np.full(n, "", dtype=object)
     for name, rows in splits.items():
         split[rows] = name
-    results: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "split": _category_column(split)}
+    results: dict[str, Any] = {
+        "id": pa.array(dataset.ids.astype(object)),
+        "split": pa.array(split).dictionary_encode(),
+    }
     if "row" in dataset.metadata:
         results["row"] = pa.array(np.asarray(dataset.metadata["row"], dtype=np.int64))
     if "path" in dataset.metadata:
         results["path"] = pa.array(np.asarray(dataset.metadata["path"]).astype(object))
     if dataset.labels is not None:
         names = np.array(dataset.class_names, dtype=object)
-        results["label"] = _category_column(names[dataset.labels])
+        results["label"] = pa.array(names[dataset.labels]).dictionary_encode()
     for name, values in columns.items():
         if len(values) != n:
             raise InputError(f"column {name!r} must have one value per example, {n:,}; got {len(values):,}")
@@ -86,21 +89,16 @@ def join_columns(
     return pa.table(results)
 
 
-def columns(table: pa.Table) -> dict[str, Any]:
-    """The columns of a joined table as arrays, categories as text."""
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def table_files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
+def example_table_files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
     """The files of a joined table for :func:`hardpan.files.write_together`: thumbnails, then the table."""
-    pictures = thumbnails(dataset)
+    pictures = example_thumbnails(dataset)
     return {
         THUMBNAILS: None if pictures is None else lambda path: np.save(path, pictures),
         TABLE: lambda path: pq.write_table(table, path, compression="zstd"),
     }
 
 
-def read_examples(folder: str | os.PathLike[str]) -> Examples:
+def read_example_table(folder: str | os.PathLike[str]) -> Examples:
     """Read the table of an audit's folder; the thumbnails stay on the disk until they are looked at."""
     root = Path(folder)
     path = root / TABLE
@@ -125,7 +123,7 @@ def read_examples(folder: str | os.PathLike[str]) -> Examples:
     return Examples(table, pictures)
 
 
-def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
+def example_thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
     """Images as bytes of at most 64 pixels a side; None for feature vectors, or where they would fill the disk."""
     x = dataset.x
     if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
@@ -137,10 +135,6 @@ def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
     if small.ndim == 4 and small.shape[3] == 1:
         small = small[..., 0]
     return images_as_bytes(small, float(small.min(initial=0)), float(small.max(initial=0)))
-
-
-def _category_column(values: NDArray[Any]) -> pa.Array:
-    return pa.array(values).dictionary_encode()
 
 
 def _example_column(values: NDArray[Any]) -> pa.Array:
