@@ -115,6 +115,8 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
     plain = getattr(command, "unspread", command)
 
     def run(*, where: Where, **values: Any) -> R:
+        if where == Where():  # as it is set around the command
+            return plain(**values)
         with execution.parallel(where.backend, workers=where.workers, address=where.address):
             return plain(**values)
 
