@@ -391,7 +391,7 @@ def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool],
         is_text = text if callable(text) else lambda name: text is True or name in (text or ())
         return _read_csv(path, is_text, unnamed, all_text=text is True)
     if suffix in (".json", ".jsonl", ".ndjson"):
-        data = read_json(path) if suffix == ".json" else _json_rows(path)
+        data = read_json(path) if suffix == ".json" else _json_table_rows(path)
         if isinstance(data, list):
             data = _columns_of_rows(data, str(path))
         if not isinstance(data, dict):
@@ -412,7 +412,7 @@ def _read_csv(path: Path, is_text: Callable[[str], bool], unnamed: str, all_text
     from pyarrow import compute
     from pyarrow import csv as arrow_csv
 
-    content, delimiter, header = _csv_content(path)
+    content, delimiter, header = _csv_table_content(path)
     names = header[1:] if header and header[0] == "" else header
     has_names = not all(map(is_number, names)) or names == [str(number) for number in range(len(names))]
     if not has_names and not unnamed:
@@ -464,7 +464,7 @@ def csv_rows(path: Path) -> tuple[list[list[str]], str]:
 
     For tables whose first row may have values; :func:`read_table` refuses those.
     """
-    content, delimiter, _ = _csv_content(path)
+    content, delimiter, _ = _csv_table_content(path)
     rows = [row for row in _csv_rows(path, content, delimiter) if any(map(str.strip, row))]
     if not rows:
         raise InputError(f"{path}: the table has no rows")
@@ -491,7 +491,7 @@ def _csv_rows(path: Path, content: str, delimiter: str, spaced: bool = False) ->
         csv.field_size_limit(limit)
 
 
-def _csv_content(path: Path) -> tuple[str, str, list[str]]:
+def _csv_table_content(path: Path) -> tuple[str, str, list[str]]:
     """The content of a CSV file from the header on, the delimiter and the names."""
     content = read_text(path)
     if not content.strip():
@@ -556,7 +556,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _json_rows(path: Path) -> list[Any]:
+def _json_table_rows(path: Path) -> list[Any]:
     read, checked = 0, 0
 
     def advance(size: int) -> None:

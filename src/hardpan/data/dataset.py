@@ -507,10 +507,10 @@ def content_ids(x: NDArray[Any]) -> NDArray[np.str_]:
         ['f12f1de45222225a', '377e1c566a8c4e6b', 'f12f1de45222225a-2']
     """
     little = x.astype(x.dtype.newbyteorder("<"), copy=False)
-    return numbered_ids([array_hash(np.asarray(example))[:16] for example in little])
+    return numbered_content_ids([array_hash(np.asarray(example))[:16] for example in little])
 
 
-def numbered_ids(hashes: Sequence[str]) -> NDArray[np.str_]:
+def numbered_content_ids(hashes: Sequence[str]) -> NDArray[np.str_]:
     """Ids of hashes: the second example with the same hash gets "-2"."""
     seen: Counter[str] = Counter()
     ids = []
@@ -579,14 +579,14 @@ def _cut_by_hash(
     return [np.array(sorted(cut), dtype=np.int64) for cut in parts]
 
 
-def examples_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:
+def dataset_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:
     """Hash of the examples, so that a run does not resume with changed ones under the same ids.
 
     Up to ``limit`` bytes every value counts; of larger arrays, evenly spaced rows of that size, and the shape.
 
     Example:
         >>> x = np.arange(12.0).reshape(6, 2)
-        >>> examples_hash(x) == array_hash(x), examples_hash(x, limit=48) == examples_hash(x)
+        >>> dataset_hash(x) == array_hash(x), dataset_hash(x, limit=48) == dataset_hash(x)
         (True, False)
     """
     if x.nbytes <= limit:

@@ -31,7 +31,7 @@ from hardpan.data.arrays import (
 from hardpan.data.dataset import SPLIT_WORDS, Dataset
 from hardpan.data.downloads import SOURCES, read_published
 from hardpan.data.images import images_channels_last
-from hardpan.data.tabular import DataOptions, from_tables, scored_splits
+from hardpan.data.tabular import DataOptions, from_tables, scored_table_splits
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_reading_memory, existing_file, read_text
 from hardpan.tables import (
@@ -353,7 +353,7 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
         options = dataclasses.replace(options, class_names=listed)
     tables = {SPLIT_WORDS.get(split, ""): [content.with_format("arrow")[:]] for split, content in parts.items()}
     name = getattr(first.info, "dataset_name", None) or "huggingface"
-    return from_tables(scored_splits(tables), options, name=name, source="Hugging Face")
+    return from_tables(scored_table_splits(tables), options, name=name, source="Hugging Face")
 
 
 def _option_columns(argument: str, names: Any) -> tuple[str, ...]:

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 
 from hardpan import arguments
 from hardpan.data.arrays import array_column_warnings, as_array, checked_x, number_labels, split_of_array
-from hardpan.data.dataset import SPLIT_WORDS, SPLITS, Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
+from hardpan.data.dataset import (
+    SPLIT_WORDS,
+    SPLITS,
+    Dataset,
+    DataWarning,
+    TableFeatures,
+    content_ids,
+    numbered_content_ids,
+)
 from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_reading_memory, folder_entries, suffix_of
@@ -108,11 +116,11 @@ def table_files_by_split(folder: Path) -> dict[str, list[Path]]:
             by_split.setdefault(SPLIT_WORDS[word], []).append(file)
     if not by_split and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
         return table_files_by_split(folder / "data")
-    by_split = scored_splits(by_split)
+    by_split = scored_table_splits(by_split)
     return {split: by_split[split] for split in SPLITS if split in by_split}
 
 
-def scored_splits(by_split: dict[str, T]) -> dict[str, T]:
+def scored_table_splits(by_split: dict[str, T]) -> dict[str, T]:
     """Without a test set, the labelled validation set is what models are scored on."""
     if "test" in by_split:
         return by_split
@@ -198,7 +206,7 @@ def from_tables(
     if "id" in roles:
         ids = arguments.ids(f"{where}{roles['id']}", _column_values(table, roles["id"], where, required=True), n)
     else:
-        ids = content_ids(x) if native is None else _row_hashes(native)
+        ids = content_ids(x) if native is None else _ids_of_table_rows(native)
     for column in map(table.column, meaning.features):
         if types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
             paths = compute.struct_field(column, "path").to_pylist()
@@ -344,9 +352,8 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     import pyarrow
 
     column = table.column(name)
-    if required and column.null_count:
-        row = int(np.argmax(np.asarray(column.is_null())))
-        raise InputError(f"{where}{name} has no value in row {row}; drop such rows")
+    if required:
+        _refuse_empty_cells(column, f"{where}{name}", "drop such rows")
     kind = _column_kind(column.type)
     if kind == "number":
         return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -356,6 +363,12 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
         cells = cells_of(column, f"{where}{name}")
         return np.array(["" if value is None else str(value) for value in cells], dtype=np.str_)
     raise InputError(f"{where}{name} must be numbers or text; got {column.type}: name another column, or drop it")
+
+
+def _refuse_empty_cells(column: Any, where: str, remedy: str) -> None:
+    if column.null_count:
+        row = int(np.argmax(np.asarray(column.is_null())))
+        raise InputError(f"{where} has no value in row {row}; {remedy}")
 
 
 _CELL_KINDS = {
@@ -392,8 +405,9 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     for name in meaning.features:
         column = table.column(name)
         kind = _column_kind(column.type)
-        if kind == "text" and not meaning.explicit and not _is_category(column):
-            kind = "other"
+        if kind == "text" and not meaning.explicit:  # not a category if it has nearly as many values as rows
+            levels = len(set(column.unique().to_pylist()) - {None, ""})
+            kind = "text" if levels <= max(2, min(1000, len(column) // 2)) else "other"
         if (kind == "other" and meaning.explicit) or (name == VECTOR and not meaning.explicit and kind != "list"):
             expected = "lists of numbers" if name == VECTOR else "numbers, text or lists of numbers"
             raise InputError(f"{where}{name} must be {expected}; got {column.type}: encode it, or drop it")
@@ -462,12 +476,6 @@ def _number_column(table: pyarrow.Table, name: str, where: str) -> NDArray[Any]:
     return values
 
 
-def _is_category(column: Any) -> bool:
-    """Whether a column of text has few enough different values: at most 1,000, and at most half as many as rows."""
-    levels = len({value for value in column.unique().to_pylist() if value})
-    return bool(levels <= 2 or (levels <= 1000 and levels <= len(column) // 2))
-
-
 def _unencoded_features(
     table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[Any]], where: str
 ) -> TableFeatures:
@@ -510,7 +518,7 @@ def _encoded_columns(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[
     return np.column_stack([values.astype(np.float64) for _, values in columns]), names
 
 
-def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
+def _ids_of_table_rows(native: TableFeatures) -> NDArray[np.str_]:
     """Content ids of rows before encoding, so that an id does not depend on the other rows."""
     cells = [
         ["" if value != value else f"={levels[int(value)]}" if categorical else repr(value) for value in column]
@@ -519,7 +527,7 @@ def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
         )
     ]
     rows = ("\x1f".join(row) for row in zip(*cells, strict=True))
-    return numbered_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
+    return numbered_content_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
 
 
 def _features_of_lists(column: Any, where: str) -> NDArray[Any]:
@@ -528,9 +536,7 @@ def _features_of_lists(column: Any, where: str) -> NDArray[Any]:
 
     if _column_kind(column.type.value_type) != "number":
         raise InputError(f"{where} must be lists of numbers; got lists of {column.type.value_type}")
-    if column.null_count:
-        row = int(np.argmax(np.asarray(column.is_null())))
-        raise InputError(f"{where} has no value in row {row}; drop or fill such rows")
+    _refuse_empty_cells(column, where, "drop or fill such rows")
     lengths = compute.list_value_length(column).to_numpy()
     if (lengths != lengths[0]).any():
         row = int(np.argmax(lengths != lengths[0]))
@@ -567,9 +573,7 @@ def _image_features(
     column = table.column(pictures[0])
     if pyarrow.types.is_struct(column.type):
         column = compute.struct_field(column, "bytes")
-    if column.null_count:
-        row = int(np.argmax(np.asarray(column.is_null())))
-        raise InputError(f"{where}{pictures[0]} has no image bytes in row {row}; save the images inside the file")
+    _refuse_empty_cells(column, f"{where}{pictures[0]}", "save the images inside the file")
     x, notes = decoded_images(column.to_pylist(), where.rstrip(": ") or "table", resize)
     rest = [name for name in (*meaning.features, *meaning.others) if name != pictures[0]]
     return _Features(x, (), rest, list(notes))

@@ -195,8 +195,8 @@ class Outcomes:
         """
         array = _checked_scores(scores)
         m, n = array.shape[:2]
-        names = _outcome_names("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
-        ids = _outcome_names("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
+        names = _outcome_texts("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
+        ids = _outcome_texts("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
         for name, listed in (("models", names), ("items", ids)):
             repeated, count = Counter(listed).most_common(1)[0]
             if count > 1:
@@ -206,7 +206,7 @@ class Outcomes:
         elif not isinstance(groups, Mapping):
             groups = {GROUP: groups}
         columns = {
-            str(name): np.array(_outcome_names(f"groups[{name!r}]", values, n)) for name, values in groups.items()
+            str(name): np.array(_outcome_texts(f"groups[{name!r}]", values, n)) for name, values in groups.items()
         }
         answer_texts = None
         if answers is not None:
@@ -215,7 +215,7 @@ class Outcomes:
                 raise InputError(
                     f"must have the shape of scores, {array.shape}; got {answer_texts.shape}", argument="answers"
                 )
-        right = None if key is None else np.array(_outcome_names("key", key, n))
+        right = None if key is None else np.array(_outcome_texts("key", key, n))
         return cls(array, tuple(names), np.array(ids), columns, answer_texts, right)
 
     @property
@@ -336,7 +336,7 @@ def are_probabilities(scores: NDArray[np.float64]) -> bool:
     return bool(np.abs(scores.sum(axis=2) - 1).max() < 1e-3)
 
 
-def _outcome_names(name: str, values: Any, count: int) -> list[str]:
+def _outcome_texts(name: str, values: Any, count: int) -> list[str]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"must be a list; got {values!r}", argument=name)
     texts = list(map(str, values))

@@ -59,7 +59,7 @@ def read_outcomes(
             f"got {type(source).__name__}",
             argument="source",
         )
-    return _read_tables([("table", tables.score_table_columns(source, "source"))], cells, totals, "table")
+    return _read_all_tables([("table", tables.score_table_columns(source, "source"))], cells, totals, "table")
 
 
 def _are_all(values: Any, kinds: Any) -> bool:
@@ -93,7 +93,7 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
     for path in paths:
         if not os.path.exists(path):  # False also for a name that is too long
             raise InputError(f"{str(path)[:200]}: no such file or folder")
-        files += [(file, False) for file in _score_files(path)] if path.is_dir() else [(path, True)]
+        files += [(file, False) for file in _files_to_read(path)] if path.is_dir() else [(path, True)]
     sizes = sum(file.stat().st_size for file, _ in files if file.is_file()) or 1
     done = 0
 
@@ -120,7 +120,7 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
             )
         if formats.empty:
             cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
-        return _group_first(cells.outcomes(source), cells.options.group)
+        return _read_group_first(cells.outcomes(source), cells.options.group)
     if not formats.tables and not formats.arrays:
         if formats.aggregates:
             raise InputError(
@@ -136,7 +136,7 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
             arrays = {"": _models_first(arrays[""], options)}
         outcomes = matrices.matrix_outcomes(arrays, str(path), stem_of(path), options.max_score)
         if len(formats.arrays) == 1 and not formats.tables:
-            return _group_first(replace(outcomes, source=source), options.group)
+            return _read_group_first(replace(outcomes, source=source), options.group)
         by_id = not options.by_order and not matrices.matrices_by_set(arrays, matrices.IDS)
         cells.add_outcomes(outcomes, str(path), by_id=by_id)
     # What was parsed to recognise it comes first.
@@ -145,10 +145,12 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
         (str(path), tables.score_table_columns(path if data is None else data, str(path)))
         for path, data in parsed_first
     ]
-    return _read_tables(columns, cells, totals, source)
+    return _read_all_tables(columns, cells, totals, source)
 
 
-def _read_tables(named: Sequence[tuple[str, Any]], cells: Cells, totals: counts.Totals, source: str) -> Outcomes:
+def _read_all_tables(
+    named: Sequence[tuple[str, Any]], cells: Cells, totals: counts.Totals, source: str
+) -> Outcomes:
     of_counts = [counts.is_counts(columns) for _, columns in named]
     if named and all(of_counts) and not len(cells):
         return counts.read_counts(
@@ -158,10 +160,10 @@ def _read_tables(named: Sequence[tuple[str, Any]], cells: Cells, totals: counts.
         if is_counts:
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
         tables.read_score_table(columns, where, stem_of(Path(where)), cells)
-    return _group_first(cells.outcomes(source), cells.options.group)
+    return _read_group_first(cells.outcomes(source), cells.options.group)
 
 
-def _group_first(outcomes: Outcomes, group: str | None) -> Outcomes:
+def _read_group_first(outcomes: Outcomes, group: str | None) -> Outcomes:
     """The group column that was asked for comes first: it is the one to cluster by."""
     if not group:
         return outcomes
@@ -169,7 +171,7 @@ def _group_first(outcomes: Outcomes, group: str | None) -> Outcomes:
     return replace(outcomes, groups={name: outcomes.groups[name]} | dict(outcomes.groups))
 
 
-def _score_files(folder: Path) -> Iterator[Path]:
+def _files_to_read(folder: Path) -> Iterator[Path]:
     """The files of a folder, and HELM runs as folders, in order; links to folders are not followed.
 
     Hidden folders are skipped, but not those that lm-evaluation-harness makes: "./model" becomes ".__model".

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hardpan import engine, execution, stats
 from hardpan.arguments import as_path
-from hardpan.data.dataset import Dataset, Split, examples_hash
+from hardpan.data.dataset import Dataset, Split, dataset_hash
 from hardpan.data.opening import parse_data_source
 from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
@@ -84,7 +84,7 @@ class TrainingRun:
             "architecture": self.config.model,
             "data": dataset.name,
             "data_sha256": array_hash(dataset.ids)[:32] + array_hash(labels)[:32],
-            "examples_sha256": examples_hash(dataset.x),
+            "examples_sha256": dataset_hash(dataset.x),
             "groups_sha256": "" if self.groups is None else array_hash(self.groups),
             **json.loads(json.dumps(self.config.deciding())),
         }
