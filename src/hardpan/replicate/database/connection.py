@@ -114,13 +114,9 @@ class in_database_order(FunctionElement[str]):  # noqa: N801 - used where SQL ha
 
 
 @compiles(in_database_order)
-def _sqlite_order(element: in_database_order, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(element.clauses, **options)
-
-
-@compiles(in_database_order, "postgresql")
-def _postgresql_order(element: in_database_order, compiler: SQLCompiler, **options: Any) -> str:
-    return f'{compiler.process(element.clauses, **options)} COLLATE "C"'
+def _database_order(element: in_database_order, compiler: SQLCompiler, **options: Any) -> str:
+    collation = ' COLLATE "C"' if compiler.dialect.name == "postgresql" else ""
+    return compiler.process(element.clauses, **options) + collation
 
 
 def check_database_text(name: str, text: str, longest: int = 2000) -> None:

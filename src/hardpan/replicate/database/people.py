@@ -34,7 +34,7 @@ from hardpan.replicate.database.events import log_event
 from hardpan.replicate.folder import ProjectFolder
 
 ROLES = ("annotator", "selector", "reviewer", "participant")
-OWNER_LEFT = "owner-left"
+OWNER_LEFT = "owner-left"  # the event that ends a login on every server of the project
 MOST_USES = 1_000_000_000
 LINK_INVALID = "this link is not valid; ask for a new one"
 LINK_ENDED = "this link has ended; ask for a new one"
@@ -181,12 +181,6 @@ def excluded_workers(project: ProjectFolder) -> frozenset[str]:
     """Ids of the workers whose votes are excluded."""
     with project.database.read() as connection:
         return frozenset(connection.scalars(select(Worker.id).where(Worker.excluded_at.is_not(None))))
-
-
-def end_owner_session(project: ProjectFolder, session: str) -> None:
-    """Record that the owner signed out; that login is no longer valid on any server of this project."""
-    with project.database.write() as connection:
-        log_event(connection, project.clock(), "owner", OWNER_LEFT, session=session)
 
 
 def owner_session_ended(project: ProjectFolder, session: str) -> bool:

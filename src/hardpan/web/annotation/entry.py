@@ -97,7 +97,8 @@ async def enter_as_owner(site: Site, request: Request) -> Response:
 async def leave_as_owner(site: Site, request: Request) -> Response:
     """End the owner's session; recorded on the server: a copy of the cookie is worth nothing afterwards."""
     session = site.gate.require(request, Role.OWNER)
-    await anyio.to_thread.run_sync(people.end_owner_session, site.project, session.id, limiter=site.writers)
+    record = partial(add_event, site.project, "owner", people.OWNER_LEFT, session=session.id)
+    await anyio.to_thread.run_sync(record, limiter=site.writers)
     answer = JSONResponse({"next": "/owner/enter"})
     site.gate.close(answer, Role.OWNER)
     return answer
