@@ -67,7 +67,6 @@ def ablate(
     seeds: Sequence[int] | None = None,
     correct: ArrayLike | None = None,
     target: str = "",
-    rows: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> Ablation:
     """Score with fewer epochs and seeds.
@@ -78,7 +77,6 @@ def ablate(
         seeds: numbers of first seeds; by default 1 and all.
         correct: (N,) or (M, N) right or wrong of a target model, for its error by band.
         target: name of that model.
-        rows: mask or numbers of the examples to use; all if None.
         progress: called with a step and the fraction done.
 
     Source: Albiero et al. (2023), section 3.3, Figures 5 and 6.
@@ -94,8 +92,7 @@ def ablate(
     source = open_selected(probs)
     plan = ablation_plan(source, fractions, seeds)
     columns = difficulty_signal_columns(source, plan=plan, progress=progress)
-    values = columns["fewer"] if rows is None else columns["fewer"][..., np.asarray(rows)]
-    return plan.compare(values, n_classes=source.n_classes, correct=correct, target=target)
+    return plan.compare(columns["fewer"], n_classes=source.n_classes, correct=correct, target=target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,27 +137,24 @@ def compare_variants(
     target: str = "",
 ) -> Ablation:
     """Compare score vectors in bits, by (number of seeds, epochs), with the last of them."""
-    if not values:
-        raise InputError("must have at least one variant", argument="values")
     whole = list(values.values())[-1]
     top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
     edges = round_band_edges(top, CELLS)
     limits = default_band_edges(np.array([0.0, top]))
-    variants = []
-    for (size, epochs), item in values.items():
-        variants.append(
-            Variant(
-                seeds=size,
-                epochs=epochs,
-                mean=float(item.mean()),
-                deviation=float(item.std()),
-                counts=np.histogram(item, edges)[0].astype(np.int64),
-                tau=kendall_tau(item, whole, resample=True),
-                rho=pearson(item, whole),
-                bands=None if correct is None else bands(item, correct, limits.tolist()),
-            )
+    variants = tuple(
+        Variant(
+            seeds=size,
+            epochs=epochs,
+            mean=float(item.mean()),
+            deviation=float(item.std()),
+            counts=np.histogram(item, edges)[0].astype(np.int64),
+            tau=kendall_tau(item, whole, resample=True),
+            rho=pearson(item, whole),
+            bands=None if correct is None else bands(item, correct, limits.tolist()),
         )
-    return Ablation(tuple(variants), edges, len(whole), target)
+        for (size, epochs), item in values.items()
+    )
+    return Ablation(variants, edges, len(whole), target)
 
 
 def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
@@ -170,6 +164,4 @@ def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
         >>> evenly_spaced(range(100), 5), evenly_spaced(range(7), 3)
         ((0, 20, 40, 60, 80), (0, 2, 4))
     """
-    if not 1 <= count <= len(available):
-        raise InputError(f"the number of epochs must be within 1..{len(available)}; got {count}")
     return tuple(available[i * len(available) // count] for i in range(count))

@@ -107,13 +107,12 @@ def bands(
         )
         centre = float(sums[i] / inside) if inside else math.nan
         rows.append(Band(float(limits[i]), float(limits[i + 1]), inside, centre, error))
-    hardest_tenth = errors_in_hardest_band(values, wrong, models, confidence)
     return Bands(
         bands=tuple(rows),
         rho=_correlation_over_bands(cells, sums, confidence, seed),
         by_example=pearson(values, wrong / models, confidence=confidence, seed=seed),
         error=mean_band_error(int(wrong.sum()), models, n, confidence),
-        hardest_tenth=hardest_tenth,
+        hardest_tenth=errors_in_hardest_band(values, wrong, models, confidence),
         models=models,
         examples=n,
     )

@@ -233,15 +233,13 @@ class _SignalSums:
         probs = rows.probabilities()
         mean = probs.mean(axis=0)
         self.probability = self.probability + mean if self.probability.size else mean.astype(np.float64)
-        if self.labels is not None:
-            self._add_labelled(probs, self.labels)
         if last:
             self.last = _last_epoch_signals(rows, probs, entropy)
-
-    def _add_labelled(self, probs: NDArray[Any], labels: NDArray[np.int64]) -> None:
-        own = probs[:, np.arange(len(labels)), labels].astype(np.float64)
-        right = probs.argmax(axis=-1) == labels
-        best = _largest_probability_but(probs, labels)
+        if self.labels is None:
+            return
+        own = probs[:, np.arange(len(self.labels)), self.labels].astype(np.float64)
+        right = probs.argmax(axis=-1) == self.labels
+        best = _largest_probability_but(probs, self.labels)
         gap = np.log(np.maximum(own, _SMALLEST)) - np.log(np.maximum(best, _SMALLEST))
         self.margin += gap.mean(axis=0)
         self.forgotten += self.before & ~right

@@ -67,20 +67,26 @@ def _x_log2_x(x):
 
 
 @njit(inline="always", error_model="numpy")
+def _sum_by_halves(numbers):
+    """Sum of float32 numbers, which are used up: few roundings, in an order that nothing changes."""
+    width = numbers.size
+    while width > LANES:  # halves are added to one another
+        width //= 2
+        first, second = numbers[:width], numbers[width : 2 * width]
+        for c in range(width):
+            first[c] += second[c]
+    total = 0.0
+    for c in range(width):
+        total += np.float64(numbers[c])
+    return total
+
+
+@njit(inline="always", error_model="numpy")
 def _entropy(total, classes, scale):
     """Bits of entropy of ``total · scale``; ``total`` is used up, and zero from ``classes`` on."""
     for c in range(classes):
         total[c] = _x_log2_x(np.float32(total[c] * scale))
-    width = total.size
-    while width > LANES:  # halves are added to one another: few roundings, in an order that nothing changes
-        width //= 2
-        first, second = total[:width], total[width : 2 * width]
-        for c in range(width):
-            first[c] += second[c]
-    bits = 0.0
-    for c in range(width):
-        bits -= np.float64(total[c])
-    return bits
+    return 0.0 - _sum_by_halves(total)
 
 
 @njit(inline="always", error_model="numpy")
@@ -89,22 +95,6 @@ def _entropy_room(classes):
     while width < classes:
         width *= 2
     return np.zeros(width, dtype=np.float32)
-
-
-@njit(inline="always", error_model="numpy")
-def _sum_by_halves(numbers, room):
-    """Sum of float32 numbers by halves; ``room`` is as long as ``numbers`` and is overwritten."""
-    width = numbers.size
-    room[:] = numbers
-    while width > LANES:
-        width //= 2
-        first, second = room[:width], room[width : 2 * width]
-        for c in range(width):
-            first[c] += second[c]
-    total = 0.0
-    for c in range(width):
-        total += np.float64(room[c])
-    return total
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -136,7 +126,8 @@ def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
             for c in range(classes):
                 largest = max(largest, row[c])
         # NaN and infinity decode to large numbers, so their sums give them away; the sign does not.
-        if largest > np.uint16(0x8000) or not abs(_sum_by_halves(total, room) * scale - 1.0) <= tolerance:
+        room[:] = total
+        if largest > np.uint16(0x8000) or not abs(_sum_by_halves(room) * scale - 1.0) <= tolerance:
             return i
         out[i - start] = _entropy(total, classes, scale)
     return -1
@@ -156,7 +147,8 @@ def single_entropies(probs, seeds, epoch, start, stop, tolerance, out):
             for c in range(classes):
                 total[c] += row[c]
                 smallest = row[c] if row[c] < smallest else smallest
-        if smallest < 0 or not abs(_sum_by_halves(total, room) * scale - 1.0) <= tolerance:
+        room[:] = total
+        if smallest < 0 or not abs(_sum_by_halves(room) * scale - 1.0) <= tolerance:
             return i
         out[i - start] = _entropy(total, classes, scale)
     return -1

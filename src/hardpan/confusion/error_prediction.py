@@ -101,22 +101,18 @@ def predictors(
         >>> [row.name for row in found.rows], found.rows[0].auroc.value > 0.65
         (['good', 'chance'], True)
     """
-    columns = {
-        str(name): np.asarray(values, dtype=np.float64)
-        for name, values in (
-            difficulties if isinstance(difficulties, Mapping) else difficulties.difficulties
-        ).items()
-    }
+    given = difficulties if isinstance(difficulties, Mapping) else difficulties.difficulties
+    columns = {str(name): np.asarray(values, dtype=np.float64) for name, values in given.items()}
     wrong = _wrong_answers(columns, correct)
     n = len(wrong)
     draws = max(_FEWEST, min(resamples, _CELLS // n))
-    measured = {name: _RankedPredictor(values, wrong) for name, values in columns.items()}
+    measured = {name: _ErrorPredictor(values, wrong) for name, values in columns.items()}
     ones = np.ones((1, n))
-    exact = {name: item.measure(ones) for name, item in measured.items()}
+    exact = {name: item.error_measures(ones) for name, item in measured.items()}
     resampled: dict[str, list[Floats]] = {name: [] for name in columns}
     for counts in resample_counts(n, draws, seed):
         for name, item in measured.items():
-            resampled[name].append(item.measure(counts))
+            resampled[name].append(item.error_measures(counts))
     samples = {name: np.concatenate(parts) for name, parts in resampled.items()}
     lead = next(iter(columns))
 
@@ -145,7 +141,7 @@ def predictors(
     return Predictors(tuple(rows), error, oracle_aurc(wrong), error.value, n, target)
 
 
-class _RankedPredictor:
+class _ErrorPredictor:
     """A score's examples in order, ready to be measured with any weights."""
 
     def __init__(self, values: Floats, wrong: NDArray[np.bool_]) -> None:
@@ -159,11 +155,13 @@ class _RankedPredictor:
         self.bands = edges[:-1]
         self.at = np.arange(len(self.bands))
 
-    def measure(self, counts: Floats) -> Floats:
+    def error_measures(self, counts: Floats) -> Floats:
         """(b, 5): correlations by band and by example, AUROC, AUPR, AURC, by how often each is resampled."""
         weight = counts[:, self.order]
         bad = weight * self.wrong[self.order]
-        by_example = self._correlation(counts)
+        x, y = self.scaled, self.wrong
+        columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
+        by_example = pearson_of_means(counts @ columns / counts.sum(axis=1, keepdims=True))
         by_band = self._band_correlation(weight, bad)
         # Equal scores move together: sums over each group, then from the hardest on.
         size, fail = (np.add.reduceat(item, self.first, axis=1) for item in (weight, bad))
@@ -177,11 +175,6 @@ class _RankedPredictor:
             precision = np.where(taken > 0, caught / np.where(taken > 0, taken, 1), 0.0)
             aupr = np.sum(fail * precision, axis=1) / total[:, 0]
         return np.stack([by_band, by_example, auroc, aupr, aurc(size, fail)], axis=1)
-
-    def _correlation(self, counts: Floats) -> Floats:
-        x, y = self.scaled, self.wrong
-        columns = np.stack([x, y, x * x, x * y, y * y], axis=1)
-        return pearson_of_means(counts @ columns / counts.sum(axis=1, keepdims=True))
 
     def _band_correlation(self, weight: Floats, bad: Floats) -> Floats:
         scaled = weight * self.scaled[self.order]

@@ -17,6 +17,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.files import TRANSIENT, record
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import open_any
 from hardpan.report import Report
 
 
@@ -54,15 +55,9 @@ class RankedLabels:
     ) -> RankedLabels:
         """Rank labels: predictions that differ from the label first, each part by the label's probability."""
         order = np.lexsort((probability, predicted == label))
-        return cls(
-            row=row[order],
-            id=id[order],
-            split=split[order],
-            label=label[order],
-            predicted=predicted[order],
-            probability=probability[order],
-            differing=int((predicted != label).sum()),
-        )
+        columns: list[Any] = [column[order] for column in (row, id, split, label, predicted, probability)]
+        columns.append(int((predicted != label).sum()))
+        return cls(*columns)
 
 
 @record(eq=False, dropped=("suggested_probability", "threshold", "count"))
@@ -101,18 +96,14 @@ class LabelIssues(Report):
     @classmethod
     def of(cls, ranked: RankedLabels, class_names: Sequence[str] = (), source: str = "") -> LabelIssues:
         """The list of ranked labels."""
-        n = ranked.differing
+        n, same = ranked.differing, ("row", "id", "label", "probability", "split")
         return cls(
-            row=ranked.row[:n],
-            id=ranked.id[:n],
-            label=ranked.label[:n],
             suggested=ranked.predicted[:n],
-            probability=ranked.probability[:n],
             examples=len(ranked.row),
             class_names=tuple(class_names),
             source=source,
-            split=ranked.split[:n],
             ranked=ranked,
+            **{name: getattr(ranked, name)[:n] for name in same},
         )
 
     def __len__(self) -> int:
@@ -174,24 +165,15 @@ def label_issues(
         ([4, 3], [1, 1], ['0.05', '0.40'])
     """
     names: tuple[str, ...] = ()
-    source = ""
-    split = rows = None
-    if isinstance(predictions, Signals):
-        result = predictions
-    else:
-        opened = predictions
-        if not isinstance(predictions, np.ndarray):
-            from hardpan.predictions.opening import open_any
-
-            opened = open_any(predictions, name="predictions")
-            names, source = opened.class_names, opened.where
-            split = opened.split
-            if opened.held_out_rows.any():
-                rows = np.flatnonzero(opened.held_out_rows)
-        result = signals(opened, labels=labels)
+    source, split, opened = "", None, predictions
+    if not isinstance(predictions, (Signals, np.ndarray)):
+        opened = open_any(predictions, name="predictions")
+        names, source, split = opened.class_names, opened.where, opened.split
+    result = opened if isinstance(opened, Signals) else signals(opened, labels=labels)
     if result.labels is None or result.label_probability is None:
         raise InputError(UNLABELLED, argument="labels")
-    rows = np.arange(len(result)) if rows is None else rows
+    held_out = opened.held_out_rows if isinstance(opened, Predictions) else np.zeros(len(result), dtype=bool)
+    rows = np.flatnonzero(held_out | ~held_out.any())
     differs = result.other_probability > result.label_probability
     ranked = RankedLabels.of(
         row=rows,

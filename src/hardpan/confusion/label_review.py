@@ -9,6 +9,7 @@ per drawn label, in random order, with its stratum and the stratum's size.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,14 +97,10 @@ class LabelReview:
             )
         self.verdict[position], self.right_class[position] = verdict, right_class
 
-    def csv(self) -> str:
-        """The file's text."""
-        names = ("id", "split", "row", "label", "predicted", "stratum", "size", "verdict", "right_class")
-        return tables.csv_text({name: getattr(self, name).tolist() for name in names})
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sample and the verdicts to a CSV file, in one atomic step."""
-        files.write_text(Path(path), self.csv())
+        columns = {name: getattr(self, name).tolist() for name in self.__slots__}
+        files.write_text(Path(path), tables.csv_text(columns))
 
     @classmethod
     def read(cls, path: Any) -> LabelReview:
@@ -247,8 +244,8 @@ def count_wrong(review: LabelReview, *, confidence: float = 0.95) -> LabelCount:
     if not review.complete:
         raise InputError(": some strata have no verdict yet; continue the review", argument="review")
     wrong, unknown = review.verdict == "wrong", np.isin(review.verdict, ("ambiguous", "skipped"))
-    differs, everything = review.label != review.predicted, np.ones(len(review), dtype=bool)
-    number = _domain_total(review, everything, wrong, wrong, wrong | unknown, confidence)
+    differs = review.label != review.predicted
+    number = _domain_total(review, np.ones(len(review), dtype=bool), wrong, wrong, wrong | unknown, confidence)
     assert number is not None
     listed = _domain_total(review, differs, wrong, wrong, wrong | unknown, confidence)
     # With the reviewer's class as the label: an error that nobody knows counts as in the given labels.
@@ -303,29 +300,13 @@ def _domain_total(
     else:
         z = normal_quantile(confidence)
         ends = [float((size * x / n).sum() + sign * z * deviation(x)) for x, sign in ((low, -1), (high, 1))]
-    bounds = max(ends[0], float(low.sum())), min(ends[1], float(size.sum() - (n - high).sum()))
-    method = "random sample of labels, as judged by the reviewer"
-    return (
-        Estimate(
-            estimate,
-            deviation(middle),
-            min(bounds[0], estimate),
-            max(bounds[1], estimate),
-            confidence,
-            method,
-            int(n.sum()),
-        ),
-        float(size.sum()),
-    )
+    least_total = min(max(ends[0], float(low.sum())), estimate)
+    most_total = max(min(ends[1], float(size.sum() - (n - high).sum())), estimate)
+    how = "random sample of labels, as judged by the reviewer"
+    limits = (least_total, most_total, confidence, how, int(n.sum()))
+    return Estimate(estimate, deviation(middle), *limits), float(size.sum())
 
 
 def _proportion(total: Estimate, size: float) -> Estimate:
-    return Estimate(
-        total.value / size,
-        total.stderr / size,
-        total.low / size,
-        min(1.0, total.high / size),
-        total.confidence,
-        total.method,
-        total.n,
-    )
+    low, high = total.low / size, min(1.0, total.high / size)
+    return dataclasses.replace(total, value=total.value / size, stderr=total.stderr / size, low=low, high=high)

@@ -312,27 +312,25 @@ def summarize(
     rows, bits = scores.rows_of_split(config.split), scores.in_bits()
     own = scores.select(rows)
     order = np.argsort(-own.values, kind="stable")[:HARDEST]
-    sections, sha256 = config.only or CHEAP, scores.sha256
-    by_split, correct, missed, issues = {}, None, None, None
+    sections = config.only or CHEAP
+    by_split, missed, issues = {}, None, None
     if signals is not None and signals.labels is not None:
         correct = signals.correct(config.of)
-        missed = stats.share(
-            int((~signals.correct("seeds")[:, rows].any(axis=0)).sum()), len(rows), config.confidence
-        )
-        if "issues" in sections:
-            issues = _issues_to_report(scores, signals, rows)
-    if correct is not None and "bands" in sections:
-        several = [] if own.split is None or config.split != "all" else [str(name) for name in np.unique(own.split)]
-        for name in [config.split, *(several if len(several) > 1 else ())]:
-            index = scores.rows_of_split(name)
-            by_split[name] = bands(
-                bits.select(index),
-                correct[..., index],
-                config.edges or None,
-                confidence=config.confidence,
-                seed=config.seed,
-            )
-    overall, mean = by_split.pop(config.split, None), stats.mean(own.values, config.confidence, least=0.0)
+        never_right = int((~signals.correct("seeds")[:, rows].any(axis=0)).sum())
+        missed = stats.share(never_right, len(rows), config.confidence)
+        if "bands" in sections:
+            splits = [] if own.split is None or config.split != "all" else np.unique(own.split).tolist()
+            for name in [config.split, *(splits if len(splits) > 1 else ())]:
+                index, edges = scores.rows_of_split(name), config.edges or None
+                by_split[name] = bands(
+                    bits.select(index), correct[..., index], edges, confidence=config.confidence, seed=config.seed
+                )
+        split = np.full(len(scores), "") if scores.split is None else np.asarray(scores.split).astype(np.str_)
+        unseen = rows[split[rows] != "train"]  # the models have seen the training rows
+        if "issues" in sections and len(unseen) and (ranked := label_issues(signals.select(unseen)).ranked):
+            ranked = dataclasses.replace(ranked, row=unseen[ranked.row], split=split[unseen[ranked.row]])
+            issues = LabelIssues.of(ranked, scores.class_names, scores.source)
+    overall = by_split.pop(config.split, None)
     return ScoreReport(
         source=scores.source,
         split=config.split,
@@ -342,13 +340,13 @@ def summarize(
         epochs=scores.epochs,
         base=scores.base,
         largest=scores.largest,
-        mean=mean,
+        mean=stats.mean(own.values, config.confidence, least=0.0),
         quantiles={f"{level:g}": float(np.quantile(own.values, level)) for level in QUANTILES},
         hardest=tuple((str(own.ids[row]), float(own.values[row])) for row in order),
         stability=None if own.stderr is None else stability(own.in_bits()),
         bands=overall,
         no_seed_right=missed,
-        sha256=sha256,
+        sha256=scores.sha256,
         config=config,
         by_split=BandsReport(scores.source, by_split, config.of, config) if by_split else None,
         scores=scores,
@@ -357,17 +355,6 @@ def summarize(
         dataset=dataset,
         subset=subset,
     )
-
-
-def _issues_to_report(scores: Scores, signals: Signals, rows: NDArray[np.int64]) -> LabelIssues | None:
-    """Labels of these rows that differ from the prediction, without training rows: the models have seen those."""
-    split = np.full(len(scores), "") if scores.split is None else np.asarray(scores.split).astype(np.str_)
-    rows = rows[split[rows] != "train"]
-    ranked = label_issues(signals.select(rows)).ranked if len(rows) else None
-    if ranked is None:
-        return None
-    ranked = dataclasses.replace(ranked, row=rows[ranked.row], split=split[rows[ranked.row]])
-    return LabelIssues.of(ranked, scores.class_names, scores.source)
 
 
 @record(eq=False)
@@ -493,8 +480,7 @@ def _names_of_reported_models(predictions: Sequence[Any], names: Sequence[str]) 
         if len(listed) != len(predictions) or len(set(listed)) != len(listed) or not all(listed):
             raise InputError(f"must be {len(predictions)} different names; got {list(names)}", argument="names")
         return listed
-    paths = [item.where if isinstance(item, Predictions) else str(item) for item in predictions]
-    stems = [data_source_name(path) for path in paths]
+    stems = [data_source_name(item.where if isinstance(item, Predictions) else str(item)) for item in predictions]
     return tuple(
         stem if stems.count(stem) == 1 else f"{stem} {stems[: i + 1].count(stem)}" for i, stem in enumerate(stems)
     )
@@ -524,10 +510,10 @@ def compare_scores(
         str(name): item if isinstance(item, Signals) else measure_signals(item, labels=labels)
         for name, item in predictions.items()
     }
-    called = next(iter(measured))
-    first = measured[called]
-    right = first.correct("ensemble") if config.of == "ensemble" else first.correct("seeds")[0]
-    who = f"{called}'s {'ensemble' if config.of == 'ensemble' else 'first seed'}"
+    called, first = next(iter(measured.items()))
+    whole = config.of == "ensemble"
+    right = first.correct("ensemble") if whole else first.correct("seeds")[0]
+    who = f"{called}'s {'ensemble' if whole else 'first seed'}"
     table = predictors(first, right, target=who, confidence=config.confidence, seed=config.seed)
     models = None
     if len(measured) > 1:

@@ -43,20 +43,16 @@ class RowTask:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         after = (self.first_row, self.call)
         if self.array is not None:
             rows = np.ascontiguousarray(self.array[:, :, self.start : self.stop])
-            return (rows, None, self.seeds, self.epochs, 0, len(self), *after)
+            return RowTask, (rows, None, self.seeds, self.epochs, 0, len(self), *after)
         address = self.predictions if isinstance(self.predictions, str) else self.predictions.address
         if address:  # a store: read there
-            return (None, address, self.seeds, self.epochs, self.start, self.stop, *after)
+            return RowTask, (None, address, self.seeds, self.epochs, self.start, self.stop, *after)
         read = np.concatenate([self.epoch(index).array for index in range(len(self.epochs))], axis=1)
-        return (read, None, self.seeds, self.epochs, 0, len(self), *after)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(self.__slots__, state, strict=True):
-            object.__setattr__(self, name, value)
+        return RowTask, (read, None, self.seeds, self.epochs, 0, len(self), *after)
 
     def epoch(self, index: int) -> EpochRows:
         """Read the rows of all seeds at one epoch, given its position among the task's epochs."""

@@ -157,10 +157,17 @@ class Scores:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``scores.csv``, and ``scores/scores.json`` with its arrays; returns the path of the JSON."""
-        target = arguments.as_path("folder", folder)
+        target, names = arguments.as_path("folder", folder), self.class_names
+        columns: dict[str, list[Any]] = {"id": self.ids.tolist(), "score": [f"{s:.6f}" for s in self.values]}
+        if self.stderr is not None:
+            columns["stderr"] = [f"{error:.6f}" for error in self.stderr]
+        if self.labels is not None:
+            columns["label"] = [names[label] if names else int(label) for label in self.labels]
+        if self.split is not None:
+            columns["split"] = self.split.tolist()
         try:
             target.mkdir(parents=True, exist_ok=True)
-            files.write_text(target / TABLE, _scores_as_csv(self))
+            files.write_text(target / TABLE, csv_text(columns))
             return files.save(self, target / FOLDER / FILE)
         except OSError as error:
             raise InputError(
@@ -358,15 +365,3 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
     if not isinstance(result, Scores):
         raise InputError(f"{file}: is a {type(result).__name__}, not Scores; give what `confusion score` wrote")
     return result
-
-
-def _scores_as_csv(scores: Scores) -> str:
-    names = scores.class_names
-    columns: dict[str, list[Any]] = {"id": scores.ids.tolist(), "score": [f"{s:.6f}" for s in scores.values]}
-    if scores.stderr is not None:
-        columns["stderr"] = [f"{error:.6f}" for error in scores.stderr]
-    if scores.labels is not None:
-        columns["label"] = [names[label] if names else int(label) for label in scores.labels]
-    if scores.split is not None:
-        columns["split"] = scores.split.tolist()
-    return csv_text(columns)

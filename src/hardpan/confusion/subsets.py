@@ -80,7 +80,7 @@ class Subset:
         if self.version != VERSION:
             raise InputError(f"{path}: is version {self.version} of a subset; this hardpan reads {VERSION}")
         # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
-        if not isinstance(self.ids, np.ndarray) or _subset_ids_hash(self.ids) != self.ids_sha256:
+        if not isinstance(self.ids, np.ndarray) or array_hash(np.asarray(self.ids, np.str_)) != self.ids_sha256:
             raise InputError(f"{path}: the ids were changed since it was written; select the subset again")
 
     def check(self, scores: Scores) -> None:
@@ -101,17 +101,15 @@ class Subset:
         names = np.asarray(ids, dtype=np.str_)
         if names.ndim != 1:
             raise InputError(f"must be names of examples, shape (N,); got {ids!r}", argument="ids")
-        order = np.argsort(names, kind="stable")
-        at = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
-        rows = order[at] if len(names) else np.zeros(len(self), dtype=np.int64)
-        missing = self.ids[names[rows] != self.ids] if len(names) else self.ids
-        if len(missing):
+        row_of = {name: row for row, name in enumerate(names.tolist())}
+        missing = [name for name in self.ids.tolist() if name not in row_of]
+        if missing:
             raise InputError(
                 f": {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} ids "
                 f"(first {missing[0]}); give the data or predictions that it was selected from",
                 argument="subset",
             )
-        return rows.astype(np.int64)
+        return np.array([row_of[name] for name in self.ids.tolist()], dtype=np.int64)
 
 
 def subset(
@@ -162,24 +160,32 @@ def subset(
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
     # Most confusing first; ties go by id, so that the order of the rows does not matter.
     order = np.lexsort((scores.ids, -scores.values))
-    pools = [order] if not balanced or classes is None else _order_by_class(order, classes, rule)
+    pools = [order]
+    if balanced and classes is not None:
+        if rule == "threshold":
+            raise InputError("a threshold cannot be balanced; use fraction or count")
+        pools = [order[classes[order] == label] for label in np.unique(classes)]
     sizes = [_subset_size(scores.values[pool], rule, value, len(pools)) for pool in pools]
     rows = np.concatenate([pool[:size] for pool, size in zip(pools, sizes, strict=True)])
     if not len(rows):
         low, high = scores.values.min(), scores.values.max()
         raise InputError(f"no score is at least {value:g}; scores lie in {low:.4g} to {high:.4g}")
     rows = rows[np.lexsort((scores.ids[rows], -scores.values[rows]))]
-    ids = scores.ids[rows]
+    ids, per_class = scores.ids[rows], {}
+    if classes is not None:
+        names = scores.class_names or tuple(map(str, range(scores.n_classes)))
+        numbers = np.bincount(classes[rows], minlength=scores.n_classes).tolist()
+        per_class = dict(zip(names, numbers, strict=True))
     return Subset(
         ids=ids,
-        ids_sha256=_subset_ids_hash(ids),
+        ids_sha256=array_hash(np.asarray(ids, dtype=np.str_)),
         scores_sha256=scores.sha256,
         rule=rule,
         value=float(value),
         threshold=float(scores.values[rows[-1]]),
         balanced=balanced,
         examples=len(scores),
-        per_class={} if classes is None else _class_counts(classes[rows], scores),
+        per_class=per_class,
         seeds=scores.seeds,
         epochs=scores.epochs,
         base=scores.base,
@@ -204,7 +210,7 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
         raise InputError(f"must name each example once, and at least one; got {len(names):,}", argument="ids")
     return Subset(
         ids=names,
-        ids_sha256=_subset_ids_hash(names),
+        ids_sha256=array_hash(names),
         rule="by hand",
         value=float(len(names)),
         examples=int(examples),
@@ -223,12 +229,6 @@ def load_subset(path: str | os.PathLike[str]) -> Subset:
     return result
 
 
-def _order_by_class(order: NDArray[np.int64], classes: NDArray[np.int64], rule: str) -> list[NDArray[np.int64]]:
-    if rule == "threshold":
-        raise InputError("a threshold cannot be balanced; use fraction or count")
-    return [order[classes[order] == label] for label in np.unique(classes)]
-
-
 def _subset_size(values: NDArray[np.float64], rule: str, value: float, pools: int) -> int:
     """How many scores of a pool, sorted most confusing first, are selected."""
     n = len(values)
@@ -245,16 +245,6 @@ def _subset_size(values: NDArray[np.float64], rule: str, value: float, pools: in
     if value // pools > n:
         raise InputError(f"must be at most {n * pools:,} here; got {value:g}", argument="count")
     return int(value) // pools
-
-
-def _class_counts(classes: NDArray[np.int64], scores: Scores) -> dict[str, int]:
-    numbers = np.bincount(classes, minlength=scores.n_classes)
-    names = scores.class_names or tuple(map(str, range(scores.n_classes)))
-    return {name: int(number) for name, number in zip(names, numbers, strict=True)}
-
-
-def _subset_ids_hash(ids: NDArray[np.str_]) -> str:
-    return array_hash(np.asarray(ids, dtype=np.str_))
 
 
 def is_subset_file(path: Path) -> bool:

@@ -79,7 +79,13 @@ def transfer(
         >>> round(found.tau.value, 6), found.below.value, int(found.counts.sum())
         (1.0, 1.0, 50)
     """
-    first, second = (_scores_to_transfer(item) for item in (first, second))
+
+    def scores_of_model(item: Any) -> Any:
+        """Scores of predictions, whatever form they have; (N,) numbers are scores already."""
+        is_predictions = isinstance(item, (Predictions, str, os.PathLike)) or getattr(item, "ndim", 0) > 1
+        return scores(item) if is_predictions else item
+
+    first, second = scores_of_model(first), scores_of_model(second)
     if isinstance(first, Scores) and isinstance(second, Scores):
         a_rows, b_rows = common_rows(first, second, names)
         a, b = first.values[a_rows], second.values[b_rows]
@@ -90,39 +96,19 @@ def transfer(
     largest = [item.largest for item in (first, second) if isinstance(item, Scores)]
     top = max([float(a.max()), float(b.max()), 1e-9, *largest])
     edges = round_band_edges(top, cells)
-    cells = len(edges) - 1
-    inside = [np.clip(np.searchsorted(edges, row, side="right") - 1, 0, cells - 1) for row in (a, b)]
-    counts = np.bincount(inside[0] * cells + inside[1], minlength=cells * cells).reshape(cells, cells)
+    below, above = int(np.count_nonzero(b < a)), int(np.count_nonzero(b > a))
+    level = Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
+    counts, _, _ = np.histogram2d(np.clip(a, 0, edges[-1]), np.clip(b, 0, edges[-1]), [edges, edges])
     return Transfer(
         first=names[0],
         second=names[1],
         tau=stats.kendall_tau(a, b, confidence, resample=True, seed=seed),
         rho=stats.pearson(a, b, confidence=confidence, seed=seed),
-        below=transfer_below_diagonal(a, b, confidence=confidence),
+        below=stats.share(below, below + above, confidence) if below + above else level,
         examples=len(a),
         edges=edges,
-        counts=counts,
+        counts=counts.astype(np.int64),
     )
-
-
-def _scores_to_transfer(item: Any) -> Any:
-    """Scores of predictions, whatever form they have; (N,) numbers are scores already."""
-    is_predictions = isinstance(item, (Predictions, str, os.PathLike)) or getattr(item, "ndim", 0) > 1
-    return scores(item) if is_predictions else item
-
-
-def transfer_below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> Estimate:
-    """Fraction of examples with a lower second than first score, among those that differ.
-
-    Example:
-        >>> transfer_below_diagonal([1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 3.5, 4.0]).value.__round__(4)
-        0.6667
-    """
-    x, y = score_values(a), score_values(b)
-    below, above = int(np.count_nonzero(y < x)), int(np.count_nonzero(y > x))
-    if below + above == 0:
-        return Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
-    return stats.share(below, below + above, confidence)
 
 
 def common_rows(
@@ -155,9 +141,7 @@ def target_errors_by_band(
     correct: Mapping[str, ArrayLike],
     *,
     scored_by: str = "",
-    edges: Any = None,
     confidence: float = 0.95,
-    seed: int = 0,
 ) -> TargetErrors:
     """Errors of many target models by band of one model's confusion scores.
 
@@ -165,9 +149,7 @@ def target_errors_by_band(
         scores: (N,) scores of the small model.
         correct: (N,) or (S, N) right or wrong of each target, by name.
         scored_by: name of the small model.
-        edges: of the bands, as for :func:`hardpan.confusion.bands`.
         confidence: level of the intervals.
-        seed: of the bootstrap.
 
     Source: Albiero et al. (2023), Figure 4.
 
@@ -180,9 +162,7 @@ def target_errors_by_band(
     """
     if not correct:
         raise InputError("must name at least one target model", argument="correct")
-    targets = {
-        name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()
-    }
+    targets = {name: bands(scores, right, confidence=confidence) for name, right in correct.items()}
     return TargetErrors(scored_by, dict(sorted(targets.items(), key=lambda item: item[1].error.value)))
 
 

@@ -93,7 +93,7 @@ class Assembler:
 
     def add(self, seed: int, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
         """Take rows (n, C) in the type of the store, for the examples ``index`` (n,)."""
-        self._settle(wait=False)
+        self.flush(wait=False)
         if self._into.committed(seed, epoch) and (seed, epoch) not in self._epochs:
             return
         state = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
@@ -128,14 +128,17 @@ class Assembler:
                     "drop_last=False)"
                 )
 
-    def flush(self) -> None:
-        """Wait until every full shard is committed."""
-        self._settle(wait=True)
+    def flush(self, wait: bool = True) -> None:
+        """Wait until every full shard is committed; a failure is raised here, and on every later call."""
+        while self._writing and (wait or self._writing[0][0].done()):
+            self._finish_oldest()
+        if self._failed is not None:
+            raise self._failed
 
     def close(self) -> None:
         """Wait for the writers and stop them; rows of incomplete shards are dropped."""
         try:
-            self._settle(wait=True)
+            self.flush()
         finally:
             self._writer.shutdown()
             self._epochs.clear()
@@ -189,13 +192,6 @@ class Assembler:
         self._writing.append((written, rows if counted else None))
         while len(self._writing) > self._most_writing:
             self._finish_oldest()
-
-    def _settle(self, wait: bool) -> None:
-        """Collect the results of the writers; a failure is raised here, and on every later call."""
-        while self._writing and (wait or self._writing[0][0].done()):
-            self._finish_oldest()
-        if self._failed is not None:
-            raise self._failed
 
     def _finish_oldest(self) -> None:
         future, buffer = self._writing.popleft()

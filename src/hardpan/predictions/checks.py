@@ -82,8 +82,7 @@ def normalized(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> NDA
         raise InputError(
             f"{what}: {_listed_ids(bad, name)} cannot be normalized: NaN, negative or all 0; leave them out"
         )
-    result: NDArray[np.float32] = (wide / total[:, None]).astype(np.float32)
-    return result
+    return np.asarray(wide / total[:, None], dtype=np.float32)
 
 
 def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:

@@ -204,22 +204,17 @@ def array_path(seed: int, epoch: int) -> str:
     return f"{ROOT}/{seed}/{epoch}"
 
 
-def shard_key(seed: int, epoch: int, block: int) -> str:
-    """Key of a shard.
+def block_key(kind: str, seed: int, epoch: int, block: int) -> str:
+    """Key of a "shard" or of its "marker".
 
     Example:
-        >>> shard_key(0, 12, 3)
-        'probabilities/0/12/c/3/0'
+        >>> block_key("shard", 0, 12, 3), block_key("marker", 0, 12, 3)
+        ('probabilities/0/12/c/3/0', 'probabilities/0/12/commit/3.json')
     """
-    return f"{array_path(seed, epoch)}/c/{block}/0"
+    return array_path(seed, epoch) + (f"/c/{block}/0" if kind == "shard" else f"/commit/{block}.json")
 
 
-def marker_key(seed: int, epoch: int, block: int) -> str:
-    """Key of the marker of a shard."""
-    return f"{array_path(seed, epoch)}/commit/{block}.json"
-
-
-def parse_block(kind: str, key: str) -> tuple[int, int, int] | None:
+def parse_block_key(kind: str, key: str) -> tuple[int, int, int] | None:
     """The seed, epoch and block of the key of a "shard" or of its "marker"; None for any other key."""
     match = _BLOCKS[kind].fullmatch(key)
     return (int(match[1]), int(match[2]), int(match[3])) if match else None

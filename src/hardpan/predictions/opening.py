@@ -63,18 +63,25 @@ def open_any(
 
 
 def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
-    suffix = Path(path).suffix.lower()
-    if "://" not in path and not os.path.isdir(path):
-        if suffix in ARRAYS:
-            return open_array_file(Path(path), outputs, normalize, **columns)
-        if is_table_file(Path(path)) and not _opens_as_outcomes(Path(path)):
-            from hardpan.predictions.tables import open_table
+    file, suffix = Path(path), Path(path).suffix.lower()
+    is_log = False  # of lm-evaluation-harness: a samples file, or a folder with such files
+    if suffix == ".jsonl" and os.path.isfile(path):  # Path.is_file raises for a name that is too long
+        from hardpan.outcomes import lm_eval
 
-            return open_table(Path(path), outputs=outputs, normalize=normalize, **columns)
-    if _opens_as_outcomes(Path(path)):
+        is_log = lm_eval.is_lm_eval_sample(next(read_json_lines(file), None))
+    elif os.path.isdir(path) and not (file / "zarr.json").is_file():
+        is_log = next(file.rglob("samples_*.jsonl"), None) is not None
+    if is_log:
         from hardpan.outcomes import Outcomes
 
         return Predictions.from_outcomes(Outcomes.open(path))
+    if "://" not in path and not os.path.isdir(path):
+        if suffix in ARRAYS:
+            return open_array_file(file, outputs, normalize, **columns)
+        if is_table_file(file):
+            from hardpan.predictions.tables import open_table
+
+            return open_table(file, outputs=outputs, normalize=normalize, **columns)
     from hardpan.predictions.store import open_store
 
     stored = Predictions(open_store(path))
@@ -83,22 +90,6 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
         refused = ", ".join([*options, *columns])
         raise InputError(f"{path}: is a store, which has its own columns; leave out {refused}, or import it again")
     return stored
-
-
-def _opens_as_outcomes(path: Path) -> bool:
-    """Whether a path is a samples file of lm-evaluation-harness, or a folder with such files."""
-    if os.path.isfile(path):  # Path.is_file raises for a name that is too long
-        if path.suffix.lower() != ".jsonl":
-            return False
-        from hardpan.outcomes import lm_eval
-
-        first = next(read_json_lines(path), None)
-        return lm_eval.is_lm_eval_sample(first)
-    return (
-        os.path.isdir(path)
-        and not (path / "zarr.json").is_file()
-        and next(path.rglob("samples_*.jsonl"), None) is not None
-    )
 
 
 def open_selected(

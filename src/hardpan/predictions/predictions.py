@@ -422,17 +422,13 @@ class Predictions:
         if self._rows is None:
             probs = self.reader.read_rows(seed, epoch, start, end)
         else:
-            probs = self._read_selected(seed, epoch, self._rows[start:end])
+            rows = self._rows[start:end]
+            probs, blocks = np.empty((len(rows), self.n_classes), dtype=self.dtype), rows // self.block
+            for block in np.unique(blocks).tolist():  # each block is read once
+                here = blocks == block
+                first, last = int(rows[here].min()), int(rows[here].max())
+                probs[here] = self.reader.read_rows(seed, epoch, first, last + 1)[rows[here] - first]
         return probs if self._classes is None else probs[:, self._classes]
-
-    def _read_selected(self, seed: int, epoch: int, rows: NDArray[np.int64]) -> NDArray[Any]:
-        result = np.empty((len(rows), self.n_classes), dtype=self.dtype)
-        blocks = rows // self.block
-        for block in np.unique(blocks).tolist():  # each block is read once
-            here = blocks == block
-            first, last = int(rows[here].min()), int(rows[here].max())
-            result[here] = self.reader.read_rows(seed, epoch, first, last + 1)[rows[here] - first]
-        return result
 
     def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
         """Record rows start.. of one seed and epoch in a store, and commit the shards that they fill.
@@ -608,10 +604,8 @@ class Predictions:
             test = None if complete or dataset is None else np.asarray((split or dataset.splits()).test)
             mine, theirs = self._by_order(ids, test)
         identical = len(mine) == len(self) and bool((mine == np.arange(len(mine))).all())
-        labels, mixed = self.labels, self.split
-        if not identical:
-            labels = None if labels is None else labels[mine]
-            mixed = None if mixed is None else mixed[mine]
+        labels = None if self.labels is None else self.labels[mine]
+        mixed = None if self.split is None else self.split[mine]
         class_names = self.class_names
         if order is not None:
             assert dataset is not None
@@ -694,7 +688,11 @@ class Predictions:
                 f"must be {len(self):,} class numbers; got {truth.dtype} of {truth.shape}", argument="labels"
             )
         epoch = self.last_epoch()
-        guesses = np.stack([self._guesses(seed, epoch) for seed in self.seeds])
+        # Numbers of at least 0 have the order of their bits, and whole numbers are compared many at once.
+        bits = np.int16 if self.dtype == np.float16 else self.dtype
+        spans = tuple(self.blocks())
+        rows = [[self.read(seed, epoch, *span).view(bits).argmax(axis=1) for span in spans] for seed in self.seeds]
+        guesses = np.stack([np.concatenate(row) for row in rows])
         names = np.array(self.class_names or [str(label) for label in range(self.n_classes)])
         result = Outcomes.from_arrays(
             (guesses == truth).astype(np.float64),
@@ -713,11 +711,6 @@ class Predictions:
         elif len(self.epochs) > 1:
             notes = (f"Epoch {epoch} is scored.",)
         return dataclasses.replace(result, source=self.where, notes=notes)
-
-    def _guesses(self, seed: int, epoch: int) -> NDArray[np.int64]:
-        # Numbers of at least 0 have the order of their bits, and whole numbers are compared many at once.
-        bits = np.int16 if self.dtype == np.float16 else self.dtype
-        return np.concatenate([self.read(seed, epoch, *span).view(bits).argmax(axis=1) for span in self.blocks()])
 
     def _by_id(self, ids: NDArray[np.str_], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if np.array_equal(self.ids, ids):

@@ -71,11 +71,11 @@ class Store:
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds with at least one complete epoch, in order."""
-        return tuple(sorted({seed for seed, _ in self._complete_epochs()}))
+        return tuple(sorted({seed for seed, epoch in self._markers if self.committed(seed, epoch)}))
 
     def epochs_of(self, seed: int) -> tuple[int, ...]:
         """The complete epochs of one seed, in order."""
-        return tuple(sorted(epoch for other, epoch in self._complete_epochs() if other == seed))
+        return tuple(sorted(epoch for its, epoch in self._markers if its == seed and self.committed(seed, epoch)))
 
     def committed(self, seed: int, epoch: int) -> bool:
         """Whether the predictions of this seed and epoch are complete."""
@@ -87,8 +87,7 @@ class Store:
             self._names = {}
             for seed in self.seeds:
                 group = self.storage.get_json(f"{layout.ROOT}/{seed}/zarr.json")
-                attributes = group.get("attributes") if isinstance(group, dict) else None
-                name = attributes.get("model") if isinstance(attributes, dict) else None
+                name = group.get("attributes", {}).get("model") if isinstance(group, dict) else None
                 if isinstance(name, str):
                     self._names[seed] = name
         return self._names
@@ -113,7 +112,7 @@ class Store:
         """List again what is committed: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
         for key in self.storage.keys(layout.ROOT + "/", without="c"):
-            result = layout.parse_block("marker", key)
+            result = layout.parse_block_key("marker", key)
             if result is not None and result[2] < self.header.blocks:
                 markers.setdefault(result[:2], set()).add(result[2])
         self._markers = markers
@@ -160,7 +159,7 @@ class Store:
         digest.update(checksum)
         marker = {"store": self.header.identity, "seed": seed, "epoch": epoch, "block": block, "rows": len(rows)}
         marker |= {"bytes": len(packed) + len(checksum), "sha256": digest.hexdigest(), "crc32c": checksum.hex()}
-        shard, commit = layout.shard_key(seed, epoch, block), layout.marker_key(seed, epoch, block)
+        shard, commit = (layout.block_key(kind, seed, epoch, block) for kind in ("shard", "marker"))
         with self.storage.exclusive(shard):
             there = self.storage.get_json(commit)  # another process may have committed this block since
             if there is None:
@@ -212,7 +211,7 @@ class Store:
 
     def uncommit(self, seed: int, epoch: int, block: int) -> None:
         """Remove the marker of one block: it counts as never written."""
-        self.storage.remove(layout.marker_key(seed, epoch, block))
+        self.storage.remove(layout.block_key("marker", seed, epoch, block))
         with self._lock:
             self._markers.get((seed, epoch), set()).discard(block)
             self._checked_shards.discard((seed, epoch, block))
@@ -240,8 +239,8 @@ class Store:
         blocks = [block for block in blocks if (seed, epoch, block) not in self._checked_shards]
         if not blocks:
             return
-        markers = self.storage.get_jsons([layout.marker_key(seed, epoch, block) for block in blocks])
-        shards = [layout.shard_key(seed, epoch, block) for block in blocks]
+        markers = self.storage.get_jsons([layout.block_key("marker", seed, epoch, block) for block in blocks])
+        shards = [layout.block_key("shard", seed, epoch, block) for block in blocks]
         for block, marker, shard, tail in zip(blocks, markers, shards, self.storage.tails(shards, 4), strict=True):
             if not isinstance(marker, Mapping) or tail is None:
                 raise self._damaged_error(seed, epoch, f"the marker or the shard of block {block} cannot be read")
@@ -258,9 +257,6 @@ class Store:
             f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason}); "
             f"run: hardpan predictions check {self.where}"
         )
-
-    def _complete_epochs(self) -> list[tuple[int, int]]:
-        return [pair for pair, blocks in self._markers.items() if len(blocks) == self.header.blocks]
 
     def _array(self, seed: int, epoch: int, make: bool = False) -> Any:
         with self._lock:

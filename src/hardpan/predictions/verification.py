@@ -158,7 +158,7 @@ def check(path: str | os.PathLike[str], *, drop: bool = False, progress: Progres
 def _verified(store: Store, progress: Progress) -> tuple[list[DamagedFile], list[str], list[int]]:
     """What is wrong with a store, files of interrupted writers, and the sizes of its committed shards."""
     keys = store.storage.keys(layout.ROOT + "/")
-    markers = [block for key in keys if (block := layout.parse_block("marker", key))]
+    markers = [block for key in keys if (block := layout.parse_block_key("marker", key))]
     problems, sizes = [], []
     for name in layout.COLUMNS:
         try:
@@ -187,12 +187,12 @@ def _other_files(
     """
     leftovers, foreign = [], {}
     for key in keys:
-        shard = layout.parse_block("shard", key)
+        shard = layout.parse_block_key("shard", key)
         if key.endswith(".partial") or (shard and shard not in markers and shard[2] < store.header.blocks):
             leftovers.append(key)
         elif shard and shard not in markers:
             foreign[key] = f"there are only {store.header.blocks} blocks"
-        elif not (shard or layout.parse_block("marker", key) or key in _KNOWN or layout.is_metadata(key)):
+        elif not (shard or layout.parse_block_key("marker", key) or key in _KNOWN or layout.is_metadata(key)):
             foreign[key] = _NO_PART
     names = store.storage.top_names()
     beside = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
@@ -208,12 +208,12 @@ def _other_files(
 
 
 def _checked_shard(store: Store, seed: int, epoch: int, block: int) -> tuple[DamagedFile | None, int]:
-    key = layout.shard_key(seed, epoch, block)
+    key = layout.block_key("shard", seed, epoch, block)
 
     def problem(what: str, message: str, file: str = key) -> tuple[DamagedFile, int]:
         return DamagedFile(what, file, message, seed, epoch, block), 0
 
-    where = layout.marker_key(seed, epoch, block)
+    where = layout.block_key("marker", seed, epoch, block)
     marker = store.storage.get_json(where)
     expected = {"store": store.header.identity, "seed": seed, "epoch": epoch, "block": block}
     if not isinstance(marker, dict) or not {"bytes", "sha256", "rows"} <= set(marker):
