@@ -116,14 +116,16 @@ def test_a_file_keeps_the_review_and_refuses_what_is_none(tmp_path):
     ranked, truth = ranking(6)
     review, issues = judged(ranked, truth, 200, 0), LabelIssues.of(ranked)
     review.save(tmp_path / "review.csv")
-    assert LabelReview.read(tmp_path / "review.csv").csv() == review.csv()
+    LabelReview.read(tmp_path / "review.csv").save(tmp_path / "again.csv")
+    saved = (tmp_path / "review.csv").read_text()
+    assert (tmp_path / "again.csv").read_text() == saved
     assert issues.count(tmp_path / "review.csv") == issues.count(review) == count_wrong(review)
     review.verdict[review.stratum == 0] = ""
     with pytest.raises(InputError, match="continue"):
         issues.count(review)
     with pytest.raises(InputError, match="among"):
         LabelIssues.of(ranking(6, n=100)[0]).count(review)
-    for text in ("id,verdict\n1,right\n", review.csv().replace("right", "fine"), ""):
+    for text in ("id,verdict\n1,right\n", saved.replace("right", "fine"), ""):
         (tmp_path / "other.csv").write_text(text)
         with pytest.raises(InputError):
             LabelReview.read(tmp_path / "other.csv")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
-from hardpan.arguments import right_or_wrong
+from hardpan.arguments import real_numbers, right_or_wrong
 from hardpan.confusion.row_tasks import Floats
 from hardpan.confusion.scoring import Scores, score_values
 from hardpan.errors import InputError
@@ -191,12 +191,8 @@ def correct_by_model(correct: Any, examples: int) -> NDArray[np.bool_]:
 
 
 def _checked_band_edges(edges: Sequence[float], values: Floats) -> Floats:
-    try:
-        array = np.asarray(edges)
-    except ValueError:  # lists of different lengths
-        array = np.zeros(0)
-    limits = array.astype(np.float64) if array.ndim == 1 and array.dtype.kind in "iuf" else np.zeros(0)
-    if len(limits) < 2 or not (np.isfinite(limits).all() and (limits[:-1] < limits[1:]).all()):
+    limits = real_numbers("edges", edges)
+    if limits.ndim != 1 or len(limits) < 2 or (limits[:-1] >= limits[1:]).any():
         raise InputError(
             f"must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}", argument="edges"
         )

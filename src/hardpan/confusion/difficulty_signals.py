@@ -162,8 +162,7 @@ def difficulty_signal_columns(
         stderr=stderr,
         signals=signals,
         labels=source.labels,
-        first_seeds=plan.seeds if plan else (),
-        some_epochs=plan.positions if plan else (),
+        plan=plan,
     )
     blocks = map_row_tasks(source, measure, progress=progress, copies=_COPIES if signals else 3)
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
@@ -175,13 +174,13 @@ def _difficulty_signals_of_rows(
     stderr: bool,
     signals: bool,
     labels: NDArray[np.int64] | None,
-    first_seeds: tuple[int, ...],
-    some_epochs: tuple[tuple[int, ...], ...],
+    plan: AblationPlan | None,
 ) -> dict[str, NDArray[Any]]:
     """The columns of some rows; sums run in the order of the epochs, whatever else is computed."""
     epochs, seeds = len(task.epochs), len(task.seeds)
     total, left_out = np.zeros(len(task)), np.zeros((seeds, len(task)))
     curve: list[Floats] = []
+    first_seeds, some_epochs = (plan.seeds, plan.positions) if plan else ((), ())
     fewer = np.zeros((len(first_seeds), len(some_epochs), len(task)))
     training = None
     if signals:

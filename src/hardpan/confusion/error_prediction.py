@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
+from hardpan.arguments import real_numbers
 from hardpan.confusion.banding import correct_by_model
 from hardpan.confusion.difficulty_signals import DIFFICULTIES, NEED_LABELS, Signals
 from hardpan.confusion.row_tasks import Floats
@@ -102,7 +103,7 @@ def predictors(
         (['good', 'chance'], True)
     """
     given = difficulties if isinstance(difficulties, Mapping) else difficulties.difficulties
-    columns = {str(name): np.asarray(values, dtype=np.float64) for name, values in given.items()}
+    columns = {str(name): real_numbers(f"difficulties[{name!r}]", values) for name, values in given.items()}
     wrong = _wrong_answers(columns, correct)
     n = len(wrong)
     draws = max(_FEWEST, min(resamples, _CELLS // n))
@@ -191,7 +192,7 @@ def _wrong_answers(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray
         raise InputError("must have at least one score", argument="difficulties")
     n = len(next(iter(columns.values())))
     for name, values in columns.items():
-        if values.shape != (n,) or not np.isfinite(values).all():
+        if values.shape != (n,):
             raise InputError(f"difficulties[{name!r}] must be {n:,} finite numbers; got shape {values.shape}")
     right = correct_by_model(correct, n)
     if len(right) != 1:

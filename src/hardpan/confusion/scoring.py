@@ -339,13 +339,8 @@ def _rows_of_hardest_scores(values: Floats) -> set[int]:
 
 def score_values(scores: Any) -> Floats:
     """Scores as (N,) finite numbers, or a refusal."""
-    try:
-        values = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"must be (N,) numbers or Scores; got {type(scores).__name__}", argument="scores"
-        ) from error
-    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+    values = arguments.real_numbers("scores", scores)
+    if values.ndim != 1 or values.size == 0:
         raise InputError(f"must be (N,) finite numbers; got shape {values.shape}", argument="scores")
     return values
 

@@ -220,9 +220,7 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
 
 def load_subset(path: str | os.PathLike[str]) -> Subset:
     """Read a subset and check that it is whole."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"must name a file that `confusion subset` wrote; got {path!r}", argument="path")
-    result: Any = files.load(path)
+    result: Any = files.load(arguments.as_path("path", path))
     if not isinstance(result, Subset):
         raise InputError(f"{path}: is a {type(result).__name__}, not a Subset; give what `confusion subset` wrote")
     result.check_whole(path)
