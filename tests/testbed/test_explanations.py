@@ -11,8 +11,8 @@ from tests.testbed.helpers import simulate_counts
 
 from hardpan import files, testbed
 from hardpan.errors import InputError
-from hardpan.testbed.accuracies import class_balanced_accuracies
 from hardpan.testbed.explanations import EXPLANATIONS, NEEDS, ExplanationInputs
+from hardpan.testbed.subset_accuracies import class_balanced_accuracies
 
 PAIR = testbed.simulate(np.linspace(-0.7, 0.9, 6), examples=(300, 200), mu=(-0.5, 0.0), seed=3)
 QUICK = {"bootstrap": 200}

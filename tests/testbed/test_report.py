@@ -97,9 +97,9 @@ def test_every_result_has_a_view_a_frame_and_json() -> None:
         testbed.decompose(*pair, bootstrap=100),
         testbed.hardest_of(*pair),
         testbed.human_table(people),
-        testbed.accuracies.accuracies_without_duplicates(right, np.arange(300) < 30),
-        testbed.accuracies.class_balanced_accuracies(right, np.arange(300) % 3),
-        testbed.accuracies.accuracy_breakdown(right, np.arange(300) % 3),
+        testbed.subset_accuracies.accuracies_without_duplicates(right, np.arange(300) < 30),
+        testbed.subset_accuracies.class_balanced_accuracies(right, np.arange(300) % 3),
+        testbed.subset_accuracies.accuracy_breakdown(right, np.arange(300) % 3),
     ]
     for result in results:
         assert result.headline.endswith(".")

@@ -15,12 +15,12 @@ from hardpan.pages.field_views import frame_of_fields, view, view_of_fields
 from hardpan.pages.sections import Aligned, Chart, Section, Table, View, differences, fields_of, percents, table_of
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import columns_of
-from hardpan.testbed.accuracies import Breakdown, ClassBalance, Duplicates, Hardest
 from hardpan.testbed.comparison import TIES, ComparedPairs, Comparison, ModelRow
 from hardpan.testbed.decomposition import Decomposition
 from hardpan.testbed.explanations import Explanations
 from hardpan.testbed.humans import Humans
 from hardpan.testbed.line import AccuracyLine
+from hardpan.testbed.subset_accuracies import Breakdown, ClassBalance, Duplicates, Hardest
 
 BAND_POINTS = 60
 MOST_ROWS = 80

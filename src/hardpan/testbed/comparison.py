@@ -191,28 +191,17 @@ def compare(original: Any, new: Any = None, config: CompareConfig | None = None,
     rows, rank_method = _model_rows(sets, ~out, fit, settings.confidence, settings.seed)
     tested = None
     if settings.pairs:
-        neighbours = settings.pairs == "neighbours"
-        tested = pairs(
-            sets,
-            test_set=settings.test_set,
-            neighbours=neighbours,
-            confidence=settings.confidence,
-            seed=settings.seed,
-        )
+        options = {name: getattr(settings, name) for name in ("test_set", "confidence", "seed")}
+        tested = pairs(sets, neighbours=settings.pairs == "neighbours", **options)
+    df = len(sets) - 1
+    method = f"t with {df} degrees of freedom, over models"
     return Comparison(
         rows=rows,
         fit=fit,
         other_fit=other,
         kendall=kendall_tau(sets.original.accuracy, sets.new.accuracy, settings.confidence),
         mean_gap=sets.mean_gap(settings.confidence),
-        gap_over_models=mean(
-            sets.gaps,
-            settings.confidence,
-            least=-1.0,
-            most=1.0,
-            method=f"t with {len(sets) - 1} degrees of freedom, over models",
-            df=len(sets) - 1,
-        ),
+        gap_over_models=mean(sets.gaps, settings.confidence, least=-1.0, most=1.0, method=method, df=df),
         evidence=sets.evidence,
         metric=sets.metric,
         excluded=tuple(name for name, left in zip(sets.models, out, strict=True) if left),
@@ -330,15 +319,9 @@ def gap_estimate(original: Estimate, new: Estimate) -> Estimate:
     value = original.value - new.value
     low = value - float(np.hypot(original.value - original.low, new.high - new.value))
     high = value + float(np.hypot(original.high - original.value, new.value - new.low))
-    return Estimate(
-        value,
-        float(np.hypot(original.stderr, new.stderr)),
-        max(low, -1.0),
-        min(high, 1.0),
-        confidence=original.confidence,
-        method=f"difference of independent sets, from {original.method} limits",
-        n=new.n,
-    )
+    error = float(np.hypot(original.stderr, new.stderr))
+    method = f"difference of independent sets, from {original.method} limits"
+    return Estimate(value, error, max(low, -1.0), min(high, 1.0), original.confidence, method, new.n)
 
 
 def _residual_estimates(

@@ -17,8 +17,15 @@ from hardpan.arguments import one_of
 from hardpan.errors import InputError, few
 from hardpan.files import record
 from hardpan.report import Report
-from hardpan.testbed import accuracies, decomposition, humans
+from hardpan.testbed.decomposition import decompose
+from hardpan.testbed.humans import human_table
 from hardpan.testbed.sets import TwoSets, two_sets
+from hardpan.testbed.subset_accuracies import (
+    accuracies_without_duplicates,
+    accuracy_breakdown,
+    class_balanced_accuracies,
+    hardest_of,
+)
 
 
 @record(dropped=("frequencies",))
@@ -139,29 +146,27 @@ class Explanation(NamedTuple):
 EXPLANATIONS = {
     "decompose": Explanation(
         ("sets",),
-        lambda it, c: decomposition.decompose(it.sets, bootstrap=c.bootstrap, confidence=c.confidence, seed=c.seed),
+        lambda it, c: decompose(it.sets, bootstrap=c.bootstrap, confidence=c.confidence, seed=c.seed),
     ),
     "duplicates": Explanation(
         ("scores", "duplicate"),
-        lambda it, c: accuracies.accuracies_without_duplicates(
+        lambda it, c: accuracies_without_duplicates(
             it.scores.outcomes("original"), it.duplicate, it.scores.new.accuracy, c.confidence
         ),
     ),
     "balanced": Explanation(
-        ("scores", "label"), lambda it, c: accuracies.class_balanced_accuracies(it.outcomes, it.label, c.confidence)
+        ("scores", "label"), lambda it, c: class_balanced_accuracies(it.outcomes, it.label, c.confidence)
     ),
     "breakdown": Explanation(
         ("scores", "groups"),
-        lambda it, c: accuracies.accuracy_breakdown(
-            it.outcomes, it.groups, c.by, bins=c.bins, confidence=c.confidence
-        ),
+        lambda it, c: accuracy_breakdown(it.outcomes, it.groups, c.by, bins=c.bins, confidence=c.confidence),
     ),
-    "hardest": Explanation(("scores",), lambda it, c: accuracies.hardest_of(it.scores, fraction=c.fraction)),
+    "hardest": Explanation(("scores",), lambda it, c: hardest_of(it.scores, fraction=c.fraction)),
     "humans": Explanation(
         ("responses",),
-        lambda it, c: humans.human_table(
+        lambda it, c: human_table(
             it.responses,
-            only=accuracies.hardest_of(it.scores, fraction=c.fraction) if c.hardest_only else None,
+            only=hardest_of(it.scores, fraction=c.fraction) if c.hardest_only else None,
             confidence=c.confidence,
         ),
     ),

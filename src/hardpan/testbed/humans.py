@@ -17,7 +17,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report import Report
 from hardpan.stats.intervals import mean, share
-from hardpan.testbed.accuracies import Hardest
+from hardpan.testbed.subset_accuracies import Hardest
 
 
 @record

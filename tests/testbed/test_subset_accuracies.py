@@ -13,8 +13,12 @@ from scipy.stats import binomtest
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
-from hardpan.testbed.accuracies import accuracies_without_duplicates, accuracy_breakdown, class_balanced_accuracies
 from hardpan.testbed.sets import open_outcomes
+from hardpan.testbed.subset_accuracies import (
+    accuracies_without_duplicates,
+    accuracy_breakdown,
+    class_balanced_accuracies,
+)
 
 RIGHT = np.random.default_rng(0).random((4, 300)) < np.array([[0.9], [0.8], [0.7], [0.6]])
 NAMES = ("a", "b", "c", "d")
