@@ -50,8 +50,8 @@ def run() -> list[dict[str, Any]]:
 
 def annotators() -> dict[str, Any]:
     from tests.databases import fill_postgres_disk, new_database, restart_postgres, running_postgres
+    from tests.web import kills, load
 
-    from bench import _kills, _load
     from hardpan import replicate
 
     beside, rows = _load_before(), []
@@ -65,11 +65,11 @@ def annotators() -> dict[str, Any]:
                 if server
                 else []
             )
-            tally = _kills.run(
+            tally = kills.run(
                 folder / "project", workers=ANNOTATORS, kills=KILLS, database_url=url, outages=outages
             )
             project = replicate.Project.open(folder / "project")
-            lost, doubled = _load.check(project, tally)
+            lost, doubled = load.check(project, tally)
             project.close()
         row: dict[str, Any] = {"database": name, "annotators": ANNOTATORS, "kills": KILLS}
         row |= {

@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import _load, harness
+from tests.web import load
+
+from bench import harness
 
 PEERS = ("starlette", "uvicorn", "sqlalchemy")
 CORES = 2
@@ -24,15 +26,15 @@ def measured(*, workers: int, submissions: int, grid: int, rate: float | None) -
     """One run: the latency of submissions, and what was lost or doubled."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "project"
-        project = _load.make_project(path, workers=workers, tasks=-(-submissions // workers) + 2, grid=grid)
-        server = _load.Server(path, workers=workers)
+        project = load.make_project(path, workers=workers, tasks=-(-submissions // workers) + 2, grid=grid)
+        server = load.Server(path, workers=workers)
         before = server.cpu_seconds()
         try:
-            tally = asyncio.run(_load.drive(server.link, workers=workers, submissions=submissions, rate=rate))
+            tally = asyncio.run(load.drive(server.link, workers=workers, submissions=submissions, rate=rate))
             used = server.cpu_seconds() - before
         finally:
             code = server.stop()
-        lost, doubled = _load.check(project, tally)
+        lost, doubled = load.check(project, tally)
         project.close()
     return {
         "annotators": workers,

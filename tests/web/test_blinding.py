@@ -15,12 +15,12 @@ from types import SimpleNamespace
 import httpx
 import numpy as np
 import pytest
-from bench._load import run_async
 from PIL import Image
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from tests.web import small
+from tests.web.load import run_async
 from tests.web.visitor import GENEROUS, Town
 
 from hardpan import replicate

@@ -10,9 +10,9 @@ import time
 import httpx
 import pytest
 import uvicorn
-from bench._load import run_async
 from sqlalchemy.exc import OperationalError
 from starlette.responses import PlainTextResponse
+from tests.web.load import run_async
 
 from hardpan.web import serving
 

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.web import small
-
-from bench import _load
+from tests.web import load, small
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "commands" / "replicate-serve.md"
 
@@ -79,7 +77,7 @@ def test_the_documented_proxy(tmp_path, more):
     base = f"https://localhost:{port}"
     options = ("--address", base, "--set", "trusted_proxy=127.0.0.1")
     with nginx(tmp_path, port, upstream, more):
-        server = _load.Server(tmp_path / "project", port=upstream, options=options)
+        server = load.Server(tmp_path / "project", port=upstream, options=options)
         try:
             with browser(tmp_path, base) as worker, browser(tmp_path, base, "127.0.0.2") as guesser:
                 check(base, server, worker, guesser)

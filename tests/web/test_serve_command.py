@@ -8,9 +8,9 @@ import sys
 import httpx
 import pytest
 from tests.databases import fill_postgres_disk, restart_postgres
-from tests.web import small
+from tests.web import kills as server_kills
+from tests.web import load, small
 
-from bench import _kills, _load
 from hardpan import replicate
 from hardpan.cli import main
 from hardpan.replicate.database import votes
@@ -35,7 +35,7 @@ def folder(tmp_path, database_server):
 
 
 def test_it_prints_links_serves_and_stops_well(folder, capsys):
-    server = _load.Server(folder, workers=5)
+    server = load.Server(folder, workers=5)
     try:
         assert "/owner/enter#" in server.said
         assert httpx.get(server.link).status_code == 303
@@ -89,14 +89,14 @@ def test_a_folder_that_is_no_project_is_refused(tmp_path, capsys):
 def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
     submissions = 200 if database_url else 500
     path = tmp_path / "project"
-    project = _load.make_project(path, workers=20, tasks=27, grid=12, database_url=database_url)
-    server = _load.Server(path, workers=20)
+    project = load.make_project(path, workers=20, tasks=27, grid=12, database_url=database_url)
+    server = load.Server(path, workers=20)
     try:
-        tally = _load.run_async(_load.drive(server.link, workers=20, submissions=submissions, rate=None))
+        tally = load.run_async(load.drive(server.link, workers=20, submissions=submissions, rate=None))
     finally:
         assert server.stop() == 0
     assert len(tally.acknowledged) == submissions
-    assert _load.check(project, tally) == (0, 0)
+    assert load.check(project, tally) == (0, 0)
     assert len(votes.all_votes(project)) == submissions * 12
     project.close()
 
@@ -108,10 +108,10 @@ def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
     path = tmp_path / "project"
     server = database_url.partition("?host=")[2]
     outages = [lambda: restart_postgres(server), lambda: fill_postgres_disk(server, 0.4)] if server else []
-    tally = _kills.run(path, workers=50, kills=kills, database_url=database_url, outages=outages)
+    tally = server_kills.run(path, workers=50, kills=kills, database_url=database_url, outages=outages)
     project = replicate.Project.open(path)
     assert tally.retries > 0
     assert tally.statuses[500] == 0
     assert len(tally.acknowledged) >= 3 * kills
-    assert _load.check(project, tally) == (0, 0)
+    assert load.check(project, tally) == (0, 0)
     project.close()

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import _load
+from tests.web import load
 
 # One process that has everything loaded and forks a server when told to: a start takes a moment, not seconds.
 NURSERY = textwrap.dedent("""
@@ -68,12 +68,12 @@ NURSERY = textwrap.dedent("""
 
 def run(
     path: Path, *, workers: int, kills: int, database_url: str = "", outages: Sequence[Callable[[], None]] = ()
-) -> _load.Tally:
+) -> load.Tally:
     """Make a project at ``path``, let annotators work on it, kill its server so often; what they saw.
 
     ``outages`` are faults of the database: one of them, in turn, happens under every fourth server.
     """
-    project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
+    project = load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
     from hardpan.replicate.database import people
 
     link = people.invite_people(project, uses=workers).link
@@ -90,10 +90,10 @@ def run(
     )
     assert nursery.stdin is not None
     assert nursery.stdout is not None
-    tally = _load.Tally()
+    tally = load.Tally()
     try:
         assert nursery.stdout.readline() == "ready\n"
-        last = _load.run_async(
+        last = load.run_async(
             _both(nursery, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, workers, kills, outages)
         )
         os.kill(last, signal.SIGTERM)
@@ -112,7 +112,7 @@ def run(
 async def _both(
     nursery: subprocess.Popen[str],
     link: str,
-    tally: _load.Tally,
+    tally: load.Tally,
     workers: int,
     kills: int,
     outages: Sequence[Callable[[], None]],
@@ -125,10 +125,10 @@ async def _both(
     return server
 
 
-async def _annotate(link: str, tally: _load.Tally, workers: int, stop: asyncio.Event) -> None:
-    crew = [_load.Annotator(number, link, tally, 120) for number in range(workers)]
+async def _annotate(link: str, tally: load.Tally, workers: int, stop: asyncio.Event) -> None:
+    crew = [load.Annotator(number, link, tally, 120) for number in range(workers)]
 
-    async def work(one: _load.Annotator) -> None:
+    async def work(one: load.Annotator) -> None:
         await one.enter()
         while not stop.is_set() and (task := await one.task()):
             await one.submit(task)
@@ -144,7 +144,7 @@ async def _annotate(link: str, tally: _load.Tally, workers: int, stop: asyncio.E
 async def _kill(
     nursery: subprocess.Popen[str],
     address: str,
-    tally: _load.Tally,
+    tally: load.Tally,
     kills: int,
     outages: Sequence[Callable[[], None]],
 ) -> int:
@@ -152,7 +152,7 @@ async def _kill(
     assert nursery.stdout is not None
     for number in range(kills):
         server = _start(nursery)
-        await asyncio.to_thread(_load.wait_for, address, 60)  # answers of the one before may still be coming in
+        await asyncio.to_thread(load.wait_for, address, 60)  # answers of the one before may still be coming in
         await _answers(tally, 3)
         if outages and number % 4 == 0:
             await asyncio.to_thread(outages[number // 4 % len(outages)])
@@ -163,7 +163,7 @@ async def _kill(
     return _start(nursery)
 
 
-async def _answers(tally: _load.Tally, count: int) -> None:
+async def _answers(tally: load.Tally, count: int) -> None:
     """Wait for so many more confirmed submissions."""
     goal, end = len(tally.acknowledged) + count, time.monotonic() + 60
     while len(tally.acknowledged) < goal:
