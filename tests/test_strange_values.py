@@ -106,5 +106,5 @@ def test_a_parquet_with_a_column_of_another_type_is_refused_or_read(tmp_path, no
 
 def test_class_numbers_beyond_any_number_of_classes_are_refused(tmp_path):
     np.savez(tmp_path / "p.npz", predictions=np.full(N, 2**40), labels=np.zeros(N, int))
-    with pytest.raises(InputError, match="class number"):
+    with pytest.raises(InputError):
         Predictions.open(tmp_path / "p.npz").outcomes()

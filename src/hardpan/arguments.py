@@ -86,7 +86,7 @@ def seconds(name: str, text: str) -> float:
 
 
 def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
-    """Refuse an argument that is none of a few values.
+    """Refuse an argument that is not one of a few values.
 
     Example:
         >>> one_of("split", "tset", ("train", "test"))

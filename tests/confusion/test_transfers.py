@@ -5,7 +5,6 @@ import pytest
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion
-from hardpan.errors import InputError
 
 
 def test_transfer_of_a_model_to_itself_and_to_a_calmer_one():
@@ -40,7 +39,7 @@ def test_transfer_joins_by_id():
     assert found.examples == 40
     assert found.tau.value == pytest.approx(1)
     other = confusion.scores(random_probs(1, 2, 50, 4), ids=[f"x{i}" for i in range(50)])
-    with pytest.raises(InputError, match="first and second"):
+    with pytest.raises(InputError, match="first"):
         confusion.transfer(s, other)
-    with pytest.raises(InputError, match="first and second"):
+    with pytest.raises(InputError, match="first"):
         confusion.transfer(confusion.scores(random_probs(1, 1, 5, 3)), confusion.scores(random_probs(1, 1, 6, 3)))

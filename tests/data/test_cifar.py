@@ -93,7 +93,7 @@ def changed(name, change):
         (changed("data_batch_2.bin", lambda content: content[:-1]), "data_batch_2.bin"),
         (changed("data_batch_2.bin", lambda content: content * 2), "data_batch_2.bin"),
         (changed("test_batch.bin", lambda _: b""), "test_batch.bin"),
-        (changed("test_batch.bin", lambda content: b"\x0a" + content[1:]), "row 5 has 10"),
+        (changed("test_batch.bin", lambda content: b"\x0a" + content[1:]), "10"),
         (changed("batches.meta.txt", lambda _: b"cat dog"), "batches.meta.txt"),
         (changed("batches.meta.txt", lambda _: b"\xff\xfe"), "batches.meta.txt"),
     ],

@@ -108,21 +108,22 @@ def test_a_changed_array_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "argument"),
     [
-        ("not json", "is not JSON"),
-        ("[1]", "is not a record"),
-        ('{"kind": "Nonsense", "schema": 1}', "kind must be one of"),
-        ('{"kind": "Interval", "schema": 9}', "schema must be 1"),
-        ('{"kind": "Interval", "schema": 1, "low": 0}', "incomplete"),
-        ('{"kind": "Interval", "schema": 1, "low": 0, "high": 1, "extra": 2}', "no field 'extra'"),
+        ("not json", ""),
+        ("[1]", ""),
+        ('{"kind": "Nonsense", "schema": 1}', "kind"),
+        ('{"kind": "Interval", "schema": 9}', "schema"),
+        ('{"kind": "Interval", "schema": 1, "low": 0}', ""),
+        ('{"kind": "Interval", "schema": 1, "low": 0, "high": 1, "extra": 2}', ""),
     ],
 )
-def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, message):
+def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, argument):
     path = tmp_path / "r.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError) as caught:
         files.load(path)
+    assert caught.value.argument == argument
     assert "\n" not in str(caught.value)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy import stats
 from tests.flows.small import COUNTS, FAMILIES, FLOATS, GREY, VECTORS, random_flow
+from tests.refusals import refused
 
 from hardpan import bayes, flows
 from hardpan.errors import InputError
@@ -286,25 +287,25 @@ def test_whole_numbers_are_dequantised():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda flow: flow.log_prob(np.zeros((3, 5, 5))), "x must"),
-        (lambda flow: flow.log_prob(np.array(["a"])), "x must"),
-        (lambda flow: flow.log_prob(GREY, [0, 1]), "y must"),
-        (lambda flow: flow.log_prob(GREY, [7] * 40), "y must"),
-        (lambda flow: flow.posterior(GREY, temperature=0), "temperature must"),
-        (lambda flow: flow.posterior(GREY * np.nan), "x must"),
-        (lambda flow: flow.log_prob(np.where(GREY > 0, np.inf, GREY), [0] * len(GREY)), "x must"),
-        (lambda flow: flow.posterior(GREY, temperature=float("nan")), "temperature must"),
-        (lambda flow: flow.sample(-1), "n must"),
-        (lambda flow: flow.sample(3, seed=-1), "seed must"),
-        (lambda flow: flow.sample(3, seed=0.5), "seed must"),
-        (lambda flow: flow.posterior(GREY, seed=-1), "seed must"),
-        (lambda flow: flow.nll(GREY[:0], []), "y must"),
+        (lambda flow: flow.log_prob(np.zeros((3, 5, 5))), "x"),
+        (lambda flow: flow.log_prob(np.array(["a"])), "x"),
+        (lambda flow: flow.log_prob(GREY, [0, 1]), "y"),
+        (lambda flow: flow.log_prob(GREY, [7] * 40), "y"),
+        (lambda flow: flow.posterior(GREY, temperature=0), "temperature"),
+        (lambda flow: flow.posterior(GREY * np.nan), "x"),
+        (lambda flow: flow.log_prob(np.where(GREY > 0, np.inf, GREY), [0] * len(GREY)), "x"),
+        (lambda flow: flow.posterior(GREY, temperature=float("nan")), "temperature"),
+        (lambda flow: flow.sample(-1), "n"),
+        (lambda flow: flow.sample(3, seed=-1), "seed"),
+        (lambda flow: flow.sample(3, seed=0.5), "seed"),
+        (lambda flow: flow.posterior(GREY, seed=-1), "seed"),
+        (lambda flow: flow.nll(GREY[:0], []), "y"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(call, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_input_is_refused_by_its_name(call, argument):
+    with refused(argument):
         call(random_flow(GREY))
 
 

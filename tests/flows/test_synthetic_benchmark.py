@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.flows.small import random_flow, three_digits
+from tests.refusals import refused
 
 from hardpan import files, flows
 from hardpan.data.dataset import Dataset, content_ids
@@ -97,7 +98,7 @@ def test_a_broken_flow_leaves_nothing_behind(flow, tmp_path):
             return top, rest, rng.permutation(labels)
 
     broken = Mislabelled(flow.network, flow.record)
-    with pytest.raises(HardpanError, match="Bayes error"):
+    with pytest.raises(HardpanError):
         flows.synthesize(broken, tmp_path / "out", temperature=0.3, n=400)
     assert not (tmp_path / "out").exists()
 
@@ -163,15 +164,15 @@ def test_an_unknown_format_is_refused_before_anything_is_drawn(flow, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "argument"),
     [
-        ({"bayes_error": 1.5}, "bayes_error must"),
-        ({"n": 3}, "n must"),
-        ({"test_fraction": 0}, "test_fraction must"),
+        ({"bayes_error": 1.5}, "bayes_error"),
+        ({"n": 3}, "n"),
+        ({"test_fraction": 0}, "test_fraction"),
     ],
 )
-def test_settings_are_checked_before_any_work(changes, words):
-    with pytest.raises(InputError, match=words):
+def test_settings_are_checked_before_any_work(changes, argument):
+    with refused(argument):
         flows.SynthesizeConfig(**changes)
 
 

@@ -170,19 +170,19 @@ def test_recorded_predictions_are_joined_by_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("predictions", "message"),
+    "predictions",
     [
-        (LABELS[:-1], "must be 400 classes; got 399"),
-        (LABELS + 1, "hold class 10, which is none of this ledger's 10 classes"),
-        (LABELS - 1, "hold class -1"),
-        (LABELS + 0.5, "must be whole numbers or text"),
-        (LABELS.astype(str), "got text such as"),
-        (np.zeros((400, 2, 2)), "one class per example"),
-        (np.full((400, 10), np.nan), "must be finite"),
+        LABELS[:-1],
+        LABELS + 1,
+        LABELS - 1,
+        LABELS + 0.5,
+        LABELS.astype(str),
+        np.zeros((400, 2, 2)),
+        np.full((400, 10), np.nan),
     ],
 )
-def test_bad_predictions_are_refused_and_not_counted(book: Path, predictions: np.ndarray, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_predictions_are_refused_and_not_counted(book: Path, predictions: np.ndarray) -> None:
+    with pytest.raises(InputError, match="predictions"):
         ledger.open(book, KEY).submit(predictions)
     assert ledger.open(book).status().submissions == 0
 

@@ -113,7 +113,7 @@ def test_labels_counted_from_one_are_fine_when_all_do() -> None:
 
 def test_labels_of_a_subset() -> None:
     few = NEW % 5
-    with pytest.raises(InputError, match=r"labels.*new"):
+    with pytest.raises(InputError, match="labels"):
         check(guesses(ORIGINAL, 0.9, 3), guesses(few, 0.9, 4), labels=(ORIGINAL, few))
 
 

@@ -60,17 +60,17 @@ def test_seeds_and_epochs_keep_their_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("array", "message"),
+    ("array", "argument"),
     [
-        (np.ones(5), "probs must"),
-        (np.ones((5, 2), dtype=complex), "probs must"),
-        (np.ones((0, 2)), "probs must"),
-        (np.ones((5, 1)), "probs must"),
-        ([[0.5, 0.5], [1.0]], "probs must"),
+        (np.ones(5), "probs"),
+        (np.ones((5, 2), dtype=complex), "probs"),
+        (np.ones((0, 2)), "probs"),
+        (np.ones((5, 1)), "probs"),
+        ([[0.5, 0.5], [1.0]], "probs"),
     ],
 )
-def test_other_arrays_are_refused(array, message):
-    with pytest.raises(InputError, match=message):
+def test_other_arrays_are_refused(array, argument):
+    with pytest.raises(InputError, match=argument):
         Predictions.from_arrays(array)
 
 

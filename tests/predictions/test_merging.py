@@ -87,7 +87,7 @@ def test_the_same_seed_twice_is_refused_or_renumbered(tmp_path):
         part(tmp_path / "a", range(N), [0, 1], number=[0, 1]),
         part(tmp_path / "b", range(N), [2, 3], number=[0, 1]),
     ]
-    with pytest.raises(InputError, match=r"seed 0 epoch 0 .*--renumber"):
+    with pytest.raises(InputError, match="--renumber"):
         merge(paths, tmp_path / "all")
     merge(paths, tmp_path / "all", renumber=True)
     check(tmp_path / "all")
@@ -102,7 +102,7 @@ def test_an_id_in_two_stores_of_other_examples_is_refused(tmp_path):
 
 def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
     paths = [part(tmp_path / "a", range(25), range(S)), part(tmp_path / "b", range(25, N), range(2))]
-    with pytest.raises(InputError, match=r"seed 2 epoch 0 .*--common"):
+    with pytest.raises(InputError, match="--common"):
         merge(paths, tmp_path / "all")
     brought = merge(paths, tmp_path / "all", common=True)
     assert brought.missing is not None
@@ -114,8 +114,8 @@ def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_names": ["x", "y", "z"]}, "class names"),
-        ({"labels": np.roll(labels(N, C), 1)}, "labels of image-.* is not that of"),
+        ({"class_names": ["x", "y", "z"]}, "class"),
+        ({"labels": np.roll(labels(N, C), 1)}, "labels"),
     ],
 )
 def test_stores_that_contradict_each_other_are_refused(tmp_path, options, message):

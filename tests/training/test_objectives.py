@@ -232,7 +232,7 @@ def test_an_unknown_option_is_refused(name):
 
 @pytest.mark.parametrize("name", WITH_GROUPS)
 def test_groups_are_asked_for_where_they_are_needed(name):
-    with pytest.raises(InputError, match=rf"{name}.*groups"):
+    with pytest.raises(InputError, match="groups"):
         objectives.build(name, n_rows=3)
     with pytest.raises(InputError) as caught:
         objectives.build(name, n_rows=3, groups=[0, 1])

@@ -434,10 +434,10 @@ def test_data_that_was_written_anew_is_read_anew(tmp_path):
     ("changes", "message"),
     [
         ({"precision": "tf32"}, "precision"),
-        ({"objective_options": {"step": 1}}, "objective erm has no option 'step'"),
+        ({"objective_options": {"step": 1}}, "step"),
         ({"objective": "groupdro", "group": np.zeros(500, int)}, "groups"),
-        ({"objective": "reweight", "group": 2 * (np.arange(500) % 2)}, "groups must"),
-        ({"weights": "/dev/null/models"}, "weights: /dev/null"),
+        ({"objective": "reweight", "group": 2 * (np.arange(500) % 2)}, "groups"),
+        ({"weights": "/dev/null/models"}, "weights"),
     ],
 )
 def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits, tmp_path, changes, message):
@@ -456,6 +456,6 @@ def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path,
         training.train(digits, config, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
-    with pytest.raises(InputError, match=r"architecture='mlp'.*'linear'"), away():
+    with pytest.raises(InputError, match="linear"), away():
         training.train(digits, config, out=tmp_path / "run")  # known before anybody is called
     assert Predictions.open(made.stores[0]).seeds == (0,)

@@ -27,7 +27,7 @@ MOST_CLASSES = 30  # that are tried one against the rest, the most frequent
 LEAF = 3  # training rows of a leaf
 FOLDS = 3
 SMOOTHING = 1.0  # rows of the class frequencies that every value of a table starts with
-GRID = 8  # an image is so many blocks wide and high
+GRID = 8  # an image is this many blocks wide and high
 PIXELS = 8  # of a block, those whose class means differ most
 TRIED_BLOCKS = 12
 

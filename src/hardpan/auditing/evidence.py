@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
-USABLE = 1.5  # a model whose error is at most so many times the best one's takes part in doubting labels
+USABLE = 1.5  # a model whose error is at most this many times the best one's takes part in doubting labels
 
 
 @record

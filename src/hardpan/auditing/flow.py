@@ -48,7 +48,7 @@ def fit_small_flow(evidence: Evidence, seconds: float, folder: Path, progress: P
 
 
 def _flow_dataset(evidence: Evidence, rows: int) -> Dataset:
-    """The dataset with at most so many training rows, every class kept."""
+    """The dataset with at most this many training rows, every class kept."""
     split = evidence.modelled
     names = np.full(len(evidence.dataset), "validation")
     names[split.train], names[split.test] = "train", "test"

@@ -33,7 +33,7 @@ from hardpan.data.dataset import Split
 from hardpan.engine.devices import torch_threads_for_load
 from hardpan.predictions import Predictions
 
-ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
+ALL_ROWS = 20_000  # up to this many examples the ensemble predicts all of them, beyond only validation and test
 MOMENTS = 6  # at which an ensemble's predictions are recorded
 FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
 FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class

@@ -21,7 +21,7 @@ from hardpan.errors import InputError
 from hardpan.files import read_npy, record
 
 LINE_POINTS = 41
-LINE_RTOL = 0.01  # a line on a page needs no more
+LINE_RTOL = 0.01  # accurate enough for a line on a page
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 

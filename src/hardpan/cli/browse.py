@@ -22,7 +22,8 @@ def browse(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")] = 8001,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     review: Annotated[
-        int, typer.Option(min=0, help="Review so many random labels, or resume DIR/review.csv: how many are wrong?")
+        int,
+        typer.Option(min=0, help="Review N random labels, or resume DIR/review.csv: how many are wrong?"),
     ] = 0,
     images: Annotated[
         Path | None,

@@ -128,7 +128,7 @@ def judge(
     sizes: Annotated[
         str,
         typer.Option(
-            metavar="1,2,...", help="Train --models on so many examples of the flow instead: learning curves."
+            metavar="1,2,...", help="Train --models on this many examples of the flow instead: learning curves."
         ),
     ] = "",
 ) -> None:

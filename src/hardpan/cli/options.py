@@ -445,7 +445,7 @@ def parse_option(option: str, hint: Any, texts: Sequence[str], *, repeated: bool
 
 
 def _parse_option_text(kind: Any, text: str) -> Any:
-    """A text as a value of one type (KeyError or ValueError if it is none); of other types, JSON or the text."""
+    """A text as a value of one type (else KeyError or ValueError); of other types, JSON or the text."""
     if kind is bool:
         return {"true": True, "false": False}[text.lower()]
     if get_origin(kind) is Literal:

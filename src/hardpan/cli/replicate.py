@@ -102,7 +102,7 @@ def demo(
     with progress_on_stderr() as progress:
         progress("making a project of digits", 0.0)
         with opened(folder, simulate.demo_project, database_url=database_url, seed=seed) as project:
-            if annotators and not project.status().votes:  # a project that was there already keeps its votes
+            if annotators and not project.status().votes:  # an existing project keeps its votes
                 progress("annotating", 0.3)
                 simulate.simulate_demo_annotation(project, annotators, seed=seed)
             return project.status()

@@ -72,9 +72,9 @@ _WAITING = ".writing."
 def write_together(folder: Path, contents: Mapping[str, Content]) -> None:
     """Write files that belong together into a folder: first all of them aside, then each into place in one step.
 
-    The last one named vouches for the others: an older one of its name goes before the first file is put in place,
-    the new one comes last. Whoever sees it sees files that were written together, even after a kill. A failure
-    leaves no file of ours.
+    The last one named shows that the others are complete: an older one of its name goes before the first file is
+    put in place, the new one comes last. Whoever sees it sees files that were written together, even after a kill.
+    A failure leaves none of these files.
 
     Args:
         folder: where to; created where it is missing.

@@ -95,7 +95,7 @@ def leaderboard_bound(
 
 
 def suggested_step(examples: int, submissions: int, delta: float = 0.05) -> Fraction:
-    """Give the step 1/q, above one example, that makes the worst-case bound after so many submissions smallest.
+    """Give the step 1/q, above one example, that makes the worst-case bound after this many submissions smallest.
 
     Example:
         >>> suggested_step(10_000, 1000) > suggested_step(1_000_000, 1000)
@@ -129,7 +129,7 @@ def submission_limit(
 
 
 def check_ladder_step(examples: int, step: Fraction, submissions: int, delta: float) -> None:
-    """Refuse a step that shows single labels, or with which the bound says nothing after so many submissions."""
+    """Refuse a step that shows single labels, or with which the bound says nothing after this many submissions."""
     if step * examples <= 1:
         raise InputError(
             f"step {float(step):g} is at most one of {examples} examples, so one answer can reveal one label; "

@@ -365,7 +365,7 @@ def _exact_squared_distance(a: Any, b: Any) -> float:
 def _exact_squared_distance_by_type(a: Any, b: Any) -> Any:
     def of_bytes(a: Any, b: Any) -> float:
         total = np.int64(0)
-        for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
+        for start in range(0, len(a), 16384):  # this many squares of bytes fit into 32 bits
             subtotal = np.int32(0)
             for j in range(start, min(start + 16384, len(a))):
                 difference = np.int32(a[j]) - np.int32(b[j])

@@ -19,7 +19,7 @@ _LEAST_WHOLE, _MOST_WHOLE = 1e4, 1e15  # between them a number has no digits beh
 _COLUMN_PLACES = 2  # behind the point, in a column with numbers of 10 and more
 _SMALLEST_PERCENT = 1e-4
 _SMALLEST_DECIMAL = 1e-5  # beside percents, what is smaller becomes a power of ten
-_ROUNDING = 1e-9  # an interval narrower than this part of its ends is none
+_ROUNDING = 1e-9  # an interval narrower than this fraction of its ends counts as no interval
 _TO = re.compile(r"(?<=\d) to (?=[+−]?[\d.,]+(?: %)?\))")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -356,7 +356,7 @@ def _decimals(value: float, spread: float) -> int:
 
 
 def fixed(value: float, decimals: int, sign: str = "") -> str:
-    """Write a number with so many digits behind the point; "+" for its sign.
+    """Write a number with this many digits behind the point; "+" for its sign.
 
     Example:
         >>> fixed(1234.56, 1), fixed(-0.001, 2), fixed(0.02, 1, "+")
@@ -366,7 +366,7 @@ def fixed(value: float, decimals: int, sign: str = "") -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number that has no interval with so many digits in all.
+    """Write a number that has no interval with this many digits in all.
 
     Example:
         >>> number(0.123456), number(1234.0, 4), number(2.0)

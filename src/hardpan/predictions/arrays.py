@@ -31,7 +31,7 @@ COLUMNS = {
 }
 _LISTED = ("class_names", "seeds", "epochs", "models")
 _SAMPLE = 4096
-MOST_CLASSES = 10_000_000  # a row of probabilities of so many has 40 MB
+MOST_CLASSES = 10_000_000  # a row of probabilities of this many has 40 MB
 _BINARY = "; of one probability p per example give numpy.column_stack([1 - p, p])"
 
 

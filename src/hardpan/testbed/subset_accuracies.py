@@ -21,7 +21,7 @@ from hardpan.testbed.sets import two_sets
 Booleans = NDArray[np.bool_]
 FREQUENCY_COLUMNS = ("frequency", "selection_frequency")
 FREQUENCY_EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # the bins of Figure 15
-FEW_VALUES = 20  # numbers with at most so many values are groups, not bins
+FEW_VALUES = 20  # numbers with at most this many values are groups, not bins
 
 
 @record

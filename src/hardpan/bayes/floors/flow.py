@@ -80,7 +80,7 @@ def flow_evidence(
         dataset: the examples.
         labels: (N,) class numbers.
         split: posteriors are computed for validation and test.
-        most_rows: posteriors of at most so many validation and so many test examples.
+        most_rows: posteriors of at most this many validation and test examples.
     """
     report = progress or no_progress
     if flow.n_classes != dataset.n_classes:

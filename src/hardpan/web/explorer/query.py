@@ -19,7 +19,7 @@ from hardpan.errors import InputError
 from hardpan.tables import cells_of, is_number
 
 MOST_CHOICES = 1000  # a text column with more distinct values is searched, not chosen from
-STRIDE = 64  # one row in so many tells where the first rows end
+STRIDE = 64  # one row in this many tells where the first rows end
 MOST_SELECTED = 12_000  # rows that are selected without sorting the whole column
 BINS = 40
 CORRECT = "correct: "  # in front of a model's name: the column that says whether it is right
