@@ -5,6 +5,7 @@ import pytest
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion
+from hardpan.errors import InputError
 
 
 def test_transfer_of_a_model_to_itself_and_to_a_calmer_one():

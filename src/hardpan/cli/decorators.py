@@ -17,7 +17,7 @@ import typer
 
 from hardpan import execution
 from hardpan.cli.common import check_out, emit_report
-from hardpan.cli.options import EMPTY, Flags, Settings, parameter, parameters_of
+from hardpan.cli.options import EMPTY, Flags, Settings, option_parameter, option_parameters
 from hardpan.errors import InputError
 from hardpan.report import Report
 
@@ -155,8 +155,8 @@ def _with_option_group(
     run: Callable[..., R], plain: Callable[..., Any], name: str, annotation: Any
 ) -> Callable[..., R]:
     """``run`` under the name of ``plain``, with its parameters and one more."""
-    added = parameter(name, EMPTY, annotation)
-    return _command_with_signature(functools.wraps(plain)(run), [*parameters_of(plain), added])
+    added = option_parameter(name, EMPTY, annotation)
+    return _command_with_signature(functools.wraps(plain)(run), [*option_parameters(plain), added])
 
 
 def _command_with_signature(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:

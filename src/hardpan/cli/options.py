@@ -110,8 +110,8 @@ class Setting:
         metavar = None if hint is bool else _option_metavar(name, kind, self.repeated)
         option = typer.Option(name, help=text, metavar=metavar, show_default=shown)
         if self.default is EMPTY:
-            return parameter(self.name, EMPTY, Annotated[hint, option])
-        return parameter(self.name, default, Annotated[hint | None, option])
+            return option_parameter(self.name, EMPTY, Annotated[hint, option])
+        return option_parameter(self.name, default, Annotated[hint | None, option])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Settings:
     def of(cls, command: Callable[..., Any]) -> Settings:
         """The settings of a function with dataclass parameters."""
         own, groups, fixed = [], {}, set()
-        for item in parameters_of(command):
+        for item in option_parameters(command):
             kind, extras = _split_annotated_option(item.annotation)
             flags = next((extra for extra in extras if isinstance(extra, Flags)), Flags())
             if flags.of is not None or dataclasses.is_dataclass(kind):
@@ -168,7 +168,7 @@ class Settings:
     def parameters(self) -> list[inspect.Parameter]:
         """The signature that Typer reads."""
         options = [item.parameter() for item in self.fields() if item.is_option]
-        own = [*self.own, parameter("context", None, typer.Context)]
+        own = [*self.own, option_parameter("context", None, typer.Context)]
         names = sorted(item.name for item in self.by_name.values() if not item.is_option)
         configs = [fields for make, fields in self.groups.values() if make is not dict]
         if not names and not any(item.name not in _OUTPUT for fields in configs for item in fields):
@@ -181,8 +181,8 @@ class Settings:
         return [
             *own,
             *options,
-            parameter(_SET, None, Annotated[list[str] | None, set_option]),
-            parameter(_CONFIG, None, Annotated[Path | None, config_option]),
+            option_parameter(_SET, None, Annotated[list[str] | None, set_option]),
+            option_parameter(_CONFIG, None, Annotated[Path | None, config_option]),
         ]
 
     def _complete(self, incomplete: str) -> list[tuple[str, str]]:
@@ -273,9 +273,11 @@ def _settings_of_config(kind: Any, flags: Flags) -> list[Setting]:
     """The fields of a dataclass, or the arguments of a function, that can be set."""
     if flags.of is None:
         hints = get_type_hints(kind)
-        fields = [parameter(item.name, _field_default(item), hints[item.name]) for item in dataclasses.fields(kind)]
+        fields = [
+            option_parameter(item.name, _field_default(item), hints[item.name]) for item in dataclasses.fields(kind)
+        ]
     else:
-        fields = parameters_of(
+        fields = option_parameters(
             flags.of,
             lambda item: (
                 item.name != "progress"
@@ -306,13 +308,13 @@ def _option_of(name: str) -> str:
     return "--" + name.strip("_").replace("_", "-")
 
 
-def parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+def option_parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     """A parameter of a command that may be named."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def parameters_of(
+def option_parameters(
     command: Callable[..., Any], wanted: Callable[[inspect.Parameter], bool] = lambda item: True
 ) -> list[inspect.Parameter]:
     """The parameters of a function, with types instead of the texts that annotations are."""
@@ -321,7 +323,7 @@ def parameters_of(
         # One by one: others may name types that are imported for type checkers only.
         hint = types.SimpleNamespace(__annotations__={item.name: item.annotation})
         hints = get_type_hints(hint, vars(inspect.getmodule(command)), include_extras=True)
-        results.append(parameter(item.name, item.default, hints[item.name]))
+        results.append(option_parameter(item.name, item.default, hints[item.name]))
     return results
 
 

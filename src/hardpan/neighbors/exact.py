@@ -144,8 +144,7 @@ def _cheapest_distance_bounds(
 ) -> _Bounds:
     """The number of directions that makes the pilot's queries cheapest."""
     d, n = references.shape[1], len(references)
-    squares, largest = _squared_lengths(references, centre)
-    plain = _Bounds(centre, None, np.empty((0, 0), np.float32), squares, largest)
+    plain = _distance_bounds(references, centre)
     if 4 * references.size <= _CENTRED_BYTES:
         plain = replace(plain, rows=_unprojected_bound_rows(references, plain, slice(0, n)))
     if d < 2 * _DIRECTIONS[0] or n < 4 * _SAMPLE or len(queries) < 4 * _PILOT:
@@ -156,7 +155,7 @@ def _cheapest_distance_bounds(
     basis = _leading_directions(references, centre, sizes[-1], rng)
     best, cheapest = plain, float(d)
     k += int(same)  # a pilot's query finds itself first
-    everything = _projection_bounds(references, centre, basis)
+    everything = _distance_bounds(references, centre, basis)
     for size in sizes:
         bounds = everything if size == sizes[-1] else _bounds_with_fewer_directions(everything, size)
         result = np.full((_PILOT, k), np.inf), np.zeros((_PILOT, k), np.int64)
@@ -185,19 +184,24 @@ def _leading_directions(
     return np.ascontiguousarray(np.linalg.qr(ordered)[0])
 
 
-def _projection_bounds(x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.float64]) -> _Bounds:
-    """The references' rows and what they need, for projections onto a basis."""
-    a = np.empty((len(x), basis.shape[1]), np.float32)
+def _distance_bounds(
+    x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.float64] | None = None
+) -> _Bounds:
+    """What bounds need of rows, for projections onto a basis; without one, their lengths alone."""
+    a = np.empty((len(x), 0 if basis is None else basis.shape[1]), np.float32)
     totals = np.empty(len(x))
     for start in range(0, len(x), _ROWS_AT_ONCE):
         piece = x[start : start + _ROWS_AT_ONCE] - centre
-        a[start : start + _ROWS_AT_ONCE] = piece @ basis
         totals[start : start + _ROWS_AT_ONCE] = np.einsum("ij,ij->i", piece, piece)
+        if basis is not None:
+            a[start : start + _ROWS_AT_ONCE] = piece @ basis
+    largest = float(np.sqrt(totals.max()))
+    if basis is None:
+        return _Bounds(centre, None, np.empty((0, 0), np.float32), totals.astype(np.float32), largest)
     inside = np.einsum("ij,ij->i", a, a, dtype=np.float64)
     rest = np.sqrt(np.maximum(totals - inside, 0.0))
     squares = (inside + rest**2).astype(np.float32)
-    rows = _distance_bound_rows(a, squares, rest.astype(np.float32))
-    return _Bounds(centre, basis, rows, squares, float(np.sqrt(totals.max())))
+    return _Bounds(centre, basis, _distance_bound_rows(a, squares, rest.astype(np.float32)), squares, largest)
 
 
 def _bounds_with_fewer_directions(bounds: _Bounds, size: int) -> _Bounds:
@@ -209,14 +213,6 @@ def _bounds_with_fewer_directions(bounds: _Bounds, size: int) -> _Bounds:
     return replace(bounds, basis=bounds.basis[:, :size], rows=rows)
 
 
-def _squared_lengths(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Floats, float]:
-    totals = np.empty(len(references))
-    for start in range(0, len(references), _ROWS_AT_ONCE):
-        piece = references[start : start + _ROWS_AT_ONCE] - centre
-        totals[start : start + _ROWS_AT_ONCE] = np.einsum("ij,ij->i", piece, piece)
-    return totals.astype(np.float32), float(np.sqrt(totals.max()))
-
-
 def _unprojected_bound_rows(references: NDArray[Any], bounds: _Bounds, rows: slice) -> Floats:
     a = (references[rows] - bounds.centre).astype(np.float32)
     return _distance_bound_rows(a, bounds.squares[rows], np.zeros(len(a), np.float32))
@@ -224,11 +220,9 @@ def _unprojected_bound_rows(references: NDArray[Any], bounds: _Bounds, rows: sli
 
 def _query_bounds(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
     """The rows of queries, by the same projection."""
+    mine = _distance_bounds(queries, bounds.centre, bounds.basis)
     if bounds.basis is None:
-        mine = _Bounds(bounds.centre, None, bounds.rows, *_squared_lengths(queries, bounds.centre))
         mine = replace(mine, rows=_unprojected_bound_rows(queries, mine, slice(0, len(queries))))
-    else:
-        mine = _projection_bounds(queries, bounds.centre, bounds.basis)
     rows = np.float32(-2.0) * mine.rows
     rows[:, -3], rows[:, -2] = 1.0, mine.squares
     return replace(mine, rows=rows)
