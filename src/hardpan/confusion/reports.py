@@ -233,11 +233,8 @@ def score_report(
     source = open_reported_predictions(predictions, dataset, config)
     if source.labels is None and {"bands", "issues", "comparison"} & set(config.only):
         raise InputError(UNLABELLED, argument="labels")
-    target = (
-        open_reported_predictions(config.target, dataset, config).align(source.ids, check=False)
-        if config.target
-        else None
-    )
+    target = open_reported_predictions(config.target, dataset, config) if config.target else None
+    target = target.align(source.ids, check=False) if target is not None else None
     ablated = "ablation" in config.only
     plan = ablation_plan(source, config.fractions, config.seed_counts or None) if ablated else None
     columns = difficulty_signal_columns(source, stderr=True, signals=True, plan=plan, progress=progress)

@@ -97,14 +97,14 @@ def transfer(
     top = max([float(a.max()), float(b.max()), 1e-9, *largest])
     edges = round_band_edges(top, cells)
     below, above = int(np.count_nonzero(b < a)), int(np.count_nonzero(b > a))
-    level = Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
+    undecided = Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
     counts, _, _ = np.histogram2d(np.clip(a, 0, edges[-1]), np.clip(b, 0, edges[-1]), [edges, edges])
     return Transfer(
         first=names[0],
         second=names[1],
         tau=stats.kendall_tau(a, b, confidence, resample=True, seed=seed),
         rho=stats.pearson(a, b, confidence=confidence, seed=seed),
-        below=stats.share(below, below + above, confidence) if below + above else level,
+        below=stats.share(below, below + above, confidence) if below + above else undecided,
         examples=len(a),
         edges=edges,
         counts=counts.astype(np.int64),
