@@ -98,9 +98,9 @@ def _outcomes(path: Path) -> Any:
 
 
 def _ledger(path: Path) -> Any:
-    from hardpan.ledger.labels import as_class_labels, read_label_file
+    from hardpan.ledger.labels import as_ledger_labels, read_label_file
 
-    return as_class_labels(read_label_file(path, "label").values, "labels")
+    return as_ledger_labels(read_label_file(path, "label").values, "labels")
 
 
 def _named(path: Path) -> Any:
