@@ -98,15 +98,13 @@ class Report:
             command: the command that computes it again, for the line above the headline.
             date: the day it was computed, likewise.
         """
+        plain = Provenance(command=command, versions=versions_of())
         view = self.view()
-        from hardpan.pages.html_page import (
-            view_page,  # the drawing library is imported when a page is first written
-        )
+        from hardpan.pages.html_page import view_page  # imports the drawing library, when a page is first written
 
-        provenance = view.provenance or Provenance()
-        if command and not provenance.command:
-            provenance = dataclasses.replace(provenance, command=command)
-        return view_page(dataclasses.replace(view, provenance=provenance), date=date)
+        made = view.provenance or plain
+        made = dataclasses.replace(made, command=made.command or command, versions=made.versions or plain.versions)
+        return view_page(dataclasses.replace(view, provenance=made), date=date)
 
     def to_json(self) -> str:
         """The result as JSON text; :func:`hardpan.files.from_json` reads it back."""

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hardpan import auditing
-from hardpan.auditing.groups import cluster_errors, dimensions_by_scale, id_columns, near_clusters
+from hardpan.auditing.groups import find_groups, group_dimensions, group_errors, group_id_columns
 from hardpan.bayes.floors.inputs import Columns
 from hardpan.data.dataset import Dataset
 
@@ -37,9 +37,9 @@ def test_rows_of_a_density_have_no_clusters_on_which_models_fail(name):
         x = smooth(name, rng)
         x = np.unique((x - x.mean(axis=0)) / x.std(axis=0), axis=0)
         x = x[rng.permutation(len(x))]
-        clusters = near_clusters(x)
+        clusters = find_groups(x)
         if clusters is not None:
-            errors = cluster_errors(x, (x[:, 0] + x[:, -1] > 0).astype(int), clusters)
+            errors = group_errors(x, (x[:, 0] + x[:, -1] > 0).astype(int), clusters)
             alarms += errors is not None and errors.p_value <= 0.02 and errors.difference.low >= 0.02
     assert alarms <= 1
 
@@ -51,10 +51,10 @@ def test_planted_groups_are_found_with_the_error_on_new_ones(groups, size, d, no
         rng = np.random.default_rng([draw, 2])
         group = np.repeat(np.arange(groups), size)
         x = rng.normal(size=(groups, d))[group] + noise * rng.normal(size=(len(group), d))
-        clusters = near_clusters(x)
+        clusters = find_groups(x)
         if clusters is None:
             continue
-        errors = cluster_errors(x, rng.integers(0, 2, groups)[group], clusters)
+        errors = group_errors(x, rng.integers(0, 2, groups)[group], clusters)
         found += errors.difference.low > 0.1 and abs(errors.clusters - groups) <= 0.25 * groups
     assert found >= 5
 
@@ -65,7 +65,7 @@ def test_blocks_of_independent_rows_are_as_good_as_random_folds():
         rng = np.random.default_rng([draw, 7])
         x = smooth(SMOOTH[draw % len(SMOOTH)], rng, 200)
         y = (x[:, 0] + rng.normal(size=200) > 0).astype(int)
-        p_values.append(cluster_errors(x, y, np.arange(200) // 8).p_value)
+        p_values.append(group_errors(x, y, np.arange(200) // 8).p_value)
     assert np.count_nonzero(np.array(p_values) <= 0.05) <= 4  # more than 4 of 20 has probability 0.003
 
 
@@ -85,12 +85,12 @@ def test_classes_that_are_clusters_are_no_groups():
     rng = np.random.default_rng(3)
     y = np.repeat(np.arange(80), 10)
     x = rng.normal(size=(80, 6))[y] + 0.05 * rng.normal(size=(800, 6))
-    assert cluster_errors(x, y, y) is None
+    assert group_errors(x, y, y) is None
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_dimension_of_a_uniform_density(d):
-    dimension, error = dimensions_by_scale(np.random.default_rng(4).random((3000, d)))[1:]
+    dimension, error = group_dimensions(np.random.default_rng(4).random((3000, d)))[1:]
     assert abs(dimension[1] - d) < 5 * error[1] + 0.1 * d
 
 
@@ -100,8 +100,8 @@ def test_columns_that_name_groups():
     flag, age = rng.integers(0, 2, 60)[patient], rng.integers(20, 90, 480)
     values = np.column_stack([patient, age, np.arange(480), patient + 0.5]).astype(float)
     columns = Columns(values, ("patient", "age", "row", "half"), np.zeros(4, dtype=bool))
-    assert id_columns(columns, flag) == ["patient"]
-    assert id_columns(columns, rng.integers(0, 2, 480)) == []
+    assert group_id_columns(columns, flag) == ["patient"]
+    assert group_id_columns(columns, rng.integers(0, 2, 480)) == []
 
 
 def test_the_headline_has_the_error_on_new_groups():

@@ -56,7 +56,7 @@ def test_columns_and_labels_keep_their_level(name):
         rng = np.random.default_rng([draw, 2])
         columns, y = shape(name, rng, n)
         in_test = rng.permutation(n) < 60
-        one = groups.one_per_unit(units_of(columns), rng)
+        one = groups.one_row_per_group(units_of(columns), rng)
         some = Columns(columns.values[one], columns.names, columns.categorical)
         p_values[draw] = (
             shift.column_tests(some, in_test[one]).p_value,
@@ -145,11 +145,11 @@ def test_few_values_cannot_show_a_shift():
 def test_equal_neighbours_have_the_stated_mean_and_tail():
     rng = np.random.default_rng(5)
     labels = np.repeat([0, 1, 2, 3], [50, 30, 15, 5])
-    shares, expected, p_values = np.array([shift.neighbour_test(rng.permutation(labels)) for _ in range(4000)]).T
+    shares, expected, p_values = np.array([shift.label_order_shift(rng.permutation(labels)) for _ in range(4000)]).T
     assert shares.mean() == pytest.approx(expected[0], abs=4 * shares.std() / 4000**0.5)
     assert np.count_nonzero(p_values <= 0.02) <= most(4000, 0.025)
     assert p_values.min() < 0.01
-    pair = shift.neighbour_test(np.tile([0, 1], 40))
+    pair = shift.label_order_shift(np.tile([0, 1], 40))
     assert (pair[0], pair[2]) == (0.0, pytest.approx(1.0))
 
 

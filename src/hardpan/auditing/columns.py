@@ -89,32 +89,28 @@ def column_probs(
     if categorical:
         return _table_probs(column, labels, train, test, classes)
     if 2 * distinct > len(train) or distinct <= 2:
-        return _tree_probs(_with_gaps(column), labels, train, test, classes)
+        return _column_tree_probs(column, labels, train, test, classes)
     fold = np.random.default_rng([seed, 73]).permutation(len(train)) % FOLDS
     errors = np.zeros(2)
     for k in range(FOLDS):
         inside, outside = train[fold != k], train[fold == k]
         both = (
-            _tree_probs(_with_gaps(column), labels, inside, outside, classes),
+            _column_tree_probs(column, labels, inside, outside, classes),
             _table_probs(column, labels, inside, outside, classes),
         )
         errors += [np.count_nonzero(probs.argmax(axis=1) != labels[outside]) for probs in both]
     if errors[1] < errors[0]:
         return _table_probs(column, labels, train, test, classes)
-    return _tree_probs(_with_gaps(column), labels, train, test, classes)
+    return _column_tree_probs(column, labels, train, test, classes)
 
 
-def _with_gaps(column: Floats) -> Floats:
-    gap = np.isnan(column)
-    if not gap.any():
-        return column[:, None]
-    return np.column_stack([np.where(gap, 0.0, column), gap])
-
-
-def _tree_probs(features: Floats, labels: Labels, train: Labels, test: Labels, classes: int) -> Floats:
+def _column_tree_probs(features: Floats, labels: Labels, train: Labels, test: Labels, classes: int) -> Floats:
     """A decision tree with at most 16 leaves, or four for each class."""
     from sklearn.tree import DecisionTreeClassifier
 
+    if features.ndim == 1:  # a column: its missing values are a second one
+        gap = np.isnan(features)
+        features = np.column_stack([np.where(gap, 0.0, features), gap]) if gap.any() else features[:, None]
     leaf = LEAF if len(train) >= 20 * LEAF else 1
     tree = DecisionTreeClassifier(max_leaf_nodes=max(16, 4 * classes), min_samples_leaf=leaf, random_state=0)
     largest = np.abs(features).max(axis=0)  # trees compute in float32
@@ -228,7 +224,7 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     majority = int(np.bincount(labels[known]).argmax())
     guessing = float((labels[test] != majority).mean())
     if evidence.is_images:
-        probs, searched = _block_probs(evidence, known, test), GRID**2
+        probs, searched = _pixel_column_probs(evidence, known, test), GRID**2
     else:
         probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed)
         searched = len(columns.names)
@@ -295,7 +291,7 @@ def class_differences(values: Floats, labels: Labels, rows: Labels) -> Floats:
     return largest * len(rows)
 
 
-def _block_probs(evidence: Evidence, train: Labels, test: Labels) -> dict[str, Floats]:
+def _pixel_column_probs(evidence: Evidence, train: Labels, test: Labels) -> dict[str, Floats]:
     """Probabilities by block of an image, each a tree over its pixels, for the blocks that differ most by class."""
     x, labels, k = evidence.dataset.x, evidence.labels, evidence.dataset.n_classes
     height, width = x.shape[1:3]
@@ -319,5 +315,5 @@ def _block_probs(evidence: Evidence, train: Labels, test: Labels) -> dict[str, F
     found = {}
     for _, name, at in blocks[:TRIED_BLOCKS]:
         features = flat[:, at].astype(np.float64)
-        found[name] = _tree_probs(features, labels[rows], known, asked, k)
+        found[name] = _column_tree_probs(features, labels[rows], known, asked, k)
     return found

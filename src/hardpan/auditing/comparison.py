@@ -115,7 +115,7 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
         if all(is_comparable(measure, item) for item in by_name.values())
     ]
     differences = {
-        measure: difference(*(_widened_for_comparisons(item, len(compared)) for item in values[measure].values()))
+        measure: difference(*(_widened_for_comparison(item, len(compared)) for item in values[measure].values()))
         for measure in compared
     }
     return AuditComparison(
@@ -169,12 +169,12 @@ def _hardness_order(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
     values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
     names = tuple(sorted(values, key=lambda name: -values[name]))
     pairs = list(itertools.combinations(names, 2))
-    items = {name: _widened_for_comparisons(named[name].measures[measure], len(pairs)) for name in names}
+    items = {name: _widened_for_comparison(named[name].measures[measure], len(pairs)) for name in names}
     close = tuple((a, b) for a, b in pairs if difference(items[b], items[a]).low <= 0)
     return HardnessOrder(measure, names, tuple(values[name] for name in names), close)
 
 
-def _widened_for_comparisons(item: Estimate, pairs: int) -> Estimate:
+def _widened_for_comparison(item: Estimate, pairs: int) -> Estimate:
     """The estimate with its interval stretched from its level to that of one of so many comparisons."""
     if pairs < 2:
         return item

@@ -49,14 +49,14 @@ def row_units(equal: Labels, groups: NDArray[Any] | None = None) -> Labels:
     return np.asarray(unit, dtype=np.int64).ravel()
 
 
-def one_per_unit(units: Labels, rng: np.random.Generator) -> Labels:
+def one_row_per_group(units: Labels, rng: np.random.Generator) -> Labels:
     """Positions of one row of every unit, drawn at random, in rising order."""
     order = rng.permutation(len(units))
     return np.sort(order[np.unique(units[order], return_index=True)[1]])
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterErrors:
+class GroupErrors:
     """Errors of one model on a random split and on rows of new clusters.
 
     Attributes:
@@ -81,7 +81,7 @@ class ClusterErrors:
         return self.p_value <= LEVEL / 2 and self.difference.low >= ERROR_POINTS
 
 
-def dimensions_by_scale(x: Floats) -> tuple[Labels, Floats, Floats]:
+def group_dimensions(x: Floats) -> tuple[Labels, Floats, Floats]:
     """Dimension of the neighbourhoods of j to 2j rows, for j = 1, 2, 4, ...
 
     Where the density is smooth, log(r_2j/r_j) of the distances to the j-th and 2j-th nearest rows has the mean
@@ -97,7 +97,7 @@ def dimensions_by_scale(x: Floats) -> tuple[Labels, Floats, Floats]:
     Source: Levina and Bickel, Maximum likelihood estimation of intrinsic dimension (2004).
 
     Example:
-        >>> j, d, _ = dimensions_by_scale(np.random.default_rng(0).normal(size=(2000, 2)))
+        >>> j, d, _ = group_dimensions(np.random.default_rng(0).normal(size=(2000, 2)))
         >>> bool((abs(d[:4] - 2) < 0.3).all())
         True
     """
@@ -112,7 +112,7 @@ def dimensions_by_scale(x: Floats) -> tuple[Labels, Floats, Floats]:
     return j, expected / mean, expected * error / mean**2
 
 
-def near_clusters(x: Floats) -> Labels | None:
+def find_groups(x: Floats) -> Labels | None:
     """Clusters of near rows by average linkage; None where the dimension rises at no scale.
 
     The dimension of rows from a smooth density falls with the scale or stays; that it rises by three standard
@@ -124,13 +124,13 @@ def near_clusters(x: Floats) -> Labels | None:
     Example:
         >>> rng = np.random.default_rng(0)
         >>> centres = rng.normal(size=(50, 6))
-        >>> found = near_clusters(np.repeat(centres, 10, axis=0) + 0.05 * rng.normal(size=(500, 6)))
-        >>> len(np.unique(found)), near_clusters(rng.normal(size=(500, 6)))
+        >>> found = find_groups(np.repeat(centres, 10, axis=0) + 0.05 * rng.normal(size=(500, 6)))
+        >>> len(np.unique(found)), find_groups(rng.normal(size=(500, 6)))
         (50, None)
     """
     from scipy.cluster.hierarchy import fcluster, linkage
 
-    j, dimension, error = dimensions_by_scale(x)
+    j, dimension, error = group_dimensions(x)
     rise = dimension[None, :] - dimension[:, None]  # from a scale (row) to a larger one (column)
     clear = np.triu(rise > Z * np.hypot(error[None, :], error[:, None]), 1).any(axis=1)
     clear &= (j + 1) * FEWEST_CLUSTERS <= len(x)
@@ -146,7 +146,7 @@ def near_clusters(x: Floats) -> Labels | None:
     return np.asarray(fcluster(tree, clusters, "maxclust"), dtype=np.int64) - 1
 
 
-def cluster_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -> ClusterErrors | None:
+def group_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -> GroupErrors | None:
     """Error of 1-NN or extra trees on rows of new clusters, beside that in random folds.
 
     Rows whose class has most of its rows in one fold are left out of both: no model could know it. The test is a
@@ -162,7 +162,7 @@ def cluster_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -
         >>> rng = np.random.default_rng(0)
         >>> cluster = np.repeat(np.arange(60), 8)
         >>> x = rng.normal(size=(60, 4))[cluster] + 0.05 * rng.normal(size=(480, 4))
-        >>> errors = cluster_errors(x, rng.integers(0, 2, 60)[cluster], cluster)
+        >>> errors = group_errors(x, rng.integers(0, 2, 60)[cluster], cluster)
         >>> errors.random < 0.05, errors.new > 0.3
         (True, True)
     """
@@ -201,10 +201,10 @@ def cluster_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -
     estimate = stats.normal(mean, error, len(difference), method=method, df=used - 1)
     rates = [float(wrong[kind, best][known].mean()) for kind in ("random", "new")]
     several = int(np.count_nonzero(np.bincount(number) > 1))
-    return ClusterErrors(several, rates[0], rates[1], estimate, p_value, best)
+    return GroupErrors(several, rates[0], rates[1], estimate, p_value, best)
 
 
-def id_columns(columns: Columns, labels: Labels) -> list[str]:
+def group_id_columns(columns: Columns, labels: Labels) -> list[str]:
     """Columns of categories or whole numbers whose values repeat, each with one label, beyond chance.
 
     With independent labels all rows of every value agree with probability Π_v Σ_c p_c^{n_v}; a column is listed
@@ -214,7 +214,7 @@ def id_columns(columns: Columns, labels: Labels) -> list[str]:
         >>> rng = np.random.default_rng(0)
         >>> patient, age = np.repeat(np.arange(50), 6), rng.integers(0, 40, 300)
         >>> columns = Columns(np.column_stack([patient, age]) * 1.0, ("patient", "age"), np.zeros(2, dtype=bool))
-        >>> id_columns(columns, rng.integers(0, 2, 50)[patient])
+        >>> group_id_columns(columns, rng.integers(0, 2, 50)[patient])
         ['patient']
     """
     share = np.bincount(labels) / len(labels)
@@ -249,25 +249,25 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     ):
         return
     rng = np.random.default_rng([evidence.config.seed, 92])
-    names = [] if evidence.is_images else id_columns(feature_columns(dataset), evidence.labels)
-    rows = distinct_rows(evidence, np.sort(rng.permutation(len(dataset))[:MOST_ROWS]), rng)
-    values = scaled_rows(evidence, rows)
+    names = [] if evidence.is_images else group_id_columns(feature_columns(dataset), evidence.labels)
+    rows = one_row_per_equal_group(evidence, np.sort(rng.permutation(len(dataset))[:MOST_ROWS]), rng)
+    values = scaled_rows_of_groups(evidence, rows)
     found: Labels | None = None
     if names:
         columns = feature_columns(dataset)
         found = np.unique(columns.values[rows, columns.names.index(names[0])], return_inverse=True)[1].ravel()
     elif len(rows) >= 10 * FEWEST_CLUSTERS:
-        found = near_clusters(values)
-    errors = None if found is None else cluster_errors(values, evidence.labels[rows], found, evidence.config.seed)
+        found = find_groups(values)
+    errors = None if found is None else group_errors(values, evidence.labels[rows], found, evidence.config.seed)
     kind = "values" if names else "clusters"
     if not names and (errors is None or not errors.large):
         start = int(rng.integers(0, max(1, len(dataset) - MOST_ROWS + 1)))
-        rows = distinct_rows(evidence, file_order(dataset)[0][start : start + MOST_ROWS], rng)
-        values = scaled_rows(evidence, rows)
+        rows = one_row_per_equal_group(evidence, file_order(dataset)[0][start : start + MOST_ROWS], rng)
+        values = scaled_rows_of_groups(evidence, rows)
         if len(rows) < 2 * BLOCKS:
             return
         blocks, kind = np.arange(len(rows)) * BLOCKS // len(rows), "blocks"
-        errors = cluster_errors(values, evidence.labels[rows], blocks, evidence.config.seed)
+        errors = group_errors(values, evidence.labels[rows], blocks, evidence.config.seed)
     if errors is None or (not names and not errors.large):
         return
     details = {"clusters": errors.clusters, "new": errors.new, "random": errors.random, "model": errors.model}
@@ -277,7 +277,7 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     )
 
 
-def scaled_rows(evidence: Evidence, rows: Labels) -> Floats:
+def scaled_rows_of_groups(evidence: Evidence, rows: Labels) -> Floats:
     """Scaled features of some rows, of images the means of blocks."""
     assert evidence.inputs is not None
     if evidence.is_images:
@@ -285,7 +285,7 @@ def scaled_rows(evidence: Evidence, rows: Labels) -> Floats:
     return np.asarray(evidence.inputs.table.scaled[rows], dtype=np.float64)
 
 
-def distinct_rows(evidence: Evidence, rows: Labels, rng: np.random.Generator) -> Labels:
+def one_row_per_equal_group(evidence: Evidence, rows: Labels, rng: np.random.Generator) -> Labels:
     """Of the rows with equal inputs, one each, drawn at random, in the same order."""
     assert evidence.inputs is not None
-    return rows[one_per_unit(evidence.inputs.equal.group[rows], rng)]
+    return rows[one_row_per_group(evidence.inputs.equal.group[rows], rng)]

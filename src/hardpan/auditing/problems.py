@@ -20,7 +20,7 @@ from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import group_facts
 from hardpan.auditing.labels import outvoted_labels
 from hardpan.auditing.near_copies import find_near_copies
-from hardpan.auditing.shift import order_facts, shift_facts
+from hardpan.auditing.shift import order_shift_facts, shift_facts
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate
 
@@ -430,7 +430,7 @@ def _shift_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         yield BenchmarkProblem("shift", severity, p_value=p_value, effect=change, details=details)
     for effect, details in group_facts(evidence):
         yield BenchmarkProblem("groups", "note", of="all", effect=effect, details=details)
-    for facts in order_facts(evidence):
+    for facts in order_shift_facts(evidence):
         yield BenchmarkProblem("order", "note", of="train" if facts["split"] else "all", details=facts)
 
 

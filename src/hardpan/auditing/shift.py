@@ -21,11 +21,11 @@ from hardpan.auditing.columns import LEVEL, class_differences, image_features
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import (
     ERROR_POINTS,
-    distinct_rows,
-    near_clusters,
-    one_per_unit,
+    find_groups,
+    one_row_per_equal_group,
+    one_row_per_group,
     row_units,
-    scaled_rows,
+    scaled_rows_of_groups,
 )
 from hardpan.auditing.groups import MOST_ROWS as CLUSTERED_ROWS
 from hardpan.bayes.floors.error_estimates import Floats, Labels
@@ -198,7 +198,12 @@ def column_tests(columns: Columns, in_test: NDArray[np.bool_], seed: int = 0) ->
         item: dict[str, Any] = {"column": name, "missing_train": float(rates[0]), "missing_test": float(rates[1])}
         p_values, size = 1.0, abs(float(rates[1] - rates[0]))
         if len(train) and len(test) and columns.categorical[j]:
-            table = _category_table(train, test)
+            # Categories with fewer than 5 rows expected in either split are one.
+            values, at = np.unique(np.concatenate([train, test]), return_inverse=True)
+            sides = np.split(at.ravel(), [len(train)])
+            table = np.stack([np.bincount(part, minlength=len(values)) for part in sides])
+            rare = table.sum(axis=0) * min(len(train), len(test)) / len(at.ravel()) < EXPECTED
+            table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
             p_values = table_p_value(table, seed)
             shares = table / table.sum(axis=1, keepdims=True)
             size = max(size, 0.5 * float(np.abs(shares[1] - shares[0]).sum()))
@@ -215,14 +220,6 @@ def column_tests(columns: Columns, in_test: NDArray[np.bool_], seed: int = 0) ->
     large = any(item["difference"] >= 2 * AUC - 1 for item in listed)
     p_value = float(adjusted.min()) if len(adjusted) else 1.0
     return ShiftPart("columns", p_value, large, {"columns": tuple(listed), "searched": len(found)})
-
-
-def _category_table(train: Floats, test: Floats) -> NDArray[np.int64]:
-    """Counts by split and category; categories with fewer than 5 rows expected in either split are one."""
-    values, at = np.unique(np.concatenate([train, test]), return_inverse=True)
-    table = np.stack([np.bincount(part, minlength=len(values)) for part in np.split(at.ravel(), [len(train)])])
-    rare = table.sum(axis=0) * min(len(train), len(test)) / len(at.ravel()) < EXPECTED
-    return np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
 
 
 def error_test(
@@ -303,7 +300,7 @@ def shift_parts(
         classes: how many classes there are.
         seed: of all draws.
     """
-    one = one_per_unit(units, np.random.default_rng([seed, 84]))
+    one = one_row_per_group(units, np.random.default_rng([seed, 84]))
     member = in_test[one]
     if min(np.count_nonzero(member), np.count_nonzero(~member)) < FEWEST_ROWS:
         return []
@@ -347,8 +344,10 @@ def shift_facts(evidence: Evidence) -> Iterator[tuple[str, float | None, Estimat
             severity, p_value, effect = "note", None, None
         else:
             severity, p_value, effect, details = result
-        unit |= {"enough": _enough(units, in_test), "differ": result is not None}
+        unit["differ"] = result is not None
     sizes = {name: len(np.unique(units[in_test == side])) for name, side in (("train", False), ("test", True))}
+    if "differ" in unit:
+        unit["enough"] = min(sizes.values()) >= FEWEST_ROWS
     yield severity, p_value, effect, details | {"unit": unit | sizes}
 
 
@@ -372,11 +371,6 @@ def _differences(
     if not claimed:
         return "note", None, effect, details
     return ("high" if "error" in details["large"] else "medium"), p_value, effect, details
-
-
-def _enough(units: Labels, in_test: NDArray[np.bool_]) -> bool:
-    """Whether each split has the units that a comparison needs."""
-    return min(len(np.unique(units[in_test == side])) for side in (False, True)) >= FEWEST_ROWS
 
 
 def _drawn_by(
@@ -406,8 +400,8 @@ def _drawn_by(
         sizes = [len(np.unique(units)) for _, _, units in found]
         return next(item for item, size in zip(found, sizes, strict=True) if size <= 1.1 * min(sizes))
     rng = np.random.default_rng([evidence.config.seed, 87])
-    some = np.sort(rng.permutation(distinct_rows(evidence, rows, rng))[:CLUSTERED_ROWS])
-    clusters = near_clusters(scaled_rows(evidence, some)) if len(some) >= 2 * FEWEST_ROWS else None
+    some = np.sort(rng.permutation(one_row_per_equal_group(evidence, rows, rng))[:CLUSTERED_ROWS])
+    clusters = find_groups(scaled_rows_of_groups(evidence, some)) if len(some) >= 2 * FEWEST_ROWS else None
     if clusters is None:
         return None
     place = np.argsort(rows)[np.searchsorted(np.sort(rows), some)]
@@ -427,7 +421,7 @@ def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Label
     return Columns(whole.values[rows], whole.names, whole.categorical), units
 
 
-def neighbour_test(labels: Labels) -> tuple[float, float, float]:
+def label_order_shift(labels: Labels) -> tuple[float, float, float]:
     """Whether rows that follow one another have the same label more often than in a random order.
 
     With n_c rows of class c, n in all, the number of equal neighbours has mean Σ n_c(n_c − 1)/n and the variance of
@@ -442,7 +436,7 @@ def neighbour_test(labels: Labels) -> tuple[float, float, float]:
     Source: Cliff and Ord, Spatial processes (1981), join counts under non-free sampling.
 
     Example:
-        >>> share, expected, p = neighbour_test(np.repeat([0, 1], 50))
+        >>> share, expected, p = label_order_shift(np.repeat([0, 1], 50))
         >>> round(share, 3), round(expected, 3), p < 1e-6
         (0.99, 0.495, True)
     """
@@ -466,7 +460,7 @@ def neighbour_test(labels: Labels) -> tuple[float, float, float]:
     return equal / edges, float(mean) / edges, p_value
 
 
-def order_facts(evidence: Evidence) -> Iterator[dict[str, Any]]:
+def order_shift_facts(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Details of the note "order": the labels, the rows and the error along the file or a time.
 
     Where the split is official, only its training rows are looked at.
@@ -480,7 +474,7 @@ def order_facts(evidence: Evidence) -> Iterator[dict[str, Any]]:
         order = order[np.argsort(time[order], kind="stable")]
     if dataset.split is not None:
         order = order[dataset.split[order] == "train"]
-    share, expected, p_labels = neighbour_test(evidence.labels[order])
+    share, expected, p_labels = label_order_shift(evidence.labels[order])
     if len(order) > MOST_ROWS:
         drawn = np.random.default_rng([config.seed, 86]).permutation(len(order))[:MOST_ROWS]
         order = order[np.sort(drawn)]

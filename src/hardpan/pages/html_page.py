@@ -24,7 +24,6 @@ from hardpan.pages.charts import COLOURS, Drawing, draw, notebook_svg, vega_bund
 from hardpan.pages.galleries import GALLERY, gallery_tiles
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.pages.sections import Chart, ProblemLine, Section, View
-from hardpan.report import versions_of
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
@@ -75,9 +74,6 @@ def view_page(view: View, *, date: str = "") -> str:
     script = Markup(_page_resource("page.js") if view.sections or drawings else "")
     bundle = Markup(vega_bundle() if drawings else "")
     css = _page_resource("page.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
-    provenance = view.provenance
-    if provenance is not None and not provenance.versions:  # those that every report has
-        provenance = dataclasses.replace(provenance, versions=versions_of())
     environment = _template_environment()
     return environment.get_template("page.html").render(
         view=view,
@@ -89,7 +85,7 @@ def view_page(view: View, *, date: str = "") -> str:
         severities=SEVERITY_WORDS,
         gallery_tiles=gallery_tiles,
         sections=sections,
-        provenance=provenance,
+        provenance=view.provenance,
         payload=Markup(_script_payload(drawings)),
         bundle=bundle,
         script=script,
