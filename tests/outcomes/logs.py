@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +177,234 @@ def write_helm(folder: Path, model: str, scores: list[float], *, perturbed: int 
     return folder
 
 
+def write_json(path: Path, data: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    return path
+
+
+Scores = Sequence[int | None]  # None is a failure
+
+
+def write_swe_bench(folder: Path, model: str, scores: Scores) -> Path:
+    """The report of a run of SWE-bench."""
+    names = [f"django__django-{10 + number}" for number in range(len(scores))]
+    by_score = {
+        score: [name for name, value in zip(names, scores, strict=True) if value == score] for score in (0, 1)
+    }
+    failed = [name for name, value in zip(names, scores, strict=True) if value is None]
+    lists = {
+        "submitted_ids": names,
+        "completed_ids": [*by_score[0], *by_score[1]],
+        "incomplete_ids": ["django__django-99"],
+        "resolved_ids": by_score[1],
+        "unresolved_ids": by_score[0],
+        "empty_patch_ids": failed,
+        "error_ids": [],
+    }
+    return write_json(folder / f"{model}.json", {"total_instances": 4, **lists, "schema_version": 2})
+
+
+def write_swe_bench_pro(folder: Path, model: str, scores: Scores) -> Path:
+    results = {
+        f"instance_org__repo-{number}": None if score is None else bool(score)
+        for number, score in enumerate(scores)
+    }
+    return write_json(folder / model / "eval_results.json", results)
+
+
+def write_terminal_bench(folder: Path, model: str, scores: Scores, run: str = "run") -> Path:
+    """A run of terminal-bench with its trials, each also in a file of its own."""
+    trials = [
+        {
+            "id": f"{run}-{number}",
+            "trial_name": f"task-{number}.1-of-1.{run}",
+            "task_id": f"task-{number}",
+            "instruction": "Build it.",
+            "is_resolved": None if score is None else bool(score),
+            "failure_mode": "agent_timeout" if score is None else "unset",
+        }
+        for number, score in enumerate(scores)
+    ]
+    where = folder / model / run
+    write_json(where / "run_metadata.json", {"run_id": run, "agent_name": model, "model_name": None})
+    for trial in trials:
+        write_json(where / str(trial["task_id"]) / str(trial["trial_name"]) / "results.json", trial)
+    resolved = [trial["task_id"] for trial in trials if trial["is_resolved"]]
+    return write_json(where / "results.json", {"id": run, "results": trials, "resolved_ids": resolved})
+
+
+def write_harbor(folder: Path, model: str, scores: Scores) -> None:
+    """A job of Harbor: its own result, and one folder per trial."""
+    job = folder / f"job-{model}"
+    write_json(job / "result.json", {"id": "job", "n_total_trials": len(scores), "stats": {"evals": {}}})
+    for number, score in enumerate(scores):
+        trial = {
+            "id": str(number),
+            "task_name": f"suite/task-{number}",
+            "trial_name": f"task-{number}__x",
+            "source": "suite",
+            "config": {"agent": {"name": model}},
+            "agent_info": {"name": model, "version": "1", "model_info": None},
+            "verifier_result": None if score is None else {"rewards": {"part": 0.5, "reward": float(score)}},
+            "exception_info": {"exception_type": "AgentTimeoutError"} if score is None else None,
+        }
+        write_json(job / f"task-{number}__x" / "result.json", trial)
+
+
+def write_promptfoo(folder: Path, model: str, scores: Scores) -> Path:
+    """The output of promptfoo with one prompt and one provider."""
+    rows = [
+        {
+            "testIdx": number,
+            "promptIdx": 0,
+            "provider": {"id": model, "label": ""},
+            "prompt": {"raw": f"Say {number}", "label": "Say {{number}}"},
+            "vars": {"number": number},
+            "testCase": {"vars": {"number": number}, "assert": [{"type": "equals", "value": str(number)}]},
+            "response": {"output": str(number)},
+            "success": bool(score),
+            "failureReason": 2 if score is None else int(not score),
+            "score": 0.75 if score else 0.25,
+            "namedScores": {"style": 0.5},
+        }
+        for number, score in enumerate(scores)
+    ]
+    return write_json(folder / model / "output.json", {"evalId": "e", "results": {"version": 3, "results": rows}})
+
+
+def write_deepeval(folder: Path, model: str, scores: Scores) -> Path:
+    """A test run of DeepEval with one metric."""
+    cases = [
+        {
+            "name": f"test_case_{number}",
+            "input": f"How many? {number}",
+            "actualOutput": "4",
+            "expectedOutput": "4",
+            "success": bool(score),
+            "metricsData": [
+                {"name": "Faithfulness", "score": score, "error": "timeout" if score is None else None}
+            ],
+            "order": number,
+        }
+        for number, score in enumerate(scores)
+    ]
+    run = {"testCases": cases, "conversationalTestCases": [], "hyperparameters": {"model": model}}
+    return write_json(folder / model / "test_run_1.json", {"testRunData": run})
+
+
+def write_alpaca_eval(folder: Path, model: str, scores: Scores) -> Path:
+    rows = [
+        {
+            "instruction": f"Explain {number}.",
+            "output_1": "One.",
+            "generator_1": "reference",
+            "dataset": "helpful_base",
+            "output_2": "Two.",
+            "generator_2": model,
+            "annotator": "judge",
+            "preference": None if score is None else score + 1.0,
+        }
+        for number, score in enumerate(scores)
+    ]
+    return write_json(folder / model / "annotations.json", rows)
+
+
+def write_mt_bench(folder: Path, model: str, scores: Scores) -> Path:
+    rows = [
+        {
+            "question_id": 81 + number // 2,
+            "model": model,
+            "judge": ["judge", "single-v1"],
+            "judgment": "Rating: [[10]]",
+            "score": -1 if score is None else 10 * score,
+            "turn": 1 + number % 2,
+        }
+        for number, score in enumerate(scores)
+    ]
+    return write_lines(folder / f"{model}_single.jsonl", rows)
+
+
+def write_live_code_bench(folder: Path, model: str, scores: Scores) -> Path:
+    rows = [
+        {
+            "question_id": f"abc{number}",
+            "difficulty": "easy",
+            "platform": "atcoder",
+            "contest_date": "2026-01-02T00:00:00",
+            "code_list": ["print()"],
+            "graded_list": [None if score is None else bool(score)],
+            "pass@1": score or 0.0,
+        }
+        for number, score in enumerate(scores)
+    ]
+    return write_json(folder / model / "Scenario.codegeneration_1_0.2_eval_all.json", rows)
+
+
+def write_lighteval(folder: Path, model: str, scores: Scores) -> Path:
+    """Details of lighteval: one Parquet file per task."""
+    from pyarrow import Table, parquet
+
+    rows = [
+        {
+            "doc": {
+                "id": str(number),
+                "query": "?",
+                "choices": ["A", "B"],
+                "gold_index": [0],
+                "task_name": "quiz|0",
+            },
+            "metric": {"acc": None if score is None else float(score), "length": 3.0},
+            "model_response": {"text": ["A"]},
+        }
+        for number, score in enumerate(scores)
+    ]
+    path = folder / "details" / model / "2026-01-02T03-04-05.678" / "details_quiz|0_2026-01-02T03-04-05.678.parquet"
+    path.parent.mkdir(parents=True)
+    parquet.write_table(Table.from_pylist(rows), path)
+    return path
+
+
+def write_open_compass(folder: Path, model: str, scores: Scores) -> Path:
+    details = [
+        {"example_abbr": f"quiz_{number}", "pred": ["A"], "answer": ["A"], "correct": [score]}
+        for number, score in enumerate(scores)
+    ]
+    return write_json(folder / "results" / model / "quiz.json", {"accuracy": 50.0, "details": details})
+
+
+def write_mteb(folder: Path, model: str, scores: Scores) -> None:
+    """Results of MTEB: one file per task, beside the description of the model."""
+    where = folder / model / "revision"
+    write_json(where / "model_meta.json", {"name": model, "revision": "revision"})
+    for number, score in enumerate(scores):
+        rows = [{"accuracy": score, "main_score": score, "hf_subset": "default", "languages": ["eng-Latn"]}]
+        task = {"task_name": f"Task{number}", "mteb_version": "2.0.0", "dataset_revision": "x"}
+        write_json(where / f"Task{number}.json", {**task, "scores": {"test": rows}})
+
+
+def write_every_eval_ever(folder: Path, model: str, scores: Scores) -> Path:
+    rows = [
+        {
+            "schema_version": "0.3.0",
+            "evaluation_id": f"quiz/{model}/1",
+            "model_id": model,
+            "evaluation_name": "quiz",
+            "sample_id": str(number),
+            "interaction_type": "single_turn",
+            "input": {"raw": "?", "reference": ["4"]},
+            "output": {"raw": ["4"]},
+            "answer_attribution": [{"extracted_value": "4"}],
+            "evaluation": {"score": float(score or 0), "is_correct": bool(score)},
+            "error": "timeout" if score is None else None,
+        }
+        for number, score in enumerate(scores)
+    ]
+    return write_lines(folder / f"{model}_samples.jsonl", rows)
+
+
 # By the name of the harness: writes the log of one model with these scores of its items.
-LOGS: dict[str, Callable[[Path, str, list[int]], Any]] = {
+LOGS: dict[str, Callable[[Path, str, Any], Any]] = {
     "lm-evaluation-harness logs": lambda folder, model, scores: write_lm_eval(
         folder / model, "quiz", [choice_row(doc, [-1.0, -2.0], 1 - score) for doc, score in enumerate(scores)]
     ),
@@ -187,3 +413,20 @@ LOGS: dict[str, Callable[[Path, str, list[int]], Any]] = {
     ),
     "HELM runs": lambda folder, model, scores: write_helm(folder / model, model, [float(s) for s in scores]),
 }
+# The same, for logs that state failures.
+LOGS_WITH_FAILURES: dict[str, Callable[[Path, str, Scores], Any]] = {
+    "terminal-bench results": write_terminal_bench,
+    "Harbor trials": write_harbor,
+    "SWE-bench Pro results": write_swe_bench_pro,
+    "SWE-bench reports": write_swe_bench,
+    "promptfoo outputs": write_promptfoo,
+    "DeepEval test runs": write_deepeval,
+    "AlpacaEval annotations": write_alpaca_eval,
+    "MT-bench judgments": write_mt_bench,
+    "LiveCodeBench results": write_live_code_bench,
+    "lighteval details": write_lighteval,
+    "OpenCompass details": write_open_compass,
+    "MTEB results": write_mteb,
+    "Every Eval Ever instances": write_every_eval_ever,
+}
+LOGS |= LOGS_WITH_FAILURES

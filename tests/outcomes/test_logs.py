@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.outcomes.logs import (
     LOGS,
+    LOGS_WITH_FAILURES,
     choice_row,
     inspect_log,
     sample,
@@ -35,6 +36,17 @@ def test_every_harness_gives_the_scores_that_its_logs_have(tmp_path: Path, harne
     outcomes = Outcomes.open(tmp_path)
     assert {model: outcomes.scores[row].tolist() for row, model in enumerate(outcomes.models)} == scores
     assert harness in outcomes.notes[0]
+
+
+@pytest.mark.parametrize("harness", LOGS_WITH_FAILURES)
+def test_failures_count_as_wrong_or_missing(tmp_path: Path, harness: str) -> None:
+    for model, scores in {"a": [1, None, 0], "b": [0, 1, 1]}.items():
+        LOGS[harness](tmp_path, model, scores)
+    as_wrong, as_missing = Outcomes.open(tmp_path), Outcomes.open(tmp_path, unparsed="missing")
+    assert as_wrong.models == as_missing.models == ("a", "b")
+    assert as_wrong.scores.tolist() == [[1, 0, 0], [0, 1, 1]]
+    np.testing.assert_array_equal(as_missing.scores, [[1, np.nan, 0], [0, 1, 1]])
+    assert any("1 answer " in note for note in as_wrong.notes)
 
 
 @pytest.mark.parametrize("form", ["json", "deflate", "zstandard"])
@@ -175,6 +187,7 @@ def write_everything(folder: Path) -> list[Path]:
     write_eval(folder / "zstd.eval", inspect_log("m", SAMPLES), 93)
     (folder / "log.json").write_text(json.dumps(inspect_log("m", SAMPLES)))
     write_helm(folder / "run", "m", [1.0, 0.0])
+    LOGS["lighteval details"](folder, "m", [1, 0])
     (folder / "long.csv").write_text(
         "model,item,score\n" + "".join(f"m{i % 3},q{i // 3},{i % 2}\n" for i in range(12))
     )
@@ -235,6 +248,8 @@ def test_wrong_types_in_valid_json_are_read_or_refused(tmp_path: Path) -> None:
     results = {"results": {"quiz": {"acc,none": 1.0}}, "n-samples": {"quiz": {"effective": 1}}, "model_name": "m"}
     write_lm_eval(tmp_path / "lm", "quiz", [choice_row(0, [-1.0, -2.0], 0)], results)
     (tmp_path / "log.json").write_text(json.dumps(inspect_log("m", SAMPLES)))
+    for harness, write in LOGS_WITH_FAILURES.items():
+        write(tmp_path / harness, "m", [1])
     for path in sorted(tmp_path.rglob("*.json*")):
         content = path.read_text()
         source = path.parent if path.parent != tmp_path else path

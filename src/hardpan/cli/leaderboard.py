@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     no_args_is_help=True,
     help="Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.\n\n"
-    "Reads logs of lm-evaluation-harness and Inspect, HELM runs, tables and matrices.\n\n"
+    "Reads logs of lm-evaluation-harness, Inspect, HELM and 13 other harnesses, tables and matrices.\n\n"
     "Example: [bold]hardpan leaderboard report logs/ --out board[/bold]",
 )
 

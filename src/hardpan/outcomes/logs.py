@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,7 @@ class Harness:
         is_aggregate: whether a JSON value has results of the harness without items.
         is_archive: whether a zip file with these members is such a log.
         is_folder: whether a folder is such a log.
+        is_parquet: whether a Parquet file with these columns is such a log.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Harness:
     is_aggregate: Callable[[Any], bool] = lambda _: False
     is_archive: Callable[[Sequence[str]], bool] = lambda _: False
     is_folder: Callable[[Path], bool] = lambda _: False
+    is_parquet: Callable[[Collection[str]], bool] = lambda _: False
 
 
 def json_at(value: Any, *path: str | int) -> Any:
@@ -89,6 +91,16 @@ def json_object(value: Any, *path: str | int) -> dict[str, Any]:
     """The object at a path in JSON; empty where there is none."""
     found = json_at(value, *path)
     return found if isinstance(found, dict) else {}
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """The names of the columns of a Parquet file; none where it is damaged."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        return list(parquet.read_schema(path).names)
+    except (OSError, ArrowException):
+        return []
 
 
 def logged_run(value: Any) -> int:

@@ -17,15 +17,26 @@ from numpy.typing import NDArray
 from hardpan.arguments import one_of
 from hardpan.errors import InputError, counted, few, reason
 from hardpan.files import DAMAGED, LONGEST_LINE, is_gzip, parse_json, read_arrays, read_json, stem_of, suffix_of
-from hardpan.outcomes import counts, helm, inspect_logs, lm_eval, matrices, tables
+from hardpan.outcomes import (
+    agent_logs,
+    counts,
+    helm,
+    inspect_logs,
+    judge_logs,
+    lm_eval,
+    matrices,
+    suite_logs,
+    tables,
+)
 from hardpan.outcomes.cells import Cells, Options
-from hardpan.outcomes.logs import Harness, LogFile
+from hardpan.outcomes.logs import Harness, LogFile, parquet_columns
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.tables import is_frame, named_column
 
 MOST_KEPT = 32 << 20
 _MAGIC = {b"PK\x03\x04": "archive", b"\x93NUM": "array", b"PAR1": "table"}
-HARNESSES = (lm_eval.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
+HARNESSES: tuple[Harness, ...] = (lm_eval.HARNESS, inspect_logs.HARNESS, helm.HARNESS)
+HARNESSES += (*agent_logs.HARNESSES, *judge_logs.HARNESSES, *suite_logs.HARNESSES)
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".npy", ".npz", ".eval")
 Progress = Callable[[str, float], None]
 
@@ -230,6 +241,13 @@ def _recognise_file(path: Path, named: bool, formats: _FilesByFormat, advance: C
             )
     elif kind == "array":
         formats.arrays.append(path)
+    elif (
+        kind == "table"
+        and (columns := parquet_columns(path))
+        and any(item.is_parquet(columns) for item in HARNESSES)
+    ):
+        harness = next(item for item in HARNESSES if item.is_parquet(columns))
+        formats.logs[harness].append(LogFile(path, advance))
     elif kind == "json":
         _recognise_json(path, first, more, named, formats, advance)
     elif not start:
