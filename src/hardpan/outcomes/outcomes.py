@@ -110,8 +110,9 @@ class Outcomes:
         Read are: logs of lm-evaluation-harness (``samples_*.jsonl``), Inspect (``.eval``, ``.json``), HELM (run
         folders) and other harnesses (docs/bring-your-data.md); long and wide tables (CSV, TSV, JSON, JSONL,
         Parquet, data frames); matrices (npy, npz, arrays); answers or predicted classes beside a key in tables;
-        counts (``model, correct, total``, and timm's results). What was chosen, dropped or not parsed is in ``notes``. Several logs of one
-        model and task are repeats where they are in one folder, and several models, named by folder, where not.
+        counts (``model, correct, total``, and timm's results). What was chosen, dropped or not parsed is in
+        ``notes``. Several logs of one model and task are repeats where they are in one folder, and several models,
+        named by folder, where not.
 
         Args:
             source: a file, a folder, a list of them, a frame, rows, columns, or an array.
