@@ -57,17 +57,20 @@ ROLES = {
     "group": ("groups cluster", ""),
     "time": ("timestamp datetime created_at", "date"),
     "split": ("", ""),
-    "model": ("model_name model_id system submission", "participant llm agent method classifier algorithm"),
+    "model": (
+        "model_name model_id system submission",
+        "participant llm agent agent_name framework generator method classifier algorithm solver",
+    ),
     "item": (
         "item_id question_id example_id doc_id sample_id instance_id problem_id prompt_id task_id qid uid id",
-        "example question image filename",
+        "example question prompt instruction problem image filename",
     ),
     "task": ("set test_set dataset", "split"),
     "score": (
         "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success outcome",
         "result value",
     ),
-    "run": ("repeat epoch trial seed attempt", ""),
+    "run": ("run_id run_idx repeat repetition epoch trial seed attempt", ""),
     "seed": ("run", ""),
     "epoch": ("", ""),
     "answer": ("prediction predictions pred response extracted_answer y_pred output", ""),

@@ -231,9 +231,16 @@ def test_missing_cells_stay_missing(tmp_path: Path) -> None:
     for content in (
         "model,q1,q2,q3\na,1,0,\nb,0,NaN,1\n",
         "model,item,score\na,q1,1\na,q2,0\nb,q1,0\nb,q3,1\n",
-        "model,item,score\na,q1,1\na,q2,0\na,q3,\nb,q1,0\nb,q2,n/a\nb,q3,1\n",
     ):
         np.testing.assert_array_equal(Outcomes.open(text("s.csv", content)(tmp_path)).scores, expected)
+
+
+@pytest.mark.parametrize("failure", ["", "n/a", "-1", "timeout"])
+def test_row_without_a_score_is_a_failure(failure: str, tmp_path: Path) -> None:
+    content = f"model,item,score\na,q1,1\na,q2,0\na,q3,{failure}\nb,q1,0\nb,q2,0.5\nb,q3,1\n"
+    path = text("s.csv", content)(tmp_path)
+    assert Outcomes.open(path).scores.tolist() == [[1, 0, 0], [0, 0.5, 1]]
+    np.testing.assert_array_equal(Outcomes.open(path, unparsed="missing").scores, [[1, 0, np.nan], [0, 0.5, 1]])
 
 
 def test_cells_that_are_no_score_are_wrong_or_missing(tmp_path: Path) -> None:

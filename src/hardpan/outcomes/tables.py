@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,18 @@ from hardpan.errors import InputError, few
 from hardpan.files import suffix_of
 from hardpan.outcomes.cells import BLANK, GROUPS, Cells, score_of
 from hardpan.outcomes.counts import COUNT_WORDS
+from hardpan.outcomes.score_columns import (
+    check_score_columns,
+    has_long_texts,
+    item_columns,
+    join_given_columns,
+    repeats_of_rows,
+)
 from hardpan.tables import column_role_names, find_columns, plain_name, read_columns
 
 Columns = Mapping[str, Sequence[Any]]
 ROWS = ("models", "items")
+MOST_SENTINELS = 0.25  # share of scores of -1 up to which they mark failures, and no losses of -1, 0 and 1
 SCORE_ROLES = ("model", "item", "task", "score", "run", "answer", "key")
 _ROW_NUMBERS = ("index", "row")  # they name the items where no other column does
 _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
@@ -65,6 +76,7 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
                 f"{options.metric!r} is not a column of {where}; it has {few(list(columns))}", argument="metric"
             )
         given["score"] = options.metric
+    given = join_given_columns(columns, given)
     roles = find_columns(list(columns), SCORE_ROLES, given, only_given=("group",), where=where)
     if "item" not in roles and (number := next((name for name in columns if plain_name(name) in _ROW_NUMBERS), "")):
         roles["item"] = number  # a row number names the items where no other column does
@@ -81,7 +93,7 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
         ]
         cells.notes.append(f"Scores: 1 where {roles['answer']!r} equals {roles['key']!r}.")
-        _read_long_table(columns, roles | {"score": "score"}, where, stem, cells)
+        _read_long_table(columns, roles | {"score": "score"}, given, where, stem, cells)
         return
     model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
     wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
@@ -89,11 +101,12 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         raise InputError(
             f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'"
         )
-    alone = score is not None and len([name for name in columns if _is_score_column(columns[name])]) == 1
     if score is not None and (
-        item is not None or (alone if model is None else len(set(map(str, columns[model]))) < len(columns[model]))
+        item is not None
+        or (model is None and _is_long_without_names(columns, score))
+        or (model is not None and len(set(map(str, columns[model]))) < len(columns[model]))
     ):
-        _read_long_table(columns, roles, where, stem, cells)
+        _read_long_table(columns, roles, given, where, stem, cells)
     else:
         _read_wide_table(columns, model, item, roles.get("group"), where, cells)
 
@@ -114,16 +127,15 @@ def _long_table_of_answers(columns: Columns, roles: Mapping[str, str]) -> tuple[
     return long, {**roles, "model": "model", "answer": "answer"}
 
 
-def _read_long_table(columns: Columns, roles: Mapping[str, str], where: str, stem: str, cells: Cells) -> None:
-    model, item, score, task, run = (roles.get(role) for role in ("model", "item", "score", "task", "run"))
+def _read_long_table(
+    columns: Columns, roles: Mapping[str, str], given: Mapping[str, Any], where: str, stem: str, cells: Cells
+) -> None:
+    columns, roles = _with_items(columns, roles, where, cells.options.by_order)
+    check_score_columns(columns, roles, given, where)
+    model, item, score, task = (roles.get(role) for role in ("model", "item", "score", "task"))
+    assert item is not None
     assert score is not None
-    if item is None and not cells.options.by_order:
-        raise InputError(
-            f": {where} has no column that names the items (such as 'item' or 'question_id'); add one, or pass "
-            "True if every model has its rows in the same order",
-            argument="by_order",
-        )
-    if model is None and item is not None and run is None:
+    if model is None and not {"run", "item"} & given.keys() and "run" not in roles:
         first: dict[str, str] = {}
         again = (
             name
@@ -139,27 +151,97 @@ def _read_long_table(columns: Columns, roles: Mapping[str, str], where: str, ste
     if not _is_score_column(columns[score]):
         some = next((value for value in columns[score] if not _is_blank_score(value)), "only empty cells")
         raise InputError(f"{where}: column {score!r} must hold scores (numbers, true or false); got {some!r}")
-    count: dict[str, int] = {}
-    runs: dict[str, int] = {}
+    failed = _sentinel_of_failure(columns[score], where, cells)
+    _check_range_of_scores(columns, roles, failed, where, cells.options.max_score)
+    runs, note = repeats_of_rows(columns, roles)
+    cells.notes += [note] if note else []
     for row, value in enumerate(columns[score]):
-        name = str(columns[model][row]) if model is not None else stem
-        position = count[name] = count.get(name, -1) + 1
-        label = str(columns[item][row]) if item is not None else f"item-{position}"
+        label = str(columns[item][row])
         group = str(columns[task][row]) if task is not None else ""
         number = label.lstrip("-").isdecimal()
         index = cells.item((group, label), f"{group}/{label}" if group and number else label)
         cells.describe(index, {column: columns[column][row] for column in groups})
         if "key" in roles:
             cells.set_key(index, _score_text(columns[roles["key"]][row]))
+        number_of_score = score_of(value)
         cells.add(
-            cells.model(name),
+            cells.model(str(columns[model][row]) if model is not None else stem),
             index,
-            score_of(value),
-            run=runs.setdefault(str(columns[run][row]), len(runs)) if run is not None else 0,
+            None if number_of_score == failed else number_of_score,
+            run=runs[row],
             answer=_score_text(columns[roles["answer"]][row]) if "answer" in roles else "",
             where=f"{where}, row {row + 1}",
-            missing=_is_blank_score(value),
         )
+
+
+def _is_long_without_names(columns: Columns, score: str) -> bool:
+    """Whether a table with a column of scores has no other one, or texts that repeat as names of models do."""
+    others = [name for name in columns if name != score]
+    if not any(_is_score_column(columns[name]) for name in others):
+        return True
+    texts = next((columns[name] for name in others if not _is_score_column(columns[name])), ())
+    return 2 * len(set(map(str, texts))) <= len(texts)
+
+
+def _with_items(
+    columns: Columns, roles: Mapping[str, str], where: str, by_order: bool
+) -> tuple[Columns, Mapping[str, str]]:
+    """A long table with a column of items: its own, tasks of which each model has one row, or positions."""
+    if "item" in roles:
+        return columns, roles
+    if by_order:
+        count: dict[str, int] = {}
+        names = map(str, columns[roles["model"]] if "model" in roles else [""] * len(columns[roles["score"]]))
+        labels = []
+        for name in names:
+            count[name] = count.get(name, -1) + 1
+            labels.append(f"item-{count[name]}")
+        return {**columns, "item": labels}, {**roles, "item": "item"}
+    known = item_columns(columns, roles)
+    if known == [roles.get("task")]:
+        return columns, {role: name for role, name in roles.items() if role != "task"} | {"item": known[0]}
+    if known:
+        options = " or ".join(f"--column {shlex.quote(f'item={name}')}" for name in known)
+        raise InputError(
+            f": {where} has no column whose name says that it names the items; decide with {options} (in Python "
+            f"columns={{'item': {known[0]!r}}})",
+            argument="columns",
+        )
+    raise InputError(
+        f": {where} has no column that names the items (such as 'item' or 'question_id'); say which it is with "
+        "--column item=NAME (and --column model=NAME), or pass True if every model has its rows in the same order; "
+        f"the columns are {few(list(columns))}",
+        argument="by_order",
+    )
+
+
+def _check_range_of_scores(
+    columns: Columns, roles: Mapping[str, str], failed: float, where: str, max_score: float | None
+) -> None:
+    """Refuse scores outside 0 to the highest possible one, with the columns that may be meant instead."""
+
+    def is_in_range(values: Sequence[Any]) -> bool:
+        known = [score for value in values if (score := score_of(value)) is not None and score != failed]
+        return bool(known) and min(known) >= 0.0 and max(known) <= (max_score or 1.0)
+
+    if is_in_range(columns[roles["score"]]):
+        return
+    scores = {score for value in columns[roles["score"]] if (score := score_of(value)) is not None} - {failed}
+    used = roles.values()
+    others = [
+        name
+        for name in columns
+        if name not in used and _is_score_column(columns[name]) and is_in_range(columns[name])
+    ]
+    choose = [f"--metric {shlex.quote(name)}" for name in others[:3]]
+    remedy = "max_score (--set max_score=...) to divide by the highest possible score"
+    raise InputError(
+        f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside 0 to "
+        f"{max_score or 1.0:g}; choose another column ({' or '.join(choose)}), or pass {remedy}"
+        if others
+        else f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside 0 to "
+        f"{max_score or 1.0:g}; pass {remedy}"
+    )
 
 
 def _group_columns_of_scores(columns: Columns, roles: Mapping[str, str]) -> list[str]:
@@ -204,22 +286,28 @@ def _read_wide_table(
         items = list(body)
         matrix = [[body[name][row] for name in items] for row in range(count)]
     else:
-        models = list(body)
         highest = cells.options.max_score or 1.0
-        high = next((name for name in body if max(score_of(value) or 0.0 for value in body[name]) > highest), None)
-        if high is not None:
+        high = [name for name in body if max(score_of(value) or 0.0 for value in body[name]) > highest]
+        if high and (group is None or len(high) == len(body)):
+            verb, first = "has" if len(high) == 1 else "have", high[0]
             raise InputError(
-                f": column {high!r} of {where} has values above {highest:g}; pass group={high!r} (--group {high}) "
-                "if it is not a model, or max_score (--set max_score=...) to divide by the highest one",
+                f": {few(list(map(repr, high)))} of {where} {verb} values above {highest:g}; pass "
+                f"group={first!r} (--group {shlex.quote(first)}) if such columns are no models, or max_score "
+                "(--set max_score=...) to divide by the highest one",
                 argument="group",
             )
+        if high:
+            cells.notes.append(f"Columns with values above {highest:g} are read as groups of items: {few(high)}.")
+            body = {name: values for name, values in body.items() if name not in high}
+        models = list(body)
         items = labels or [f"item-{row}" for row in range(count)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
         twice = next(name for name in models if models.count(name) > 1)
+        options = " or ".join(f"--column {shlex.quote(f'score={name}')}" for name in list(body)[:3])
         raise InputError(
             f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once, or in a table "
-            "with one row per model and item call the columns 'model', 'item' and 'score'"
+            f"with one row per model and item say which column has the scores: {options}"
         )
     index = [cells.item(("", name), name) for name in items]
     others = {name: values for name, values in columns.items() if name not in body and name != names}
@@ -232,10 +320,16 @@ def _read_wide_table(
                 cells.set_key(index[row], _score_text(value))
             else:
                 cells.describe(index[row], {name: value})
+    failed = _sentinel_of_failure([value for values in matrix for value in values], where, cells)
     for one, values in zip(models, matrix, strict=True):
         for column, value in zip(index, values, strict=True):
+            number = score_of(value)
             cells.add(
-                cells.model(one), column, score_of(value), where=f"{where}, {one}", missing=_is_blank_score(value)
+                cells.model(one),
+                column,
+                None if number == failed else number,
+                where=f"{where}, {one}",
+                missing=_is_blank_score(value),
             )
 
 
@@ -265,9 +359,25 @@ def _rows_of_score_table(columns: Sequence[str], labels: Sequence[str] | None, c
 
     if most_are(_ITEM_LIKE, columns):
         return "models"
-    if most_are(_MODEL_LIKE, columns) or (labels is not None and most_are(_ITEM_LIKE, labels)):
+    named = labels is not None and (most_are(_ITEM_LIKE, labels) or has_long_texts(labels))
+    if most_are(_MODEL_LIKE, columns) or named:
         return "items"
     return "models" if labels is not None or len(columns) >= count else "items"
+
+
+def _sentinel_of_failure(values: Sequence[Any], where: str, cells: Cells) -> float:
+    """-1 where it can only mark answers without a score, among scores of at least 0; else NaN, no score."""
+    scores = [score for value in values if (score := score_of(value)) is not None]
+    count = scores.count(-1.0)
+    if not count or min(scores) < -1.0 or any(-1.0 < score < 0.0 for score in scores):
+        return math.nan
+    if count > MOST_SENTINELS * len(scores):
+        raise InputError(
+            f"{where}: {count:,} of {len(scores):,} scores are -1, too many to be a mark of failed answers; write "
+            "0 for wrong answers, and leave the cells of failed ones empty"
+        )
+    cells.notes.append(f"Scores of -1 are read as failed answers: {count:,}.")
+    return -1.0
 
 
 def _is_blank_score(value: Any) -> bool:
@@ -280,9 +390,13 @@ def _score_text(value: Any) -> str:
 
 def _is_score_column(values: Sequence[Any]) -> bool:
     """Whether at least half of the cells that are not blank are scores."""
-    full = [value for value in values if not _is_blank_score(value)]
-    scores = sum(score_of(value) is not None for value in full)
-    return bool(full) and not _holds_answers(full) and 2 * scores >= len(full)
+    try:
+        counted = Counter(values)
+    except TypeError:  # lists and mappings
+        return False
+    full = {value: count for value, count in counted.items() if not _is_blank_score(value)}
+    scores = sum(count for value, count in full.items() if score_of(value) is not None)
+    return bool(full) and not _holds_answers(list(full)) and 2 * scores >= sum(full.values())
 
 
 def _holds_answers(values: Sequence[Any]) -> bool:

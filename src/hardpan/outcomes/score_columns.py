@@ -1,0 +1,262 @@
+"""Which columns of a long table of scores name its models, items and runs, by what the columns hold.
+
+Names alone cannot decide it: beside a column ``prompt_id``, a column ``ticket`` may be the item. A cell is a model
+and an item in one run, and has one row if the columns are right. Where cells have several rows, a column that tells
+those rows apart and whose values recur with other models or items belongs to the design of the table: it names
+other items, other models, or runs, and the user says which.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError, counted, few
+from hardpan.tables import ROLES, column_role_names, plain_name
+
+Columns = Mapping[str, Sequence[Any]]
+Roles = Mapping[str, str]
+Codes = NDArray[np.int64]
+
+LONG_TEXT = 60  # characters; a question, not the name of a model
+_JOINED = ("model", "item", "task", "run")  # roles that several columns together may have
+_UNIQUE = 0.99  # share of the rows of cells with several that a column has to tell apart
+_OFTEN = 0.1  # share of all rows from which columns are asked about whose names do not say what they are
+_MOST_FACTORS = 6
+
+
+def join_given_columns(columns: dict[str, Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given columns by role; several for one role, as ``"agent,model"`` or a list, become one in ``columns``.
+
+    Example:
+        >>> columns = {"agent": ["x", "y"], "model": ["a", "a"]}
+        >>> join_given_columns(columns, {"model": "agent,model"}), columns["agent,model"]
+        ({'model': 'agent,model'}, ['x, a', 'y, a'])
+    """
+    result = dict(given)
+    plain = {plain_name(name): name for name in reversed(columns)}
+    for role, value in given.items():
+        names = [str(name) for name in value] if isinstance(value, (list, tuple)) else str(value).split(",")
+        known = [plain[plain_name(name)] for name in names if plain_name(name) in plain]
+        if role in _JOINED and value not in list(columns) and 1 < len(names) == len(known):
+            cells = zip(*(columns[name] for name in known), strict=True)
+            result[role] = ",".join(known)
+            columns[result[role]] = [", ".join(map(str, row)) for row in cells]
+    return result
+
+
+def check_score_columns(columns: Columns, roles: Roles, given: Mapping[str, Any], where: str) -> None:
+    """Refuse roles under which a cell has rows that another column tells apart, with the choices that decide.
+
+    A given item or run decides that further rows of a cell are repeats, a given model that other columns that may
+    be the model are none.
+
+    Args:
+        columns: of a long table, with a column of items.
+        roles: the column of each role that was found or given.
+        given: those that the user gave.
+        where: the table in messages.
+    """
+    codes = {name: _column_codes(columns[name]) for name in roles.values()}
+    if "item" not in roles or not len(_rows_of_several(_cell_codes(codes, roles))):
+        return
+    codes = {name: _column_codes(values) for name, values in columns.items()}
+    if not (factors := _factors_of_cells(codes, roles, given)):
+        return
+    choices: list[dict[str, str]] = []
+    for choice in itertools.chain.from_iterable(_choices_of_roles(factor, roles) for factor in factors):
+        joined = dict(codes)
+        names = {role: _joined_codes(joined, name) for role, name in choice.items()}
+        others = {role: name for role, name in roles.items() if role not in names and name not in names.values()}
+        if _factors_of_cells(joined, others | names, {**given, **choice}):
+            choice = {role: roles[role] for role in ("model", "item") if role in others} | choice
+        if choice not in choices:
+            choices.append(choice)
+    named = [role for role in ("model", "task", "item") if role in roles]
+    row = int(_rows_of_several(_cell_codes(codes, roles))[0])
+    cell = ", ".join(f"{roles[role]} {str(columns[roles[role]][row])[:40]!r}" for role in named)
+    apart = " and ".join(repr(name) for name in dict.fromkeys(itertools.chain.from_iterable(factors)))
+    options = [" ".join(f"--column {shlex.quote(f'{r}={n}')}" for r, n in choice.items()) for choice in choices]
+    raise InputError(
+        f": {where} has several rows of {cell}, which differ in {apart}; decide with {' or '.join(options)} (in "
+        f"Python columns={choices[0]!r}). Rows that still share a model and an item are then repeats",
+        argument="columns",
+    )
+
+
+def item_columns(columns: Columns, roles: Roles) -> list[str]:
+    """Columns that may name the items of a long table without a known name for them, the best first, at most three.
+
+    Their values differ within a model and recur with other models; of columns that number the same rows, the one
+    with the shortest values is listed.
+    """
+    free = [name for name in columns if name not in roles.values() or name == roles.get("task")]
+    codes = {name: _column_codes(columns[name]) for name in (*free, *roles.values())}
+    without_task = {role: name for role, name in roles.items() if role in ("model", "run")}
+    models = _codes_of_roles(codes, without_task, "model")
+    m, ranked = int(models.max()) + 1, list[tuple[bool, int, int, str]]()
+    for name in free:
+        count = int(codes[name].max()) + 1
+        pairs = _combined_codes(models, codes[name])
+        recurs = m == 1 or 2 * (int(pairs.max()) + 1) >= m * count
+        cells = _cell_codes(codes, {**without_task, "item": name})
+        unique = not len(_rows_of_several(cells))
+        if count > 2 and recurs and (unique or m > 1) and not _has_fractions(columns[name]):
+            ranked.append((not unique, -count, sum(map(len, map(str, columns[name]))), name))
+    ranked.sort()
+    listed = [name for other, count, _, name in ranked if (other, 2 * count) <= (ranked[0][0], ranked[0][1])]
+    return _without_copies(codes, listed)[:3]
+
+
+def repeats_of_rows(columns: Columns, roles: Roles) -> tuple[list[int], str]:
+    """The number of the run of each row, and a note where no column of runs explains several rows of one cell.
+
+    Rows of one cell that differ in any column are repeats, rows that are equal are one.
+    """
+    used = {role: roles[role] for role in ("model", "task", "item", "run") if role in roles}
+    codes = {name: _column_codes(columns[name]) for name in used.values()}
+    cells, runs = _cell_codes(codes, used), _codes_of_roles(codes, used, "run")
+    several = _rows_of_several(cells)
+    result = (runs * (len(several) + 1)).tolist()
+    seen: dict[int, dict[tuple[str, ...], int]] = {}
+    for row in several.tolist():
+        known = seen.setdefault(int(cells[row]), {})
+        result[row] += known.setdefault(tuple(str(values[row]) for values in columns.values()), len(known))
+    names = list(columns)
+    differing = {
+        names[position]
+        for rows in seen.values()
+        for first in itertools.islice(rows, 1)
+        for other in rows
+        for position in range(len(names))
+        if other[position] != first[position] and names[position] not in (roles.get("score"), roles.get("answer"))
+    }
+    listed = few([name for name in names if name in differing], 5)
+    count = sum(len(rows) > 1 for rows in seen.values())
+    apart = f"that differ in {listed}" if listed else "with different scores"
+    note = f"Rows of one model and item {apart} are read as repeats: {counted(count, 'cell')}."
+    return [int(run) for run in np.unique(result, return_inverse=True)[1]], note if count else ""
+
+
+def has_long_texts(values: Sequence[Any]) -> bool:
+    """Whether most values are texts of the length of a question."""
+    return 2 * sum(len(str(value)) > LONG_TEXT for value in values) > len(values)
+
+
+def _factors_of_cells(codes: Mapping[str, Codes], roles: Roles, given: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Columns, or else pairs of columns, that tell apart the rows of cells with several; at most two."""
+    cells = _cell_codes(codes, roles)
+    several = _rows_of_several(cells)
+    n, often = len(cells), len(several) >= _OFTEN * len(cells)
+    models, items = (_codes_of_roles(codes, roles, role) for role in ("model", "item"))
+    one_model, settled = not models.any(), bool(given.keys() & {"item", "run"})
+    model_words, factors = column_role_names("model"), list[str]()
+    for name, values in codes.items() if len(several) else ():
+        used = {part for column in roles.values() for part in (column, *column.split(","))}
+        is_model = plain_name(name) in model_words
+        if name in used or (is_model and "model" in given) or (settled and not is_model):
+            continue
+        recurs = any(2 * _distinct(_combined_codes(other, values)) <= n for other in (models, items))
+        if (recurs and (often or is_model or _is_id(name))) or (one_model and _is_id(name)):
+            factors.append(name)
+    alone = [(name,) for name in factors if _share_told_apart(cells, several, codes[name]) >= _UNIQUE]
+    if alone:
+        return [(name,) for name in _without_copies(codes, [name for (name,) in alone])[:2]]
+    factors = _without_copies(codes, sorted(factors, key=lambda name: -_distinct(codes[name])))[:_MOST_FACTORS]
+    pairs: list[tuple[str, ...]] = list(itertools.combinations(factors, 2))
+    return [pair for pair in pairs if _share_told_apart(cells, several, *map(codes.get, pair)) >= _UNIQUE][:1]
+
+
+def _choices_of_roles(factor: Sequence[str], roles: Roles) -> list[dict[str, str]]:
+    """What columns that tell the rows of a cell apart can be: the given roles that each choice needs."""
+    model, item = roles.get("model"), roles["item"]
+    may_be_model = [name for name in factor if plain_name(name) in column_role_names("model")]
+    if model is None and len(factor) > 1:
+        return [{"model": one, "run": other} for one, other in (factor, factor[::-1])]
+    if may_be_model and model is not None:
+        return [{"model": f"{may_be_model[0]},{model}"}, {"model": model}, {"model": may_be_model[0]}]
+    if model is None and not _is_id(factor[0]):
+        return [{"model": factor[0]}, {"run": factor[0]}]
+    choices = [{"item": factor[0]}, {"item": item}, {"item": ",".join((item, *factor))}]
+    return choices + [{"model": f"{model},{name}"} for name in factor if model is not None and not _is_id(name)]
+
+
+def _is_id(name: str) -> bool:
+    plain = plain_name(name)
+    return plain in ROLES["item"][0].split() or plain.endswith(("_id", "_idx", "_index", "_key", "_hash", "uuid"))
+
+
+def _has_fractions(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, float) and value % 1 for value in values) or any(
+        isinstance(value, str) and "." in value and value.replace(".", "", 1).lstrip("-").isdecimal()
+        for value in values
+    )
+
+
+def _column_codes(values: Sequence[Any]) -> Codes:
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(str(value), len(known)) for value in values], dtype=np.int64)
+
+
+def _joined_codes(codes: dict[str, Codes], name: str) -> str:
+    """The name of a column, or of several, whose codes are added."""
+    if name not in codes:
+        codes[name] = _combined_codes(*(codes[part] for part in name.split(",")))
+    return name
+
+
+def _combined_codes(*codes: Codes) -> Codes:
+    result = codes[0]
+    for other in codes[1:]:
+        result = np.unique(result * (other.max() + 1) + other, return_inverse=True)[1].astype(np.int64)
+    return result
+
+
+def _distinct(codes: Codes) -> int:
+    return int(codes.max()) + 1
+
+
+def _codes_of_roles(codes: Mapping[str, Codes], roles: Roles, role: str) -> Codes:
+    """The codes of a role, of items within their tasks; zeros where no column has it."""
+    size = len(next(iter(codes.values())))
+    names = [roles[name] for name in (("task", "item") if role == "item" else (role,)) if name in roles]
+    return _combined_codes(np.zeros(size, dtype=np.int64), *(codes[name] for name in names))
+
+
+def _cell_codes(codes: Mapping[str, Codes], roles: Roles) -> Codes:
+    """The number of the cell of each row: its model, task, item, and run.
+
+    A run counts if its values recur: seeds that are drawn anew for each cell say nothing about what differs in it.
+    """
+    models = _codes_of_roles(codes, roles, "model")
+    cells = _combined_codes(models, _codes_of_roles(codes, roles, "item"))
+    if "run" not in roles:
+        return cells
+    runs = _combined_codes(models, codes[roles["run"]])
+    most = int(np.bincount(cells).max())
+    recurs = _distinct(runs) <= 2 * most * _distinct(models)
+    return _combined_codes(cells, codes[roles["run"]]) if recurs else cells
+
+
+def _rows_of_several(cells: Codes) -> Codes:
+    return np.flatnonzero(np.bincount(cells)[cells] > 1)
+
+
+def _share_told_apart(cells: Codes, several: Codes, *columns: Codes | None) -> float:
+    keys = _combined_codes(cells[several], *(column[several] for column in columns if column is not None))
+    return float((np.bincount(keys)[keys] == 1).mean())
+
+
+def _without_copies(codes: Mapping[str, Codes], names: Sequence[str]) -> list[str]:
+    """The columns without those that number the rows as an earlier one does."""
+    result: list[str] = []
+    for name in names:
+        pairs = ((_distinct(_combined_codes(codes[name], codes[other])), codes[other]) for other in result)
+        if not any(count == _distinct(codes[name]) == _distinct(other) for count, other in pairs):
+            result.append(name)
+    return result

@@ -1,0 +1,154 @@
+"""Which columns are the models, items and runs: never the wrong ones, and every remedy works at once."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hardpan import Outcomes
+from hardpan.errors import InputError
+
+MODELS = ("small", "medium", "large")
+RNG = np.random.default_rng(0)
+
+
+def table(score: str = "score", **factors: Any) -> list[dict[str, Any]]:
+    """One row for each combination of the values of the columns, with a random score."""
+    rows = [dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())]
+    return [{**row, score: int(RNG.random() < 0.5)} for row in rows]
+
+
+def numbered(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def remedies(message: str) -> list[dict[str, str]]:
+    """The choices that a message offers: columns by role."""
+    decide = message.partition("decide with ")[2].partition(" (in Python")[0]
+    return [
+        dict(part.strip("'").split("=", 1) for part in re.split(r" ?--column ", choice) if part)
+        for choice in decide.split(" or ")
+    ]
+
+
+SAMPLES = [
+    {**row, "question_id": f"q{int(row['sample_id'][1:]) // 8}"} for row in table(sample_id=numbered("s", 80))
+]
+AMBIGUOUS: dict[str, tuple[list[dict[str, Any]], set[str], dict[str, tuple[int, int]]]] = {
+    "prompts and tickets": (
+        table(model=MODELS, prompt_id=numbered("p", 3), ticket=numbered("t", 20)),
+        {"prompt_id", "ticket"},
+        {"item=ticket": (3, 20), "item=prompt_id": (3, 3), "item=prompt_id,ticket": (3, 60)},
+    ),
+    "two ids": (SAMPLES, {"question_id", "sample_id"}, {"item=question_id": (1, 10), "item=sample_id": (1, 80)}),
+    "agents and models": (
+        table("resolved", agent=("x", "y"), model=MODELS, task_id=numbered("t", 12)),
+        {"agent", "model"},
+        {"model=agent,model": (6, 12), "model=model": (3, 12), "model=agent": (2, 12)},
+    ),
+    "an unknown column of models": (
+        table(who=MODELS, item=numbered("i", 9)),
+        {"who"},
+        {"model=who": (3, 9), "run=who": (1, 9)},
+    ),
+    "models and folds without known names": (
+        [
+            {**row, "seed": 1000 + 10 * int(row["fold"]) + int(row["task_id"][1:])}
+            for row in table(who=MODELS, fold=range(5), task_id=numbered("t", 8))
+        ],
+        {"who", "fold"},
+        {"model=who run=fold": (3, 8), "model=fold run=who": (5, 8)},
+    ),
+    "templates and runs": (
+        table(model=MODELS, item=numbered("i", 9), template=("short", "long"), temperature=("0.0", "0.7")),
+        {"template", "temperature"},
+        {"item=item": (3, 9), "model=model,template item=item": (6, 9)},
+    ),
+    "items without a known name": (
+        table(model=MODELS, ticket=numbered("t", 12)),
+        {"ticket"},
+        {"item=ticket": (3, 12)},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", AMBIGUOUS)
+def test_ambiguous_columns_are_refused_and_every_remedy_works(form: str) -> None:
+    rows, named, sizes = AMBIGUOUS[form]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert raised.value.argument == "columns"
+    offered = remedies(str(raised.value))
+    assert named <= {name for choice in offered for value in choice.values() for name in value.split(",")}
+    known = {" ".join(f"{role}={name}" for role, name in sorted(c.items(), reverse=True)): c for c in offered}
+    opened = {text: Outcomes.open(rows, columns=choice) for text, choice in known.items()}
+    for text, expected in sizes.items():
+        text = " ".join(sorted(text.split(), reverse=True))
+        assert (opened[text].n_models, opened[text].n_items) == expected
+    # Whatever the items are, every row counts: the means of the models are those of the rows.
+    score = "resolved" if "resolved" in rows[0] else "score"
+    for outcomes in opened.values():
+        assert np.isclose(np.nanmean(outcomes.scores), np.mean([row[score] for row in rows]))
+        assert np.isfinite(outcomes.scores).sum() == len(rows)
+
+
+def test_columns_that_do_not_belong_to_the_design_are_no_reason_to_refuse() -> None:
+    rows = table(model=MODELS, item=numbered("i", 40), run=range(2))
+    for number, row in enumerate(rows):
+        row |= {"uuid": f"u{number}", "tokens": int(RNG.integers(10, 900)), "seconds": float(RNG.random())}
+    assert Outcomes.open(rows).scores.shape == (3, 40, 2)
+    without = [{name: value for name, value in row.items() if name != "run"} for row in rows]
+    outcomes = Outcomes.open(without)  # what differs in a cell recurs nowhere: the rows are repeats
+    assert outcomes.scores.shape == (3, 40, 2)
+    assert np.isfinite(outcomes.scores).all()
+
+
+def test_equal_rows_count_once() -> None:
+    rows = table(model=MODELS, item=numbered("i", 10))
+    assert Outcomes.open(rows + rows[:5]).scores.shape == (3, 10)
+
+
+@pytest.mark.parametrize("name", ["framework", "system", "agent", "generator", "method", "solver"])
+def test_other_names_of_models(name: str) -> None:
+    outcomes = Outcomes.open(table(**{name: MODELS, "item": numbered("i", 5)}))
+    assert outcomes.models == MODELS
+
+
+def test_long_texts_in_rows_are_items() -> None:
+    questions = [
+        f"A farmer has {k} sheep and sells a third of them at the market; how many are left?" for k in range(30)
+    ]
+    for name in ("", "text", "q"):
+        rows = [{name: question, "gpt": k % 2, "claude": k % 3 == 0} for k, question in enumerate(questions)]
+        outcomes = Outcomes.open(rows)
+        assert outcomes.models == ("gpt", "claude")
+        assert outcomes.n_items == 30
+
+
+def test_several_columns_above_the_range_need_one_option() -> None:
+    rows = [
+        {"item": f"q{k}", "year": 2000 + k % 3, "level": k % 5 + 1, "gpt": k % 2, "claude": 1} for k in range(9)
+    ]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert raised.value.argument == "group"
+    outcomes = Outcomes.open(rows, group="year")
+    assert outcomes.models == ("gpt", "claude")
+    assert list(outcomes.groups) == ["year", "level"]
+
+
+def test_another_score_is_offered_where_the_first_has_no_range() -> None:
+    rows = [{**row, "score": -3.5, "acc": row["score"]} for row in table(model=MODELS, item=numbered("i", 6))]
+    with pytest.raises(InputError, match="--metric acc"):
+        Outcomes.open(rows)
+    assert Outcomes.open(rows, metric="acc").scores.shape == (3, 6)
+
+
+def test_losses_of_minus_one_are_no_failures() -> None:
+    rows = [{"model": m, "item": f"i{k}", "score": k % 3 - 1} for m in MODELS for k in range(9)]
+    with pytest.raises(InputError, match="-1"):
+        Outcomes.open(rows)
