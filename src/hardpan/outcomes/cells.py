@@ -329,10 +329,6 @@ class Cells:
     def _named_models(self) -> tuple[str, ...]:
         """The names of the models; those in several folders are joined, or named by folder if they share a task."""
 
-        def common_parts(paths: Sequence[Sequence[str]]) -> int:
-            levels = zip(*paths, strict=False)
-            return len(list(itertools.takewhile(lambda parts: len(set(parts)) == 1, levels)))
-
         folders: dict[str, list[tuple[str, ...]]] = {}
         tasks: dict[str, list[str]] = {}
         for name, folder in self._models:
@@ -422,6 +418,11 @@ class Cells:
         for item, (choice, _) in self._right.items():
             right[item] = choice
         return Choices(logprobs, right)
+
+
+def common_parts(paths: Sequence[Sequence[str]]) -> int:
+    """How many parts all paths start with."""
+    return len(list(itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))))
 
 
 def _int32_array(values: array[int]) -> NDArray[np.int32]:

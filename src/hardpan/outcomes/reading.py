@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from hardpan.arguments import one_of
 from hardpan.errors import InputError, counted, few, reason
-from hardpan.files import DAMAGED, LONGEST_LINE, is_gzip, parse_json, read_arrays, read_json, stem_of, suffix_of
+from hardpan.files import (
+    DAMAGED,
+    LONGEST_LINE,
+    is_gzip,
+    parse_json,
+    read_arrays,
+    read_json,
+    read_json_lines,
+    stem_of,
+    suffix_of,
+)
 from hardpan.outcomes import (
     agent_logs,
     counts,
@@ -28,7 +38,8 @@ from hardpan.outcomes import (
     suite_logs,
     tables,
 )
-from hardpan.outcomes.cells import Cells, Options
+from hardpan.outcomes.cells import Cells, Options, common_parts
+from hardpan.outcomes.json_scores import READABLE, describe_json, json_score_rows
 from hardpan.outcomes.logs import Harness, LogFile, parquet_columns
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.tables import is_frame, named_column
@@ -70,7 +81,9 @@ def read_outcomes(
             f"got {type(source).__name__}",
             argument="source",
         )
-    return _read_all_tables([("table", tables.score_table_columns(source, "source"))], cells, totals, "table")
+    return _read_all_tables(
+        [("table", "table", tables.score_table_columns(source, "source"))], cells, totals, "table"
+    )
 
 
 def _are_all(values: Any, kinds: Any) -> bool:
@@ -90,6 +103,7 @@ class _FilesByFormat:
     arrays: list[Path] = field(default_factory=list)
     aggregates: list[Path] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
+    other_json: list[tuple[Path, list[str] | None]] = field(default_factory=list)  # with the names of their keys
     bytes_kept: int = 0
 
     def keep(self, path: Path, data: Any) -> Any:
@@ -129,6 +143,8 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
             cells.notes.append(
                 f"Not read beside the logs: {counted(skipped, 'table or array', 'tables or arrays')}."
             )
+        if formats.other_json:
+            cells.notes.append(f"Not read: {describe_json([keys for _, keys in formats.other_json])}.")
         if formats.empty:
             cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
         return _read_group_first(cells.outcomes(source), cells.options.group)
@@ -138,6 +154,9 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
                 f"{formats.aggregates[0]}: aggregate results without items; give the samples (lm-eval: "
                 "--log_samples)"
             )
+        if formats.other_json:
+            seen = describe_json([keys for _, keys in formats.other_json])
+            raise InputError(f"{source}: no scores of a known form in {seen}. {READABLE}")
         if formats.empty:
             raise InputError(f"{formats.empty[0]}: the file is empty; write it again")
         raise InputError(f"{source}: no file with scores; supported: {', '.join(SUFFIXES)}, and HELM run folders")
@@ -150,27 +169,51 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
             return _read_group_first(replace(outcomes, source=source), options.group)
         by_id = not options.by_order and not matrices.matrices_by_set(arrays, matrices.IDS)
         cells.add_outcomes(outcomes, str(path), by_id=by_id)
+    if formats.other_json:
+        cells.notes.append(f"Not read: {describe_json([keys for _, keys in formats.other_json])}.")
     # What was parsed to recognise it comes first.
     parsed_first = sorted(formats.tables, key=lambda table: table[1] is None)
+    names = _names_of_paths([path for path, _ in parsed_first])
     columns = [
-        (str(path), tables.score_table_columns(path if data is None else data, str(path)))
-        for path, data in parsed_first
+        (str(path), name, tables.score_table_columns(_table_source(path) if data is None else data, str(path)))
+        for name, (path, data) in zip(names, parsed_first, strict=True)
     ]
     return _read_all_tables(columns, cells, totals, source)
 
 
+def _table_source(path: Path) -> Any:
+    """The table of a file that was not kept: rows of JSON, or the path of another format."""
+    if suffix_of(path) != ".json":
+        return path
+    try:
+        return json_score_rows(read_json(path))
+    except InputError:
+        return list(read_json_lines(path))
+
+
+def _names_of_paths(paths: Sequence[Path]) -> list[str]:
+    """What distinguishes files: their names, or where several have one name, the folders that differ."""
+    stems = [stem_of(path) for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    parts = [(*path.resolve().parts[:-1], stem) for path, stem in zip(paths, stems, strict=True)]
+    start = common_parts(parts)
+    end = common_parts([part[start:][::-1] for part in parts])
+    return ["/".join(part[start : len(part) - end]) for part in parts]
+
+
 def _read_all_tables(
-    named: Sequence[tuple[str, Any]], cells: Cells, totals: counts.Totals, source: str
+    named: Sequence[tuple[str, str, Any]], cells: Cells, totals: counts.Totals, source: str
 ) -> Outcomes:
-    of_counts = [counts.is_counts(columns) for _, columns in named]
+    """The outcomes of tables with their paths and names; a table without a column of models is of one, so named."""
+    of_counts = [counts.is_counts(columns) for *_, columns in named]
     if named and all(of_counts) and not len(cells):
-        return counts.read_counts(
-            [(stem_of(Path(where)), columns) for where, columns in named], cells.options.metric, totals, source
-        )
-    for (where, columns), is_counts in zip(named, of_counts, strict=True):
+        tables_by_name = [(name, columns) for _, name, columns in named]
+        return counts.read_counts(tables_by_name, cells.options.metric, totals, source)
+    for (where, name, columns), is_counts in zip(named, of_counts, strict=True):
         if is_counts:
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
-        tables.read_score_table(columns, where, stem_of(Path(where)), cells)
+        tables.read_score_table(columns, where, name, cells)
     return _read_group_first(cells.outcomes(source), cells.options.group)
 
 
@@ -284,9 +327,8 @@ def _recognise_json(
         if named and harness.is_folder(path.parent):
             formats.logs[harness].append(LogFile(path.parent, advance))
             return
-    columns = isinstance(whole, Mapping) and all(isinstance(values, (list, Mapping)) for values in whole.values())
-    if isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or columns):
-        formats.tables.append((path, whole))
-    elif named:
-        known = ", ".join(harness.name for harness in HARNESSES)
-        raise InputError(f"{path}: this JSON holds no scores that are known here; supported: {known}")
+    rows = None if lines else json_score_rows(whole)
+    if lines or rows is not None:
+        formats.tables.append((path, rows if rows is None else formats.keep(path, rows)))
+    else:
+        formats.other_json.append((path, list(row) if isinstance(row, Mapping) else None))

@@ -14,6 +14,7 @@ from hardpan.errors import InputError, few
 from hardpan.files import suffix_of
 from hardpan.outcomes.cells import BLANK, GROUPS, Cells, score_of
 from hardpan.outcomes.counts import COUNT_WORDS
+from hardpan.outcomes.json_scores import READABLE, json_score_rows
 from hardpan.outcomes.score_columns import (
     check_score_columns,
     has_long_texts,
@@ -50,7 +51,10 @@ def score_table_columns(source: Any, where: str) -> Columns:
         except pyarrow.ArrowException as error:
             raise InputError(f"cannot be converted to columns ({error}); make every column one type") from error
     elif isinstance(source, Mapping) and source and all(isinstance(row, Mapping) for row in source.values()):
-        source = [{"model": str(model), **row} for model, row in source.items()]
+        rows = json_score_rows(source)
+        if rows is None:
+            raise InputError(f"{where}: no scores of a known form. {READABLE}")
+        source = rows
     is_csv = is_file and suffix_of(source) in (".csv", ".tsv", ".txt")
     columns = read_columns(source, text=is_csv, unnamed="item-" if is_file else "", name=where)
     named: dict[str, Sequence[Any]] = {}
