@@ -124,6 +124,21 @@ def test_natural_repeats_are_a_fact_and_stay_in_the_population():
     assert report.floor.high > 0.15
 
 
+def test_a_split_balanced_over_the_inputs_is_no_claim_of_copies():
+    rng = np.random.default_rng(12)
+    x = np.repeat(np.stack(np.meshgrid(*[np.arange(6.0)] * 3), axis=-1).reshape(-1, 3), 8, axis=0)
+    test = np.flatnonzero(np.arange(len(x)) % 8 >= 6)  # two of the eight runs at every point of the grid
+    order = np.concatenate([np.setdiff1d(np.arange(len(x)), test), test])
+    y = (x[:, 0] > 2).astype(int) ^ (rng.random(len(x)) < 0.2)
+    found, report = audited(x[order], y[order], len(test))
+    item = found["test-copies", "test"]
+    assert (item.count.value, item.severity, item.breaks) == (len(test), "note", False)
+    assert item.details["similarity_p_value"] <= 0.002
+    assert item.p_value > 0.5
+    assert "balanced" in item.advice
+    assert report.floor.bracket.apart
+
+
 def test_copies_that_do_not_change_the_error_are_a_note():
     rng = np.random.default_rng(7)
     x = rng.normal(size=(2000, 3))

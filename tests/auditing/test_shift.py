@@ -164,6 +164,17 @@ def frame_of(rng, n=1200, test=300):
     return frame.assign(y=((frame.a > 10) ^ (rng.random(n) < 0.05)).astype(int))
 
 
+def test_a_column_with_values_on_one_side_only_of_the_halves_is_searched():
+    rng = np.random.default_rng(9)
+    values = np.c_[rng.normal(size=400), np.full(400, np.nan)]
+    in_test = np.arange(400) >= 200
+    assert shift.membership_test(values[:, 1:], in_test) is None
+    without = shift.membership_test(values, in_test).p_value
+    assert without == shift.membership_test(values[:, :1], in_test).p_value
+    values[7, 1] = 1.0
+    assert shift.membership_test(values, in_test).p_value == pytest.approx(without, abs=0.3)
+
+
 def test_a_column_in_other_units_is_a_claim_with_its_medians():
     frame = frame_of(np.random.default_rng(6))
     assert "shift" not in audited(frame)

@@ -47,8 +47,9 @@ def copies_across_split(inputs: FloorInputs, seed: int = 0) -> CopyTest | None:
         return None
     split = inputs.split
     rows = inputs.equal.group, inputs.labels, np.concatenate([split.train, split.validation]), split.test
-    p_value = min(held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed))
-    return CopyTest(min(1.0, 2 * p_value), natural_copies(*rows))
+    tests = held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed)
+    p_value, similarity = (min(1.0, 2 * value) for value in tests)
+    return CopyTest(p_value, similarity, natural_copies(*rows))
 
 
 def natural_copies(group: Labels, labels: Labels, train: Labels, test: Labels) -> float:

@@ -178,11 +178,13 @@ class CopyTest:
     """Whether more test rows equal a training row than if test were drawn like train.
 
     Attributes:
-        p_value: of both tests together (Bonferroni).
+        p_value: of more equal rows than among rows held back from train (Bonferroni, of two tests).
+        similarity: p-value of a more even division of equal rows than at random (Bonferroni, of two tests).
         expected: how many test rows would equal a training row if test were drawn like train.
     """
 
     p_value: float
+    similarity: float
     expected: float
 
 

@@ -232,7 +232,10 @@ def _one_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
 
 def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    """Test rows that equal a training row: a claim where there are more than in a test set drawn like train."""
+    """Test rows that equal a training row: a claim where more do than rows held back from train.
+
+    A more even division of equal rows than at random is stated as a fact: copies look so, and balanced designs.
+    """
     inputs, test = evidence.inputs, evidence.copy_test
     if inputs is None or test is None:
         return
@@ -245,7 +248,7 @@ def _copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         breaks=copied >= BROKEN_COPIES,
         p_value=test.p_value,
         effect=_problem_effect(evidence, inputs.copied),
-        details={"expected": test.expected, "p_value": test.p_value},
+        details={"expected": test.expected, "p_value": test.p_value, "similarity_p_value": test.similarity},
     )
 
 
@@ -389,24 +392,24 @@ def _small_test_problems(evidence: Evidence, error: Estimate | None) -> Iterator
     if independent < LARGE_ENOUGH:
         return
     nested = stats.smallest_difference(0.0, n)
-    z_level, z_power = stats.normal_quantile(0.95), stats.normal_quantile(0.6)  # power 80 %: Φ⁻¹(0.8)
-
-    def needed(error: float) -> int | None:
-        """Examples with which independent errors show a tenth of the error; None for an error of 0 or 1."""
-        if not 0 < error < 1:
-            return None
-        x = 0.1 * error
-        differ = 2 * error * (1 - error) - x * (1 - 2 * error)
-        return int(np.ceil(((z_level * differ**0.5 + z_power * (differ - x * x) ** 0.5) / x) ** 2))
-
     details = {
         "independent": independent if independent <= 1 - rate else None,
         "nested": None if np.isnan(nested) else nested,
         "n": n,
         "error": rate,
-        "needed": (needed(error.high), needed(error.low)),
+        "needed": (_examples_for_a_tenth(error.high), _examples_for_a_tenth(error.low)),
     }
     yield BenchmarkProblem("small-test", "note", details=details)
+
+
+def _examples_for_a_tenth(error: float) -> int | None:
+    """Examples with which independent errors show a tenth of the error; None for an error of 0 or 1."""
+    if not 0 < error < 1:
+        return None
+    x = 0.1 * error
+    differ = 2 * error * (1 - error) - x * (1 - 2 * error)
+    z_level, z_power = stats.normal_quantile(0.95), stats.normal_quantile(0.6)  # power 80 %: Φ⁻¹(0.8)
+    return int(np.ceil(((z_level * differ**0.5 + z_power * (differ - x * x) ** 0.5) / x) ** 2))
 
 
 def _problems_of_columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:

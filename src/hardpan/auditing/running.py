@@ -235,8 +235,8 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     evidence = Evidence(dataset, labels, split, config)
     if one_class:
         return evidence
-    evidence.copy_test = copies_across_split(inputs, config.seed)
-    claimed = evidence.copy_test is not None and evidence.copy_test.p_value <= ALPHA
+    evidence.copy_test = copied = copies_across_split(inputs, config.seed)
+    claimed = copied is not None and min(copied.p_value, copied.similarity) <= ALPHA
     evidence.inputs = dataclasses.replace(inputs, apart=claimed)
     if n > most:
         evidence.inputs = _audit_sample(evidence.inputs, most, config.seed)

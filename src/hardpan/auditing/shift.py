@@ -74,7 +74,7 @@ def membership_test(values: Floats, in_test: NDArray[np.bool_], seed: int = 0) -
         seed: of the halves.
 
     Returns:
-        The part "rows", None where there are too few rows.
+        The part "rows", None where there are too few rows or no values.
 
     Source: Lopez-Paz and Oquab, Revisiting classifier two-sample tests (2017).
 
@@ -96,11 +96,12 @@ def membership_test(values: Floats, in_test: NDArray[np.bool_], seed: int = 0) -
     p_values, areas = [], []
     for k in (0, 1):
         fit, rank = np.flatnonzero(half == k), np.flatnonzero(half != k)
-        used = np.arange(values.shape[1])
+        used = np.flatnonzero(np.isfinite(values[fit]).any(axis=0))  # the trees refuse a column without values
+        if not len(used):
+            return None
         if len(used) > MOST_COLUMNS:
-            used = np.argsort(-class_differences(values, in_test.astype(np.int64), fit), kind="stable")[
-                :MOST_COLUMNS
-            ]
+            differences = class_differences(values[:, used], in_test.astype(np.int64), fit)
+            used = used[np.argsort(-differences, kind="stable")[:MOST_COLUMNS]]
         model = HistGradientBoostingClassifier(
             max_iter=40,
             max_leaf_nodes=15,

@@ -412,10 +412,11 @@ def array_column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[D
     if constant:
         message = f"constant, so without information: {few(constant)}"
         noticed.append(DataWarning(message, "constant", tuple(constant)))
-    coded = [f"{label[column]} ({value:g}, {count:,} rows)" for column, value, count in _missing_codes(x)]
-    if coded:
-        message = f"may stand for a missing value: {few(coded)}; if so, leave those cells empty"
-        noticed.append(DataWarning(message, "missing_code", tuple(coded)))
+    codes = _missing_codes(x)
+    if codes:
+        listed = few([f"{label[column]} ({value:g}, {count:,} rows)" for column, value, count in codes])
+        message = f"may stand for a missing value: {listed}; if so, leave those cells empty"
+        noticed.append(DataWarning(message, "missing_code", tuple(label[column] for column, _, _ in codes)))
     if len(x) >= 20:
         numbered = tuple(label[column] for column in range(x.shape[1]) if is_identifier(x[:, column]))
         if numbered:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardpan.auditing.problems import BenchmarkProblem
+from hardpan.auditing.problems import ALPHA, BenchmarkProblem
 from hardpan.errors import counted
 from hardpan.pages import formatting
 from hardpan.pages.sections import Chart, ProblemLine, Section
@@ -71,6 +71,12 @@ def _copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
         )
     if problem.severity != "note":
         return title, advice + "So some are copies: their score says nothing about new data. Remove them."
+    similarity = problem.details.get("similarity_p_value")
+    if similarity is not None and similarity <= ALPHA < problem.details["p_value"]:
+        return title, advice + (
+            f"Equal rows are divided between train and test more evenly than at random "
+            f"(p {formatting.p_value(similarity)}): rows of train were copied, or the split was balanced by input."
+        )
     return title, advice + (
         "That is no evidence of copies, or they do not change the score measurably; all stay in the test set. Few "
         "copies among many natural repeats cannot be found."
