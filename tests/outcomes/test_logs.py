@@ -18,7 +18,10 @@ from tests.outcomes.logs import (
     sample,
     write_eval,
     write_helm,
+    write_json,
+    write_lines,
     write_lm_eval,
+    write_terminal_bench,
 )
 
 from hardpan import Outcomes
@@ -309,3 +312,61 @@ def test_files_that_are_no_scores_are_refused(tmp_path: Path, name: str, content
 def test_what_is_no_source_is_refused(tmp_path: Path, make: Callable[[Path], object]) -> None:
     with pytest.raises(InputError):
         Outcomes.open(make(tmp_path))
+
+
+def test_submissions_to_swe_bench_list_what_was_not_resolved_only_together(tmp_path: Path) -> None:
+    for model, resolved in {"a": ["x-1", "x-2"], "b": ["x-2", "x-3"]}.items():
+        results = {"no_generation": ["x-4"], "no_logs": [], "resolved": resolved}
+        write_json(tmp_path / "verified" / model / "results" / "results.json", results)
+    outcomes = Outcomes.open(tmp_path)
+    assert (outcomes.models, outcomes.items.tolist()) == (("a", "b"), ["x-1", "x-2", "x-3", "x-4"])
+    assert outcomes.scores.tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
+    with pytest.raises(InputError):
+        Outcomes.open(tmp_path / "verified" / "a")
+
+
+def test_reports_of_swe_bench_instances_count_once(tmp_path: Path) -> None:
+    for number, resolved in enumerate([True, False]):
+        name = f"django__django-{10 + number}"
+        report = {name: {"patch_successfully_applied": True, "resolved": resolved, "tests_status": {}}}
+        write_json(tmp_path / "run_evaluation" / "run" / "model" / name / "report.json", report)
+    outcomes = Outcomes.open(tmp_path)
+    assert (outcomes.models, outcomes.scores.tolist()) == (("model.run",), [[1, 0]])
+    LOGS["SWE-bench reports"](tmp_path, "model.run", [1, 0])
+    assert Outcomes.open(tmp_path).scores.tolist() == [[1, 0]]
+
+
+def test_runs_of_terminal_bench_are_repeats(tmp_path: Path) -> None:
+    write_terminal_bench(tmp_path, "agent", [1, 0], run="first")
+    path = write_terminal_bench(tmp_path, "agent", [1, None], run="second")
+    assert Outcomes.open(tmp_path, unparsed="missing").item_scores().tolist() == [[1, 0]]
+    path.unlink()  # a run that was interrupted has the results of its trials only
+    assert Outcomes.open(tmp_path).scores.tolist() == [[[1, 1], [0, 0]]]
+
+
+def test_metrics_of_entries_are_chosen_and_stated(tmp_path: Path) -> None:
+    path = LOGS["promptfoo outputs"](tmp_path, "m", [1, 0])
+    assert any("success" in note and "style" in note for note in Outcomes.open(path).notes)
+    assert Outcomes.open(path, metric="score").scores.tolist() == [[0.75, 0.25]]
+    assert Outcomes.open(path, metric="style").scores.tolist() == [[0.5, 0.5]]
+    with pytest.raises(InputError) as error:
+        Outcomes.open(path, metric="other")
+    assert error.value.argument == "metric"
+
+
+def test_judge_scores_are_divided_by_the_highest(tmp_path: Path) -> None:
+    row = {"question_id": 81, "model": "m", "judge": ["judge", "single"], "score": 4, "turn": 1}
+    path = write_lines(tmp_path / "m.jsonl", [row])
+    assert Outcomes.open(path).scores.tolist() == [[0.4]]
+    assert Outcomes.open(path, max_score=5).scores.tolist() == [[0.8]]
+
+
+def test_tasks_of_mteb_with_scores_outside_0_to_1_are_left_out_for_all_models(tmp_path: Path) -> None:
+    for model, value in {"a": -0.1, "b": 0.2}.items():
+        LOGS["MTEB results"](tmp_path, model, [1])
+        rows = [{"main_score": value, "hf_subset": "default"}]
+        data = {"task_name": "Below", "mteb_version": "2.0.0", "scores": {"test": rows}}
+        write_json(tmp_path / model / "revision" / "Below.json", data)
+    outcomes = Outcomes.open(tmp_path)
+    assert (outcomes.items.tolist(), outcomes.scores.tolist()) == (["Task0/test"], [[1], [1]])
+    assert any("Below" in note for note in outcomes.notes)

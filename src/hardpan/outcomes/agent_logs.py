@@ -35,15 +35,14 @@ def is_swe_bench_report(data: Any) -> bool:
 
 def _swe_bench_entries(log: LogFile, logs: Sequence[LogFile]) -> Iterator[LogEntry]:
     data, model, folder = log.value(), model_of_path(log.path), log.path.resolve().parent
-    if (
-        folder.name in data
-    ):  # the report of one instance: RUN/MODEL/INSTANCE/report.json; of the run: MODEL.RUN.json
-        folder = folder.parent
+    if above := next((above.parent for above in (folder, *folder.parents) if above.name in data), None):
+        # The report of one instance is in RUN/MODEL/INSTANCE; that of the run is MODEL.RUN.json.
+        folder = above
         model = f"{folder.name}.{folder.parent.name}" if "run_evaluation" in folder.parts else model_of_path(folder)
         if any(other.path.name == f"{model}.json" for other in logs):
             return
     resolved, failed, wrong = _swe_bench_instances(log)
-    if not wrong:
+    if not wrong and isinstance(data.get("resolved"), list):
         # The results of a submission list no other instances: those of its neighbours are what it did not resolve.
         split = log.path.resolve().parents[2]
         others = [other for other in logs if other.path.resolve().is_relative_to(split) and other is not log]
@@ -97,6 +96,11 @@ def is_terminal_bench(data: Any) -> bool:
     """Whether a JSON object has the trials of a run of terminal-bench, or is one trial."""
     first = json_at(data, "results", 0) or data
     return isinstance(first, dict) and first.keys() >= _TRIAL
+
+
+def is_terminal_bench_metadata(data: Any) -> bool:
+    """Whether a JSON object describes a run of terminal-bench."""
+    return isinstance(data, dict) and {"run_id", "agent_name", "model_name"} <= data.keys()
 
 
 def _terminal_bench_entries(log: LogFile, logs: Sequence[LogFile]) -> Iterator[LogEntry]:
@@ -160,6 +164,7 @@ HARNESSES = (
         "terminal-bench results",
         _terminal_bench_entries,
         is_log=is_terminal_bench,
+        is_aggregate=is_terminal_bench_metadata,
         roles="the model is the agent with its model (run_metadata.json) or the folder, an item is a task, the "
         "score is is_resolved, runs are the folders of runs beside each other and the attempts",
     ),

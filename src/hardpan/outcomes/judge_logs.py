@@ -20,7 +20,7 @@ _FAILED_WITH_ERROR = 2  # of promptfoo's failureReason
 def is_promptfoo(data: Any) -> bool:
     """Whether a JSON object is the output of promptfoo, or a line of it."""
     row = json_at(data, "results", "results", 0) or json_at(data, "results", 0) or data
-    return isinstance(row, dict) and {"provider", "vars", "success", "score", "namedScores"} <= row.keys()
+    return isinstance(row, dict) and {"prompt", "vars", "success"} <= row.keys()
 
 
 def _promptfoo_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
@@ -30,7 +30,7 @@ def _promptfoo_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]
         prompts.setdefault(_promptfoo_prompt(row), len(prompts))
     for row in rows:
         provider = row.get("provider")
-        name = json_at(provider, "label") or json_at(provider, "id") or provider
+        name = json_at(provider, "label") or json_at(provider, "id") or provider or model_of_path(log.path)
         prompt = _promptfoo_prompt(row)
         if len(prompts) > 1:
             short = prompt if 0 < len(prompt) <= _LONGEST_LABEL else f"prompt {prompts[prompt] + 1}"
@@ -132,8 +132,8 @@ HARNESSES = (
         "promptfoo outputs",
         _promptfoo_entries,
         is_log=is_promptfoo,
-        roles="the model is the provider (with the prompt, where there are several), an item is a test with its "
-        "variables, the score is success, runs are repeats of a test; an error is a failure",
+        roles="the model is the provider or the file (with the prompt, where there are several), an item is a test "
+        "with its variables, the score is success, runs are repeats of a test; an error is a failure",
     ),
     entry_harness(
         "DeepEval test runs",

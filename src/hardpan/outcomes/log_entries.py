@@ -159,9 +159,9 @@ class _EntryReading:
         )
 
     def _model(self, log: LogFile, entry: LogEntry) -> int:
-        folder = log.path.resolve().parent if entry.folder is None else entry.folder.resolve()
-        place = (log.path if entry.folder is None else folder, entry.model, entry.task)
+        place = (entry.folder or log.path, entry.model, entry.task)
         if place not in self._models:
+            folder = (entry.folder or log.path.parent).resolve()
             self._models[place] = self._cells.model_of_log(entry.model, folder, entry.task)
         return self._models[place]
 

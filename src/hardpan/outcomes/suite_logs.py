@@ -16,6 +16,7 @@ _SCENARIO = re.compile(r"Scenario\.(?P<name>[a-z]+)_.*")
 _DETAILS = re.compile(r"details_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d\-.]+))?$")
 _CORRECT = ("correct", "is_correct", "cascade_correct")
 _SAID = ("pred", "prediction", "predictions", "origin_prediction", "prompt", "example_abbr")
+_MTEB_WITHOUT_SCORE = ({"mteb_version", "mteb_dataset_name"}, {"name", "revision", "release_date", "languages"})
 _KEYS = ("answer", "refr", "references", "gold")
 
 
@@ -129,9 +130,9 @@ def is_mteb(data: Any) -> bool:
     return isinstance(data, dict) and {"mteb_version", "task_name", "scores"} <= data.keys()
 
 
-def is_old_mteb(data: Any) -> bool:
-    """Whether a JSON object is the result of a task of MTEB before version 1.11, which has no main score."""
-    return isinstance(data, dict) and {"mteb_version", "mteb_dataset_name"} <= data.keys()
+def is_mteb_without_score(data: Any) -> bool:
+    """Whether a JSON object describes a model of MTEB, or is a result before version 1.11 (no main score)."""
+    return isinstance(data, dict) and any(keys <= data.keys() for keys in _MTEB_WITHOUT_SCORE)
 
 
 def _mteb_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
@@ -208,7 +209,7 @@ HARNESSES = (
         "MTEB results",
         _mteb_entries,
         is_log=is_mteb,
-        is_aggregate=is_old_mteb,
+        is_aggregate=is_mteb_without_score,
         roles="the model is that of model_meta.json or the folder, an item is a task (with its subset and "
         "split), the score is main_score",
         bounded=True,
