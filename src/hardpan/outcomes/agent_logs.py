@@ -6,7 +6,9 @@ An item is a task that an agent resolves or not. What ended in an error, a timeo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
@@ -33,25 +35,40 @@ def is_swe_bench_report(data: Any) -> bool:
     return bool(data) and all(isinstance(json_at(entry, "resolved"), bool) for entry in data.values())
 
 
-def _swe_bench_entries(log: LogFile, logs: Sequence[LogFile]) -> Iterator[LogEntry]:
+@dataclass(frozen=True, slots=True)
+class _SweBenchOverview:
+    """The names of all logs, and the instances that each submission lists, by the folder of its split."""
+
+    names: frozenset[str]
+    listed: Mapping[Path, Sequence[set[str]]]
+
+
+def _swe_bench_overview(logs: Sequence[LogFile]) -> _SweBenchOverview:
+    listed: dict[Path, list[set[str]]] = {}
+    for log in logs:
+        if isinstance(json_at(log.value(), "resolved"), list):
+            listed.setdefault(log.path.resolve().parents[2], []).append(set().union(*_swe_bench_instances(log)))
+    return _SweBenchOverview(frozenset(log.path.name for log in logs), listed)
+
+
+def _swe_bench_entries(log: LogFile, overview: _SweBenchOverview) -> Iterator[LogEntry]:
     data, model, folder = log.value(), model_of_path(log.path), log.path.resolve().parent
     if above := next((above.parent for above in (folder, *folder.parents) if above.name in data), None):
         # The report of one instance is in RUN/MODEL/INSTANCE; that of the run is MODEL.RUN.json.
         folder = above
         model = f"{folder.name}.{folder.parent.name}" if "run_evaluation" in folder.parts else model_of_path(folder)
-        if any(other.path.name == f"{model}.json" for other in logs):
+        if f"{model}.json" in overview.names:
             return
     resolved, failed, wrong = _swe_bench_instances(log)
     if not wrong and isinstance(data.get("resolved"), list):
         # The results of a submission list no other instances: those of its neighbours are what it did not resolve.
-        split = log.path.resolve().parents[2]
-        others = [other for other in logs if other.path.resolve().is_relative_to(split) and other is not log]
-        if not others:
+        listed = overview.listed[log.path.resolve().parents[2]]
+        if len(listed) < 2:
             raise InputError(
                 f"{log.path}: lists the resolved instances, and not all others; give the results of several "
                 "submissions together, or the report of the harness (MODEL.RUN.json)"
             )
-        wrong = {name for other in others for names in _swe_bench_instances(other) for name in names}
+        wrong = set().union(*listed)
     for name in sorted(resolved | failed | wrong):
         yield LogEntry(
             model,
@@ -86,7 +103,7 @@ def is_swe_bench_pro(data: Any) -> bool:
     )
 
 
-def _swe_bench_pro_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _swe_bench_pro_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     for name, value in log.value().items():
         project = name.removeprefix("instance_").partition("-")[0].replace("__", "/")
         yield LogEntry(model_of_path(log.path), name, {"resolved": value}, groups={"repository": project})
@@ -103,12 +120,16 @@ def is_terminal_bench_metadata(data: Any) -> bool:
     return isinstance(data, dict) and {"run_id", "agent_name", "model_name"} <= data.keys()
 
 
-def _terminal_bench_entries(log: LogFile, logs: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _log_folders(logs: Sequence[LogFile]) -> frozenset[Path]:
+    return frozenset(log.path.resolve().parent for log in logs)
+
+
+def _terminal_bench_entries(log: LogFile, folders: frozenset[Path]) -> Iterator[LogEntry]:
     data, run = log.value(), log.path.resolve().parent
     trials = json_list(data, "results")
     if "task_id" in data:  # RUN/TASK/TRIAL/results.json; the run's own results have all trials
         run, trials = run.parents[1], [data]
-        if any(other.path.resolve().parent == run for other in logs):
+        if run in folders:
             return
     described = read_json(run / "run_metadata.json") if (run / "run_metadata.json").is_file() else {}
     agent, name = (json_at(described, part) for part in ("agent_name", "model_name"))
@@ -138,7 +159,7 @@ def is_harbor_job(data: Any) -> bool:
     return isinstance(data, dict) and "n_total_trials" in data and isinstance(data.get("stats"), dict)
 
 
-def _harbor_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _harbor_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     data = log.value()
     info, configured = json_object(data, "agent_info"), json_object(data, "config", "agent")
     name = json_at(info, "model_info", "name") or configured.get("model_name")
@@ -163,6 +184,7 @@ HARNESSES = (
     entry_harness(  # before SWE-bench: these runs list resolved ids, too
         "terminal-bench results",
         _terminal_bench_entries,
+        overview=_log_folders,
         is_log=is_terminal_bench,
         is_aggregate=is_terminal_bench_metadata,
         roles="the model is the agent with its model (run_metadata.json) or the folder, an item is a task, the "
@@ -185,6 +207,7 @@ HARNESSES = (
     entry_harness(
         "SWE-bench reports",
         _swe_bench_entries,
+        overview=_swe_bench_overview,
         is_log=is_swe_bench_report,
         roles="the model is the name of the report or its folder, an item is an instance, the score is whether "
         "it was resolved; an empty patch or an error is a failure, an instance without a prediction is "

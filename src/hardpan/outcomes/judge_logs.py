@@ -6,7 +6,7 @@ A judge that gave no verdict is a failure, not a score of 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from hardpan.outcomes.cells import score_of, shorten
@@ -23,7 +23,7 @@ def is_promptfoo(data: Any) -> bool:
     return isinstance(row, dict) and {"prompt", "vars", "success"} <= row.keys()
 
 
-def _promptfoo_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _promptfoo_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     rows = [row for data in log.rows() for row in _promptfoo_rows(data)]
     prompts: dict[str, int] = {}
     for row in rows:
@@ -65,7 +65,7 @@ def is_deepeval(data: Any) -> bool:
     return bool(cases) and all(isinstance(json_at(case, "metricsData"), list) for case in cases[:1])
 
 
-def _deepeval_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _deepeval_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     data = log.value()
     run = json_object(data, "testRunData") or data
     model = json_at(run, "hyperparameters", "model") or run.get("identifier") or model_of_path(log.path)
@@ -90,7 +90,7 @@ def is_alpaca_eval(data: Any) -> bool:
     return isinstance(data, dict) and {"instruction", "generator_1", "generator_2", "preference"} <= data.keys()
 
 
-def _alpaca_eval_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _alpaca_eval_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     for position, row in enumerate(log.rows()):
         preference = score_of(json_at(row, "preference"))
         if preference == 0.0:  # a draw, as 1.5 is
@@ -112,7 +112,7 @@ def is_mt_bench(data: Any) -> bool:
     return isinstance(data, dict) and {"question_id", "model", "judge", "score", "turn"} <= data.keys()
 
 
-def _mt_bench_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _mt_bench_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     for row in log.rows():
         judge, turn, score = json_at(row, "judge"), json_at(row, "turn"), score_of(json_at(row, "score"))
         yield LogEntry(

@@ -73,9 +73,10 @@ class LogEntry:
 
 def entry_harness(
     name: str,
-    entries: Callable[[LogFile, Sequence[LogFile]], Iterable[LogEntry]],
+    entries: Callable[[LogFile, Any], Iterable[LogEntry]],
     *,
     roles: str,
+    overview: Callable[[Sequence[LogFile]], Any] = lambda _: None,
     bounded: bool = False,
     **recognised: Callable[[Any], bool],
 ) -> Harness:
@@ -83,15 +84,17 @@ def entry_harness(
 
     Args:
         name: what the logs are called.
-        entries: the entries of a log; its second argument is all logs that are read together.
+        entries: the entries of a log; its second argument is what ``overview`` returns.
         roles: what is taken for the model, the item, the score and the run, for the notes.
+        overview: what has to be known of all logs before one is read.
         bounded: leave out items with a score below 0 or above 1, for all models.
         recognised: how the logs are recognised, by the fields of :class:`Harness`.
     """
 
     def read_logs(logs: Sequence[LogFile], cells: Cells) -> None:
         cells.notes.append(f"{name}: {roles}.")
-        listed = ((log, entry) for log in logs for entry in entries(log, logs))
+        known = overview(logs)
+        listed = ((log, entry) for log in logs for entry in entries(log, known))
         reading = _EntryReading(cells)
         for log, entry in _without_unbounded(list(listed), cells) if bounded else listed:
             reading.add(log, entry)

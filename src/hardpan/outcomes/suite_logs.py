@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def is_live_code_bench(data: Any) -> bool:
     )
 
 
-def _live_code_bench_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _live_code_bench_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     scenario = _SCENARIO.fullmatch(stem_of(log.path))
     model = log.path.resolve().parent.name if scenario else model_of_path(log.path)
     for row in log.rows():
@@ -51,16 +51,17 @@ def _live_code_bench_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[Log
 
 def is_lighteval(columns: Collection[str]) -> bool:
     """Whether a Parquet file with these columns has details of lighteval."""
-    return {"doc", "metric", "model_response"} <= set(columns)
+    return {"doc", "metric", "model_response"} <= {name.strip("_") for name in columns}
 
 
-def _lighteval_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _lighteval_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     from pyarrow import ArrowException, parquet
 
     named = _DETAILS.fullmatch(stem_of(log.path))
     log.advance(log.path.stat().st_size)
     try:
-        rows = parquet.read_table(log.path, columns=["doc", "metric", "model_response"]).to_pylist()
+        table = parquet.read_table(log.path)
+        rows = table.rename_columns([name.strip("_") for name in table.column_names]).to_pylist()
     except (OSError, ArrowException) as error:
         raise InputError(f"{log.path}: cannot be read as Parquet ({error}); write it again") from error
     for position, row in enumerate(rows):
@@ -98,7 +99,7 @@ def is_open_compass(data: Any) -> bool:
     return any(name in first for name in _SAID) and any(name in first for name in (*_CORRECT, *_KEYS))
 
 
-def _open_compass_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _open_compass_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     details = json_at(log.value(), "details")
     rows = details.items() if isinstance(details, dict) else enumerate(details)
     for name, row in rows:
@@ -135,7 +136,7 @@ def is_mteb_without_score(data: Any) -> bool:
     return isinstance(data, dict) and any(keys <= data.keys() for keys in _MTEB_WITHOUT_SCORE)
 
 
-def _mteb_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _mteb_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     data, folder = log.value(), log.path.resolve().parent
     described = read_json(folder / "model_meta.json") if (folder / "model_meta.json").is_file() else {}
     model = json_at(described, "name") or folder.parent.name.replace("__", "/")
@@ -163,7 +164,7 @@ def is_every_eval_ever_summary(data: Any) -> bool:
     return isinstance(data, dict) and {"schema_version", "evaluation_id", "evaluation_results"} <= data.keys()
 
 
-def _every_eval_ever_entries(log: LogFile, _: Sequence[LogFile]) -> Iterator[LogEntry]:
+def _every_eval_ever_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     for line, row in enumerate(log.rows(), start=1):
         if not is_every_eval_ever(row):
             raise InputError(f"{log.path}, line {line}: not an instance of Every Eval Ever (no evaluation)")
