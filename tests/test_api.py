@@ -88,6 +88,8 @@ def test_the_floor(data):
 def test_one_test_set(outcomes):
     assert hp.leaderboard.rank(outcomes, group="task").headline
     assert hp.leaderboard.compare(outcomes, "model-a", "model-b").headline
+    baseline, candidate = (outcomes.select(models=[name]) for name in ("model-a", "model-b"))
+    assert hp.gate(baseline, candidate, margin=0.01).verdict in ("pass", "fail", "cannot tell")
     assert hp.leaderboard.items(outcomes, model="2pl").headline
     assert hp.leaderboard.shorten(outcomes, items=20).headline
 

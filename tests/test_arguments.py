@@ -52,6 +52,7 @@ CALLS = {
     "confusion.ablate": ("probs", hp.confusion.ablate),
     "confusion.compare_scores": ("probs", hp.confusion.compare_scores),
     "Scores.save": ("folder", SCORES.save),
+    "gate": ("baseline", lambda value: hp.gate(value, PREDICTIONS)),
     "leaderboard.compare": ("outcomes", lambda value: hp.leaderboard.compare(value, "a", "b")),
     "leaderboard.items": ("outcomes", hp.leaderboard.items),
     "leaderboard.shorten": ("outcomes", lambda value: hp.leaderboard.shorten(value, items=10)),

@@ -41,6 +41,7 @@ DOCUMENTS = [
             "floor",
             "flow-fit",
             "flow-synthesize",
+            "gate",
             "items",
             "leaderboard",
             "ledger",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hardpan.auditing import audit
     from hardpan.data.dataset import Dataset
     from hardpan.execution import parallel
+    from hardpan.leaderboard.gating import gate
     from hardpan.outcomes import Outcomes
     from hardpan.predictions.predictions import Predictions
     from hardpan.predictions.recorder import Recorder

@@ -6,7 +6,7 @@
     ├── InputError (also ValueError)      bad input                              exit code 2
     └── MissingExtra (also ImportError)   a missing optional dependency          exit code 2
 
-Any other exception is a bug (exit code 70). A failed gate exits with 1, Ctrl-C with 130.
+Any other exception is a bug (exit code 70). A failed gate exits with 1 (3 if it cannot tell), Ctrl-C with 130.
 """
 
 from __future__ import annotations

@@ -60,10 +60,12 @@ class Report:
 
     Attributes:
         HEADLINE: the main finding as a template (:func:`hardpan.pages.field_views.fill_fields`).
+        PAGE: the file that :meth:`save` writes for people; another one is among the downloads of the view.
     """
 
     __slots__ = ("_view",)
     HEADLINE: ClassVar[str] = ""
+    PAGE: ClassVar[str] = "index.html"
     _view: View
 
     def __repr__(self) -> str:
@@ -121,7 +123,7 @@ class Report:
         command: str = "",
         extra: Mapping[str, Content] | None = None,
     ) -> Path:
-        """Write index.html, report.json and config.json (where there are settings), all or none.
+        """Write the page, report.json and config.json (where there are settings), all or none.
 
         Args:
             folder: where to; created if missing.
@@ -135,13 +137,14 @@ class Report:
         # SOURCE_DATE_EPOCH (seconds) fixes the day for builds that have to be equal to the byte.
         seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
         date = datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
-        contents: dict[str, Content] = {"index.html": self.to_html(command=command, date=date)}
-        contents |= {**self.view().downloads, **(extra or {})}
+        contents: dict[str, Content] = {**self.view().downloads, **(extra or {})}
+        if self.PAGE not in contents:
+            contents["index.html"] = self.to_html(command=command, date=date)
         config = getattr(self, "config", None)
         if config is not None:
             contents["config.json"] = files.json_text(config) + "\n"
         files.write_together(target, contents | {"report.json": record})
-        return target / "index.html"
+        return target / self.PAGE
 
     def _repr_html_(self) -> str:
         from hardpan.pages.html_page import first_screen

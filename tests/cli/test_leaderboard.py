@@ -85,12 +85,6 @@ def test_report_writes_the_page_and_its_lists(logs, capsys, tmp_path):
     assert "Models (best on top)" in page
 
 
-def test_gate_fails_only_for_a_worse_model(logs, capsys):
-    assert run(capsys, "leaderboard", "compare", logs, "m7", "m0", "--fail-if", "worse")[0] == 1
-    assert run(capsys, "leaderboard", "compare", logs, "m7", "m0")[0] == 0
-    assert run(capsys, "leaderboard", "compare", logs, "m0", "m7", "--fail-if", "worse")[0] == 0
-
-
 def test_review_sheet_goes_back_in(logs, capsys, tmp_path):
     assert run(capsys, "leaderboard", "keys", logs, "--out", tmp_path / "keys")[0] == 0
     with open(tmp_path / "keys" / "review.csv", newline="") as stream:
@@ -123,8 +117,6 @@ def test_predict_reads_scores_or_predictions(logs, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        (("compare", "LOGS", "m0", "nobody"), "nobody"),
-        (("compare", "LOGS", "m0", "m1", "--fail-if", "better"), "--fail-if"),
         (("rank", "LOGS", "--group", "passage"), "passage"),
         (("rank", "no such folder"), "no such folder"),
         (("shorten", "LOGS", "--items", "5000"), "items"),
@@ -144,7 +136,6 @@ def test_bad_input_is_one_sentence(logs, capsys, arguments, name):
         ("items",),
         ("keys",),
         ("shorten", "--items", "40"),
-        ("compare", "m0", "m1"),
         ("predict", "LOGS"),
     ],
 )

@@ -98,11 +98,11 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("confusion", "subset"): ["probs.npz", "--fraction", "0.2"],
     ("confusion", "transfer"): ["probs.npz", "probs.npz", "--names", "a,b"],
     ("floor", ""): ["points.npz", "--set", "classifiers=none"],
+    ("gate", ""): ["outcomes.csv::m0", "outcomes.csv::m5", "--margin", "30"],
     ("leaderboard", "rank"): ["outcomes.csv"],
     ("leaderboard", "keys"): ["logs"],
     ("leaderboard", "predict"): ["outcomes.csv", "outcomes.csv"],
     ("leaderboard", "report"): ["outcomes.csv"],
-    ("leaderboard", "compare"): ["outcomes.csv", "m0", "m5"],
     ("leaderboard", "items"): ["outcomes.csv"],
     ("leaderboard", "shorten"): ["outcomes.csv", "--items", "20"],
     ("ledger", "init"): ["NEW", "--labels", "labels.csv", "--key", "NEW"],
@@ -193,9 +193,9 @@ def run(folder: Path, count: int, seed: int) -> Tally:
             words = invocation(known, chance, number)
             code, said = call(words)
             tally.codes[code] += 1
-            gate = any(word.startswith("--fail") for word in words)
+            gate = words[0] == "gate" or any(word.startswith("--fail") for word in words)
             if (
-                (code not in (0, 2) and not (code == 1 and gate))
+                (code not in (0, 2) and not (code in (1, 3) and gate))
                 or "Traceback" in said
                 or (code == 2 and not said.strip() and words[1:2] != ["verify"])
             ):

@@ -36,7 +36,8 @@ COMMANDS = {
     "floor": "How low can the error go on real data? Bounds, and estimates with their assumptions.",
     "flow": "Flows with a known Bayes error: fit them, synthesize benchmarks, judge classifiers.",
     "confusion": "Which examples are hard, which labels do models contradict? Scores, error by band, subsets.",
-    "leaderboard": "Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.",
+    "gate": "Is a new run worse than the baseline? Pass, fail or cannot tell, for CI.",
+    "leaderboard": "Which models are better? Ranks, items, suspect answer keys, short tests.",
     "ledger": "A sealed test set: score submissions without revealing labels (the Ladder).",
     "predictions": "Stores of predictions: import, check, merge, export.",
     "replicate": "Build a new test set: candidates, annotation, sampling, duplicates, assembly.",
@@ -56,6 +57,7 @@ REMOVED = {
     "confusion ablate": "hardpan confusion score --only ablation",
     "confusion compare": "hardpan confusion score --only comparison; of several models, hardpan confusion transfer",
     "flow curve": "hardpan flow judge FLOW --sizes 500,2000,8000",
+    "leaderboard compare": "hardpan gate BASELINE CANDIDATE; of all pairs, hardpan leaderboard rank LOGS",
     "leaderboard inflation": "hardpan leaderboard predict LOGS REFERENCE",
     "leaderboard agreement": "hardpan leaderboard predict OLD NEW --labels LABELS",
     "predictions info": "hardpan predictions check PREDICTIONS",
@@ -152,8 +154,8 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and exit.
 
-    0: done. 1: a gate failed (``--fail-on``, ``--fail-if``). 2: bad input, with one sentence. 70: a bug, with its
-    traceback. 130: Ctrl-C. 141: the reader of the output has gone.
+    0: done. 1: a gate failed (``gate``, ``--fail-on``). 2: bad input, with one sentence. 3: ``gate`` cannot tell.
+    70: a bug, with its traceback. 130: Ctrl-C. 141: the reader of the output has gone.
     """
     _escape_what_stdout_lacks()
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -12,6 +12,7 @@ import typer
 
 from hardpan import leaderboard
 from hardpan.cli.common import emit_report, progress_on_stderr
+from hardpan.cli.data_options import ScoreReading
 from hardpan.cli.decorators import Output, reporting, spread
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError
@@ -25,22 +26,12 @@ from hardpan.report import Report
 app = typer.Typer(
     rich_markup_mode="rich",
     no_args_is_help=True,
-    help="Which models are better? Ranks, paired tests, items, suspect answer keys, short tests.\n\n"
+    help="Which models are better? Ranks, items, suspect answer keys, short tests.\n\n"
     "Reads logs of lm-evaluation-harness, Inspect, HELM and 13 other harnesses, tables and matrices.\n\n"
     "Example: [bold]hardpan leaderboard report logs/ --out board[/bold]",
 )
 
 Logs = Annotated[list[Path], typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or folders of them.")]
-OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or a folder of them.")]
-Reading = Annotated[
-    dict[str, Any],
-    Flags(
-        of=Outcomes.open,
-        only=("filter", "metric", "group", "columns"),
-        without=("totals",),
-        names={"columns": "--column"},
-    ),
-]
 
 
 @contextmanager
@@ -67,7 +58,7 @@ def report(
             names={"model": "--irt"},
         ),
     ],
-    reading: Reading,
+    reading: ScoreReading,
 ) -> Report:
     """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
 
@@ -82,7 +73,7 @@ def report(
 def rank(
     logs: Logs,
     options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, only=("seed",), without=("group",))],
-    reading: Reading,
+    reading: ScoreReading,
 ) -> Report:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
@@ -93,40 +84,13 @@ def rank(
 
 
 @app.command()
-@spread
-def compare(
-    logs: OneLog,
-    first: Annotated[str, typer.Argument(metavar="FIRST", help="A model, such as the one in use.")],
-    second: Annotated[str, typer.Argument(metavar="SECOND", help="Another model, such as a candidate.")],
-    options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, only=("seed",), without=("group",))],
-    reading: Reading,
-    output: Output,
-    fail_if: Annotated[
-        str, typer.Option("--fail-if", metavar="worse", help="Exit with code 1 if SECOND is significantly worse.")
-    ] = "",
-) -> None:
-    """Paired difference between two models; with --fail-if a gate for CI.
-
-    Example: [bold]hardpan leaderboard compare logs/ main candidate --fail-if worse[/bold]
-    """
-    if fail_if not in ("", "worse"):
-        raise InputError(f"must be 'worse'; got {fail_if!r}", argument="--fail-if")
-    with _scores(logs, reading) as (outcomes, _):
-        result = leaderboard.compare(outcomes, first, second, group=reading["group"], **options)
-    settings = {"logs": logs, "first": first, "second": second, **options, **reading, "fail_if": fail_if}
-    emit_report(result, json=output.json, out=output.out, options=settings)
-    if fail_if and result.difference.low > 0:
-        raise typer.Exit(1)
-
-
-@app.command()
 @reporting
 def items(
     logs: Logs,
     options: Annotated[
         dict[str, Any], Flags(of=leaderboard.items, only=("model", "choices", "seed"), names={"model": "--irt"})
     ],
-    reading: Reading,
+    reading: ScoreReading,
 ) -> Report:
     """Item analysis: difficulty, discrimination, dead and broken items, information.
 
@@ -140,7 +104,7 @@ def items(
 @spread
 def keys(
     logs: Logs,
-    reading: Reading,
+    reading: ScoreReading,
     output: Output,
     reviewed: Annotated[
         Path | None,
@@ -167,7 +131,7 @@ def keys(
 def shorten(
     logs: Logs,
     options: Annotated[dict[str, Any], Flags(of=leaderboard.shorten, only=("items", "method", "seed"))],
-    reading: Reading,
+    reading: ScoreReading,
 ) -> Report:
     """A shorter test: which items to keep, and the interval of a full score that is estimated from them.
 
@@ -191,7 +155,7 @@ def predict(
     options: Annotated[
         dict[str, Any], Flags(of=leaderboard.predict, only=("transfer_error",), without=("labels",))
     ],
-    reading: Reading,
+    reading: ScoreReading,
     labels: Annotated[
         str | None,
         typer.Option("--labels", help="Labels of SCORES, to estimate accuracy on OTHER: FILE, or FILE.npz::ARRAY."),

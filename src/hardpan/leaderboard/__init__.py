@@ -1,12 +1,17 @@
-"""Which models are better on one test set? Ranks, paired tests, items, suspect answer keys, shorter tests."""
+"""Which models are better on one test set? Ranks, paired tests, items, answer keys, short tests, a gate for CI."""
+
+from typing import TYPE_CHECKING
 
 from hardpan.lazy import exports
-from hardpan.leaderboard.item_analysis import items
-from hardpan.leaderboard.keys import correct_keys, suspect_keys
-from hardpan.leaderboard.pairs import compare
-from hardpan.leaderboard.prediction import agreement, inflation, predict
-from hardpan.leaderboard.ranking import rank
-from hardpan.leaderboard.short_tests import shorten
-from hardpan.leaderboard.summary import summarize
+
+if TYPE_CHECKING:
+    from hardpan.leaderboard.gating import assert_not_worse, gate
+    from hardpan.leaderboard.item_analysis import items
+    from hardpan.leaderboard.keys import correct_keys, suspect_keys
+    from hardpan.leaderboard.pairs import compare
+    from hardpan.leaderboard.prediction import agreement, inflation, predict
+    from hardpan.leaderboard.ranking import rank
+    from hardpan.leaderboard.short_tests import shorten
+    from hardpan.leaderboard.summary import summarize
 
 exports(__name__)

@@ -144,17 +144,15 @@ def compare(
     ahead, behind = int((d > 0).sum()), int((d < 0).sum())
     exact = float(mcnemar(ahead, behind)) if binary else float("nan")
     groups = item_groups(pair, group)
+    interval, p = paired_difference(d, groups, level, binary=binary, seed=seed)
     clustered = float("nan")
     if groups is not None:
         sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
-        interval, p = _clustered_pair_difference(value, sums, clustered, groups, n, level)
         least = smallest_difference_by_t(float(jackknife_stderr(sums, groups.sizes)), groups.count - 1, 1 - level)
     elif binary:
-        interval, p = _binary_pair_difference(d, level)
         least = smallest_difference((ahead + behind) / n, n, 1 - level)
     else:
-        interval, p = _fractional_pair_difference(d, level, seed)
         least = smallest_difference_by_t(stderr, n - 1, 1 - level)
     differing = np.flatnonzero(d)
     differing = differing[np.argsort(-np.abs(d[differing]), kind="stable")]
@@ -182,10 +180,28 @@ def compare(
     )
 
 
-def _clustered_pair_difference(
-    value: float, sums: Floats, stderr: float, groups: ItemGroups, n: int, level: float
+def paired_difference(
+    d: Floats, groups: ItemGroups | None, level: float, *, binary: bool, seed: int = 0
 ) -> tuple[Estimate, float]:
-    """Interval and p-value from the sums of d − d̄ over groups of items."""
+    """Interval of a mean paired difference, and the p-value that it is 0, as :func:`compare` states them.
+
+    Args:
+        d: (n,) differences of the scores of two models.
+        groups: of the items, by which the interval is clustered, or None.
+        level: of the interval.
+        binary: whether the scores are 0 and 1.
+        seed: of the bootstrap for few fractions.
+    """
+    if groups is not None:
+        return _clustered_pair_difference(d, groups, level)
+    return _binary_pair_difference(d, level) if binary else _fractional_pair_difference(d, level, seed)
+
+
+def _clustered_pair_difference(d: Floats, groups: ItemGroups, level: float) -> tuple[Estimate, float]:
+    """Student's t with the delete-a-group jackknife, from the sums of d − d̄ over groups of items."""
+    n, value = len(d), float(d.mean())
+    sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
+    stderr = float(clustered_stderr(sums, n))
     error, degrees = float(jackknife_stderr(sums, groups.sizes)), groups.count - 1
     method = f"t with {degrees} degrees of freedom, delete-a-group jackknife by {groups.name}"
     made = normal(value, error, n, level, least=-1.0, most=1.0, method=method, df=degrees)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -172,8 +173,14 @@ def smallest_difference_by_t(stderr: float, degrees: int, alpha: float) -> float
 
     r · stderr with r the solution of E Φ(r − c s) = 0.8, c = t_{degrees}(1 − α/2) and s² ~ χ²/degrees.
     """
+    return stderr * _smallest_t(degrees, alpha)
+
+
+@functools.lru_cache(maxsize=1024)
+def _smallest_t(degrees: int, alpha: float) -> float:
+    """The smallest difference in standard errors."""
     critical = float(special.stdtrit(degrees, 1 - alpha / 2))
     chi = 2 * special.gammaincinv(degrees / 2, (np.arange(2000) + 0.5) / 2000)
     spread = critical * np.sqrt(chi / degrees)
     most = float(spread[-1]) + 10
-    return stderr * float(brentq(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most))
+    return float(brentq(lambda r: float(special.ndtr(r - spread).mean()) - POWER, 0.0, most))

@@ -18,6 +18,7 @@ from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.galleries import png_address
+from hardpan.pages.leaderboard import gate as _gate  # registers its view
 from hardpan.pages.leaderboard.items import IRT, ITEM_METHODS, SHORT_METHODS, short_section
 from hardpan.pages.leaderboard.models import CITATIONS, PAIRED, ranking_table, scores_read_sections
 from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
