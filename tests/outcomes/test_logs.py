@@ -354,6 +354,17 @@ def test_metrics_of_entries_are_chosen_and_stated(tmp_path: Path) -> None:
     assert error.value.argument == "metric"
 
 
+def test_models_of_a_task_are_read_by_one_metric(tmp_path: Path) -> None:
+    row = {"prompt": {"raw": "?"}, "success": True, "failureReason": 0}
+    rows = [{**row, "provider": "a", "vars": {"n": 1}, "score": 0.5, "namedScores": {"style": 0.25}}]
+    rows += [{**row, "provider": "b", "vars": {"n": n}, "score": 1, "namedScores": {"style": 0.75}} for n in (1, 2)]
+    del rows[2]["namedScores"]
+    path = write_json(tmp_path / "output.json", {"version": 3, "results": rows})
+    outcomes = Outcomes.open(path, metric="style")
+    assert (outcomes.models, outcomes.scores.tolist()) == (("a", "b"), [[0.25], [0.75]])
+    assert any("1 entry" in note for note in outcomes.notes)
+
+
 def test_judge_scores_are_divided_by_the_highest(tmp_path: Path) -> None:
     row = {"question_id": 81, "model": "m", "judge": ["judge", "single"], "score": 4, "turn": 1}
     path = write_lines(tmp_path / "m.jsonl", [row])

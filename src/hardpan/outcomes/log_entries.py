@@ -108,7 +108,7 @@ def _without_unbounded(listed: list[tuple[LogFile, LogEntry]], cells: Cells) -> 
     outside = {
         (entry.task, entry.item): entry.label
         for _, entry in listed
-        for value in [_entry_score(entry, cells.options.metric)]
+        for value in [score_of(entry.scores.get(_entry_metric(entry, cells.options.metric)))]
         if value is not None and not 0.0 <= value <= highest
     }
     if outside:
@@ -119,9 +119,10 @@ def _without_unbounded(listed: list[tuple[LogFile, LogEntry]], cells: Cells) -> 
     return [pair for pair in listed if (pair[1].task, pair[1].item) not in outside]
 
 
-def _entry_score(entry: LogEntry, asked: str | None) -> float | None:
-    metric = next(iter(entry.scores), "") if asked is None or len(entry.scores) == 1 else asked
-    return score_of(entry.scores.get(metric))
+def _entry_metric(entry: LogEntry, wanted: str | None) -> str:
+    """The metric to read: the one that is asked for or that the task has elsewhere, or the first."""
+    # A log with one metric has no choice to make: --metric is meant for those that have several.
+    return next(iter(entry.scores), "") if wanted is None or len(entry.scores) == 1 else wanted
 
 
 class _EntryReading:
@@ -139,14 +140,14 @@ class _EntryReading:
 
     def add(self, log: LogFile, entry: LogEntry) -> None:
         """Add one entry to the cells."""
-        cells, asked = self._cells, self._cells.options.metric
+        cells, task = self._cells, entry.task or "all"
         self._available |= dict.fromkeys(entry.scores)
-        # A log with one metric has no choice to make: --metric is meant for those that have several.
-        metric = next(iter(entry.scores), "") if asked is None or len(entry.scores) == 1 else asked
+        metric = _entry_metric(entry, cells.options.metric or self._metric.get(task))
         if metric not in entry.scores and not entry.failed:
             self._without_metric += 1
             return
-        self._metric.setdefault(entry.task or "all", metric)
+        if metric in entry.scores:
+            self._metric.setdefault(task, metric)
         item = cells.item((entry.task, entry.item), _entry_label(entry))
         cells.describe_document(item, entry.task, entry.document)
         cells.describe(item, entry.groups)
@@ -184,7 +185,7 @@ class _EntryReading:
             raise InputError(f"must be one of {few(available)}; got {asked!r}", argument="metric")
         if self._without_metric:
             entries = counted(self._without_metric, "entry", "entries")
-            self._cells.notes.append(f"Without {asked!r}, left out: {entries}.")
+            self._cells.notes.append(f"Without the metric of their task, left out: {entries}.")
         self._cells.note_by_task("Metric", self._metric, available)
 
 
