@@ -174,7 +174,7 @@ def gate(
     one_of("cannot_tell", cannot_tell, ("", "fail", "pass"))
     options = dict(reading or {})
     old = _one_run("baseline", baseline, options)
-    sources: Sequence[Any] = candidate if _are_runs(candidate) else [candidate]
+    sources: Any = candidate if _are_runs(candidate) else [candidate]
     new = [_one_run("candidate", source, options) for source in sources]
     past = [] if history is None else _past_runs(history, [baseline, *sources], options)
     runs = _align_runs(old, new, past)
@@ -299,7 +299,8 @@ class _Runs:
 def _align_runs(old: Outcomes, new: Sequence[Outcomes], past: Sequence[Outcomes]) -> _Runs:
     """Join the runs by the ids of their items."""
     known, cells, nothing = _scores_by_item(old), [_scores_by_item(run) for run in new], ("", "", 0.0)
-    tasks, left_out = {item: task for item, (task, _, _) in known.items()}, set()
+    tasks = {item: task for item, (task, _, _) in known.items()}
+    left_out: set[str] = set()
     own = set(tasks.values())
     for run in cells:
         for item, (task, _, _) in run.items():
@@ -414,11 +415,13 @@ def _task_differences(
                 tests[name], by = _item_difference(runs, at, group, sure)
                 cluster = cluster or by
     if len(runs.old) > 1:
-        pooled, _ = _run_difference(*(np.mean(side, axis=0) for side in zip(*means.values(), strict=True)), sure)
+        old, new = (np.mean([side[k] for side in means.values()], axis=0) for k in (0, 1))
+        pooled, _ = _run_difference(old, new, sure)
     else:
         pooled = _mean_of_differences([interval for interval, _ in tests.values()])
     adjusted = dict(zip(tests, holm([p for _, p in tests.values()]).tolist(), strict=True))
-    unknown = Estimate(*[float("nan")] * 4, round(2 * sure - 1, 12), "no shared items")
+    nan = float("nan")
+    unknown = Estimate(nan, nan, nan, nan, round(2 * sure - 1, 12), "no shared items")
     tasks = tuple(
         TaskDifference(
             task=name,

@@ -12,7 +12,7 @@ from hardpan.leaderboard.gating import LEAST_SHARED, Gate
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.markdown import render_markdown
-from hardpan.pages.sections import Section, Table, View, differences, table_of, table_of_columns
+from hardpan.pages.sections import Aligned, Cell, Section, Table, View, differences, table_of, table_of_columns
 from hardpan.report import Provenance, versions_of
 
 METHODS = (
@@ -133,7 +133,7 @@ def _gate_warnings(result: Gate) -> Iterator[str]:
 
 def _task_table(result: Gate) -> Table:
     level = formatting.level(result.difference.confidence)
-    columns = {
+    columns: dict[str, Cell | Aligned] = {
         "task": "task",
         "shared": lambda task: f"{task.shared:,} of {task.items:,}",
         "baseline, %": lambda task: formatting.points(task.score_baseline, ""),
@@ -162,8 +162,8 @@ def _junit_xml(result: Gate, made: View) -> str:
     suite = ElementTree.Element("testsuite", {"name": "hardpan gate"} | {k: str(v) for k, v in counts.items()})
     case = ElementTree.SubElement(suite, "testcase", classname="hardpan.gate", name="decision")
     if failed or skipped:
-        words = {"message": made.headline} | ({"type": result.verdict} if failed else {})
-        ElementTree.SubElement(case, "failure" if failed else "skipped", words)
+        attributes = {"message": made.headline} | ({"type": result.verdict} if failed else {})
+        ElementTree.SubElement(case, "failure" if failed else "skipped", attributes)
     ElementTree.SubElement(case, "system-out").text = "\n".join([made.headline, *made.sections[0].sentences])
     for task in several:
         case = ElementTree.SubElement(suite, "testcase", classname="hardpan.gate.task", name=task.task)
