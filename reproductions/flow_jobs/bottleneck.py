@@ -93,7 +93,7 @@ def examined(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
 
 def coordinates(flow: flows.Flow, x: NDArray[Any]) -> NDArray[np.float64]:
     """(N, K − 1): examples in the whitened directions in which the classes differ."""
-    tops = [latents.top.double().cpu().numpy() for latents in flow._latents(x, 0)]
+    tops = [flow.network.top(ready).double().cpu().numpy() for ready, _ in flow._blocks(x, 0)]
     return np.asarray(np.concatenate(tops) / np.sqrt(flow.variances) @ directions(flow))
 
 

@@ -347,7 +347,7 @@ def _has_most_items(has: NDArray[np.bool_], needed: NDArray[np.bool_], tasks: ND
 
 def _decide(runs: _Runs, margin: float, sure: float, group: str | None, cannot_tell: str) -> Gate:
     """The verdict on aligned runs; ``sure`` is the confidence of a one-sided limit."""
-    shared = np.isfinite(np.vstack([runs.old, runs.new])).all(axis=0)
+    shared = np.asarray(np.isfinite(np.vstack([runs.old, runs.new])).all(axis=0), dtype=np.bool_)
     if not shared.any():
         raise InputError("shares no item with the baseline; both need the same item ids", argument="candidate")
     pooled, tasks, cluster = _task_differences(runs, shared, group, sure)

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from hardpan import engine
-from hardpan.engine import optimization
 from hardpan.training import classifiers, objectives
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -42,7 +41,8 @@ def test_a_captured_step_is_the_plain_step(name, shape, options):
     for enabled in (False, True):
         trained = copy.deepcopy(model)
         state = objective.init(device)
-        optimization.allocate_gradients(list(trained.parameters()))
+        for parameter in trained.parameters():
+            parameter.grad = torch.zeros_like(parameter)
 
         def step(x, trained=trained, state=state):
             for parameter in trained.parameters():
