@@ -43,6 +43,19 @@ def test_models_get_a_sample_and_copies_are_searched_in_all(images, monkeypatch)
     assert [(note.code, note.details) for note in evidence.notes] == [("sampled", {"rows": 90, "of": 900})]
 
 
+def test_the_budget_decides_how_many_rows_of_a_table_models_get():
+    rng = np.random.default_rng(0)
+    table = Dataset.from_arrays(rng.normal(size=(6000, 4)), np.arange(6000) % 2)
+    short = running._gather_evidence(table, AuditConfig(budget=0.5))
+    assert [(note.code, note.details) for note in short.notes] == [("sampled", {"rows": 5000, "of": 6000})]
+    assert len(short.modelled.train) + len(short.modelled.validation) + len(short.modelled.test) in (
+        5000,
+        5001,
+        5002,
+    )
+    assert running._gather_evidence(table, AuditConfig(budget=60)).notes == []
+
+
 def test_equal_images_are_those_with_equal_pixels(images):
     flat = images.x.reshape(len(images), -1)
     _, expected = np.unique(flat, axis=0, return_inverse=True)

@@ -258,7 +258,9 @@ def _all_column_probs(
     columns: Columns, labels: Labels, train: Labels, test: Labels, classes: int, seed: int
 ) -> dict[str, Floats]:
     """Probabilities by column, and by whether a column is missing."""
-    values, gaps = columns.values, np.isnan(columns.values)
+    rows = np.concatenate([train, test])
+    values, labels = columns.values[rows].astype(np.float64), labels[rows]
+    train, test, gaps = np.arange(len(train)), np.arange(len(train), len(rows)), np.isnan(values)
     tried = np.arange(values.shape[1])
     if len(tried) > MOST_COLUMNS:
         score = class_differences(values, labels, train) + class_differences(gaps.astype(float), labels, train)

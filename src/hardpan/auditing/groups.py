@@ -22,7 +22,7 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, standardised
 from hardpan.estimates import Estimate
 
-MOST_ROWS = 3000  # drawn at random from more
+MOST_ROWS, ROWS_PER_SECOND = 3000, 30  # drawn at random from more, and of the budget
 FEWEST_CLUSTERS = 10
 BLOCKS = 25  # of rows that follow one another
 FOLDS = 5
@@ -249,8 +249,9 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     ):
         return
     rng = np.random.default_rng([evidence.config.seed, 92])
+    most = int(np.clip(ROWS_PER_SECOND * evidence.config.budget, MOST_ROWS / 3, MOST_ROWS))
     names = [] if evidence.is_images else group_id_columns(feature_columns(dataset), evidence.labels)
-    rows = one_row_per_equal_group(evidence, np.sort(rng.permutation(len(dataset))[:MOST_ROWS]), rng)
+    rows = one_row_per_equal_group(evidence, np.sort(rng.permutation(len(dataset))[:most]), rng)
     values = scaled_rows_of_groups(evidence, rows)
     found: Labels | None = None
     if names:
@@ -261,8 +262,8 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     errors = None if found is None else group_errors(values, evidence.labels[rows], found, evidence.config.seed)
     kind = "values" if names else "clusters"
     if not names and (errors is None or not errors.large):
-        start = int(rng.integers(0, max(1, len(dataset) - MOST_ROWS + 1)))
-        rows = one_row_per_equal_group(evidence, file_order(dataset)[0][start : start + MOST_ROWS], rng)
+        start = int(rng.integers(0, max(1, len(dataset) - most + 1)))
+        rows = one_row_per_equal_group(evidence, file_order(dataset)[0][start : start + most], rng)
         values = scaled_rows_of_groups(evidence, rows)
         if len(rows) < 2 * BLOCKS:
             return

@@ -27,7 +27,6 @@ HELD_BACK = 5  # random parts of train that are compared with test
 NEIGHBOURS = 8  # nearest inputs of train that are kept of each row
 QUANTILES = (0.0, 0.01, 0.05, 0.25)  # of the distances within train, up to which a neighbour is near
 NEAR = 0.5  # of the typical distance: what is listed where no test is possible
-PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
 SEARCH_SHARE = 0.1  # of the budget that the search may take
 LEAST_SECONDS = 5.0  # of the search for altered images, whatever the budget
 TURNED_AT_ONCE = 10_000
@@ -80,12 +79,13 @@ def nearest_training(evidence: Evidence) -> Nearest:
 
     Where the test set is official, those of training rows among the others, too.
     """
+    from hardpan.neighbors.exact import affordable_pairs  # compiled loops, imported when they are first needed
+
     assert evidence.inputs is not None
     x, group, seed = evidence.inputs.table.scaled, evidence.inputs.equal.group, evidence.config.seed
     train, queries = evidence.training_rows(), evidence.modelled.test
     inputs = train[np.unique(group[train], return_index=True)[1]]
-    allowed = PRODUCTS_PER_SECOND * SEARCH_SHARE * evidence.config.budget
-    most = max(100, int(allowed / max(1, len(inputs) * x.shape[1])))
+    most = max(100, affordable_pairs(x, SEARCH_SHARE * evidence.config.budget) // len(inputs))
     if len(queries) > most:
         queries = np.sort(np.random.default_rng([seed, 11]).choice(queries, most, replace=False))
 

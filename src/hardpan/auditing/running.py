@@ -48,6 +48,8 @@ from hardpan.report import Provenance, Report
 FEWEST_EXAMPLES = 10
 MOST_IMAGES = 200_000  # examples that models are trained and evaluated on; of more, a sample
 MOST_NUMBERS = 4e8  # the same for examples × features, of images and tables
+ROW_NUMBERS_PER_SECOND = 1.5e5  # of the budget: rows of a table × (features + ROW_COST), of more, a sample
+ROW_COST, MIN_ROWS = 25, 5_000
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
 _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
@@ -217,8 +219,10 @@ def _audit_config(config: AuditConfig | None, predictions: Sources | None, chang
 def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
-    labels, n, most = dataset.require_labels(), len(dataset), int(MOST_NUMBERS / max(1, dataset.x[:1].size))
-    most = min(MOST_IMAGES, most) if dataset.is_images else most
+    labels, n = dataset.require_labels(), len(dataset)
+    size = dataset.x[:1].size
+    of_budget = max(MIN_ROWS, int(config.budget * ROW_NUMBERS_PER_SECOND / (size + ROW_COST)))
+    most = min(MOST_IMAGES if dataset.is_images else of_budget, int(MOST_NUMBERS / max(1, size)))
     if n < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
     labels = arguments.labels(f"{name}: labels", labels, n, dataset.n_classes)

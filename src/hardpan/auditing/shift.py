@@ -419,7 +419,7 @@ def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Label
     if dataset.is_images:
         return Columns(*image_features(np.asarray(dataset.x[rows]))), units
     whole = feature_columns(dataset)
-    return Columns(whole.values[rows], whole.names, whole.categorical), units
+    return Columns(whole.values[rows].astype(np.float64), whole.names, whole.categorical), units
 
 
 def label_order_shift(labels: Labels) -> tuple[float, float, float]:

@@ -34,6 +34,7 @@ VALIDATION_FRACTION = 0.1
 FRACTIONS = (0.6, 0.2, 0.2)
 _REPEAT = re.compile(r"([0-9a-f]{16})-[1-9][0-9]*")
 _HASHED_BYTES = 2**30  # larger data is identified by a sample of its rows
+_HASHED_AT_ONCE = 8192  # rows
 
 
 @record
@@ -506,8 +507,17 @@ def content_ids(x: NDArray[Any]) -> NDArray[np.str_]:
         >>> content_ids(np.array([[1.0], [2.0], [1.0]])).tolist()
         ['f12f1de45222225a', '377e1c566a8c4e6b', 'f12f1de45222225a-2']
     """
-    little = x.astype(x.dtype.newbyteorder("<"), copy=False)
-    return numbered_content_ids([array_hash(np.asarray(example))[:16] for example in little])
+    little = x.dtype.newbyteorder("<")
+    start = hashlib.sha256(f"{little.str}{x.shape[1:]}".encode())
+    hashes = []
+    for first in range(0, len(x), _HASHED_AT_ONCE):
+        rows = np.ascontiguousarray(x[first : first + _HASHED_AT_ONCE], dtype=little)
+        data = rows.reshape(-1).view(np.uint8)
+        for row in data.reshape(len(rows), len(data) // len(rows)):
+            digest = start.copy()
+            digest.update(row.data)
+            hashes.append(digest.hexdigest()[:16])
+    return numbered_content_ids(hashes)
 
 
 def numbered_content_ids(hashes: Sequence[str]) -> NDArray[np.str_]:
@@ -567,16 +577,14 @@ def _cut_by_hash(
     names: NDArray[np.str_], rows: NDArray[np.int64], seed: int, fractions: Sequence[float]
 ) -> list[NDArray[np.int64]]:
     """Cut ``rows`` at the fractions of their distinct names, in the order of the hashes of these."""
-    groups: dict[str, list[int]] = {}
-    for row in rows.tolist():
-        groups.setdefault(str(names[row]), []).append(row)
-    ranked = sorted(groups, key=lambda name: (hashlib.sha256(f"{seed}:{name}".encode()).digest(), name))
+    distinct, group = np.unique(names[rows], return_inverse=True)
+    digests = [hashlib.sha256(f"{seed}:{name}".encode()).digest() for name in distinct.tolist()]
+    rank = np.empty(len(distinct), dtype=np.int64)
+    rank[sorted(range(len(distinct)), key=digests.__getitem__)] = np.arange(len(distinct))
     # Cut by groups, not by rows: else a large group, which is likely to span an edge, would seldom be in test.
-    edges = np.round(np.cumsum(fractions) * len(ranked)).astype(int)
-    parts: list[list[int]] = [[] for _ in fractions]
-    for count, name in enumerate(ranked):
-        parts[int(np.searchsorted(edges[:-1], count, side="right"))].extend(groups[name])
-    return [np.array(sorted(cut), dtype=np.int64) for cut in parts]
+    edges = np.round(np.cumsum(fractions) * len(distinct)).astype(int)
+    part = np.searchsorted(edges[:-1], rank[group.ravel()], side="right")
+    return [np.sort(rows[part == k]) for k in range(len(fractions))]
 
 
 def dataset_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:

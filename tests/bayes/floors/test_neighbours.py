@@ -7,8 +7,9 @@ from scipy.stats import binomtest, norm
 from tests.refusals import refused
 
 from hardpan.bayes.floors.error_estimates import cover_hart
-from hardpan.bayes.floors.inputs import standardised
-from hardpan.bayes.floors.neighbours import k_nearest, neighbour_bounds
+from hardpan.bayes.floors.inputs import prepare_floor_inputs, standardised
+from hardpan.bayes.floors.neighbours import MIN_SEARCHED, k_nearest, neighbour_bounds, neighbour_entries
+from hardpan.data.dataset import Dataset
 
 
 @given(st.floats(0, 1), st.integers(2, 10_000))
@@ -133,3 +134,16 @@ def test_digits_are_kept_far_from_the_origin():
 def test_bad_input_of_the_search_is_refused(train, test, k, argument):
     with refused(argument):
         k_nearest(train, test, k)
+
+
+def test_few_seconds_search_a_sample_that_the_entries_state():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 8000)
+    inputs = prepare_floor_inputs(Dataset.from_arrays(rng.normal(2.0 * labels, 1.0)[:, None], labels))
+    entries = neighbour_entries(inputs, 0.95, 1e-6)
+    searched = {f"1-NN on {MIN_SEARCHED + classes:,} training examples, Euclidean" for classes in range(3)}
+    assert entries[1].estimate.method in searched  # every class is among them
+    assert [entry.estimate.n for entry in entries[1:]] == [len(inputs.test)] * len(entries[1:])
+    assert entries[-1].estimate.low <= norm.cdf(-1) * 1.1
+    assert entries == neighbour_entries(inputs, 0.95, 1e-6)
+    assert "4,800" in neighbour_entries(inputs, 0.95, 10.0)[1].estimate.method

@@ -78,7 +78,7 @@ def fit_boosted(
 
     end = time.monotonic() + seconds
     most = max(200, int(MOST_BOOSTED / max(1, table.raw.shape[1])))
-    rows = _sampled_rows(table, train, most, seed)
+    rows = sampled_rows(table.labels, train, most, seed)
     levels = [
         len(np.unique(table.raw[:, j][np.isfinite(table.raw[:, j])])) for j in np.flatnonzero(table.categorical)
     ]
@@ -129,7 +129,7 @@ def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, 
         return np.asarray((x[which] - centre) / scale, dtype=np.float64)
 
     if len(train) * x.shape[1] > MOST_LINEAR:
-        some = _sampled_rows(table, train, max(1000, int(RIDGE_PRODUCTS * seconds / x.shape[1] ** 2)), seed)
+        some = sampled_rows(table.labels, train, max(1000, int(RIDGE_PRODUCTS * seconds / x.shape[1] ** 2)), seed)
         ridge = RidgeClassifier(alpha=float(len(some)) / 100).fit(rows(some).astype(np.float32), y[some])
         name = f"ridge regression, {len(some):,} training examples"
         return lambda which: _ridge_probabilities(ridge, rows(which), table.n_classes), name
@@ -157,7 +157,7 @@ def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, s
     from sklearn.ensemble import ExtraTreesClassifier
 
     end = time.monotonic() + seconds
-    some = _sampled_rows(table, train, max(1000, int(TREE_NUMBERS * seconds / table.scaled.shape[1])), seed)
+    some = sampled_rows(table.labels, train, max(1000, int(TREE_NUMBERS * seconds / table.scaled.shape[1])), seed)
     x = np.asarray(table.scaled[some], dtype=np.float32)
     model = ExtraTreesClassifier(10, warm_start=True, random_state=seed, n_jobs=None)
     while True:
@@ -200,11 +200,11 @@ def fit_classifier(
     return Fitted(name, probs[: len(rows)], settings, float(wrong.mean()))
 
 
-def _sampled_rows(table: Table, rows: Labels, most: int, seed: int) -> Labels:
+def sampled_rows(labels: Labels, rows: Labels, most: int, seed: int) -> Labels:
     """About ``most`` of the rows, drawn at random, every class among them."""
     if len(rows) <= most:
         return rows
-    first = rows[np.unique(table.labels[rows], return_index=True)[1]]
+    first = rows[np.unique(labels[rows], return_index=True)[1]]
     return np.union1d(first, np.random.default_rng([seed, 21]).choice(rows, most, replace=False))
 
 

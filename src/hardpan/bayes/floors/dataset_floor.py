@@ -32,6 +32,7 @@ from hardpan.report import Report
 
 TABLE_CLASSIFIERS = ("boosted trees", "linear model")
 IMAGE_CLASSIFIERS = ("linear model",)
+NEIGHBOURS_SHARE = 0.5  # of the seconds for fitting classifiers, that the search for neighbours may take
 
 
 @record(dropped=("estimators", "calibrations", "samples"))
@@ -46,7 +47,8 @@ class FloorConfig:
         held_out: state that the models that were passed were not trained or tuned on the test examples.
         folds: cross-validate the estimators that were passed in this many folds; 0: use them as fitted.
         label_noise: rate of random label flips, if known; gives a lower bound of the error.
-        budget: seconds for fitting classifiers.
+        budget: seconds for fitting classifiers; the nearest neighbours are searched among a sample where they would
+            take more than half of it.
         confidence: joint level of the bracket.
         seed: of the split and of every random draw.
     """
@@ -263,7 +265,7 @@ def floor_of(
     if len(inputs.test):
         if config.neighbours:
             report("floor: nearest neighbours", 0.0)
-            entries += neighbour_entries(inputs, level)
+            entries += neighbour_entries(inputs, level, NEIGHBOURS_SHARE * config.budget, config.seed)
         report("floor: predictions", 0.8)
         if flow is not None:
             entries += flow_entries(flow, inputs, level)
@@ -317,7 +319,8 @@ def _entries_without_numbering(
     plain = inputs.without_numbering()
     names = tuple(item.name for item in fitted)
     again = _fit_classifiers_of_floor(plain, dataclasses.replace(config, classifiers=names), no_progress)
-    entries = neighbour_entries(plain, config.confidence) if config.neighbours else []
+    seconds = NEIGHBOURS_SHARE * config.budget
+    entries = neighbour_entries(plain, config.confidence, seconds, config.seed) if config.neighbours else []
     entries += [_fitted_entry(item, plain, config.confidence) for item in again]
     return {_kind_of(entry): entry for entry in entries if entry.role == "classifier"}
 

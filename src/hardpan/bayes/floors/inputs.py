@@ -18,9 +18,11 @@ from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.files.reading import check_memory
 
 ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
 """What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""
+BYTES_PER_NUMBER = 32  # of a table beside itself: scaled features, their hashes, copies in between
 FEWEST_NUMBERED = 20  # rows, from which a column that rises with the row number is said to number them
 
 
@@ -95,7 +97,7 @@ class Columns:
     """Feature columns as the file has them.
 
     Attributes:
-        values: (N, d) numbers; a category is its number, NaN is a missing value.
+        values: (N, d) floats; a category is its number, NaN is a missing value.
         names: the d names.
         categorical: (d,) booleans.
     """
@@ -116,7 +118,8 @@ def feature_columns(dataset: Dataset) -> Columns:
         return Columns(dataset.table.values, dataset.table.names, dataset.table.categorical)
     d = dataset.x.shape[1]
     names = dataset.feature_names or tuple(map(str, range(d)))
-    return Columns(np.asarray(dataset.x, dtype=np.float64), names, np.zeros(d, dtype=bool))
+    values = dataset.x if dataset.x.dtype.kind == "f" else dataset.x.astype(np.float64)
+    return Columns(values, names, np.zeros(d, dtype=bool))
 
 
 def numbering_columns(columns: Columns, order: Labels, split: Sequence[Labels] = ()) -> dict[str, str]:
@@ -173,6 +176,8 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
     groups or it keeps equal rows together, and rows of it that equal a training row are part of what it measures.
     """
     raw = dataset.x if dataset.table is None else dataset.table.values
+    if not dataset.is_images:
+        check_memory(dataset.name, BYTES_PER_NUMBER * raw.size, "give fewer rows, or fewer columns by --drop")
     equal = equal_inputs(raw)
     if dataset.split is None:
         by_input = dataset.times() is None and bool((equal.sizes > 1).any())

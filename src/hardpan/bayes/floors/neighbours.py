@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments
+from hardpan.bayes.floors.classifiers import sampled_rows
 from hardpan.bayes.floors.entries import NEIGHBOURS, Entry, classifier_entry
 from hardpan.bayes.floors.error_estimates import cover_hart, estimate_of_bound, held_out_error
 from hardpan.bayes.floors.inputs import FloorInputs
@@ -18,6 +19,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import TRANSIENT, record
 
 KS = (1, 3, 5, 9, 17, 33)
+MIN_SEARCHED = 1000  # training examples, however many are asked for their neighbours
 FINITE_SAMPLE = (
     "With finitely many training examples the nearest-neighbour error lies above its limit, so this lower end may "
     "lie above the Bayes error; it is a lower end only as far as the assumption holds."
@@ -183,10 +185,17 @@ def k_nearest(
     return rows, distances
 
 
-def neighbour_entries(inputs: FloorInputs, confidence: float) -> list[Entry]:
-    """The bound of Cover and Hart, and the classifiers 1-NN and k-NN."""
+def neighbour_entries(inputs: FloorInputs, confidence: float, seconds: float, seed: int = 0) -> list[Entry]:
+    """The bound of Cover and Hart, and the classifiers 1-NN and k-NN.
+
+    Of more training examples than can be searched in about ``seconds``, a sample is used; the entries say how many.
+    """
+    from hardpan.neighbors.exact import affordable_pairs
+
     x, y = inputs.table.scaled, inputs.labels
     train, validation, test = inputs.split.train, inputs.split.validation, inputs.test
+    queries = len(test) + (len(validation) or len(train))
+    train = sampled_rows(y, train, max(MIN_SEARCHED, affordable_pairs(x, seconds) // queries), seed)
     result = neighbour_bounds(
         x[train],
         y[train],
