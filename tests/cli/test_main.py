@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import hardpan
@@ -78,6 +79,26 @@ def test_errors_raised_on_purpose(capsys, monkeypatch, tmp_path, error, code, se
     found, out, err = run(capsys, "train", "digits", "--out", str(tmp_path / "o"))
     assert (found, out, err) == (code, "", sentence)
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), MemoryError("Unable to allocate 1.49 GiB for an array")])
+def test_too_little_memory_is_one_sentence_with_what_was_needed(capsys, monkeypatch, tmp_path, error):
+    failing(monkeypatch, error)
+    code, out, message = run(capsys, "train", "digits", "--out", str(tmp_path / "o"))
+    assert (code, out, message.count("\n")) == (2, "", 1)
+    assert str(error) in message
+    assert "GB are available" in message
+
+
+def test_a_limited_address_space_leaves_out_the_static_pictures_and_says_so(tmp_path):
+    np.savez(tmp_path / "right.npz", scores=np.tril(np.ones((6, 40))))
+    command = f"{sys.executable} -m hardpan leaderboard rank {tmp_path}/right.npz --out {tmp_path}/page"
+    done = subprocess.run(["bash", "-c", f"ulimit -v 8000000; {command}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("without static pictures") == 1
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert '<div class="static" aria-hidden="true"></div>' in page
+    assert "vegaEmbed" in page
 
 
 def test_a_bug_exits_70_with_its_traceback(capsys, monkeypatch, tmp_path):

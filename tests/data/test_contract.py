@@ -172,6 +172,6 @@ def test_any_damage_is_refused_or_gives_a_whole_dataset(written, sample, data):
 
 @each_sample
 def test_a_set_larger_than_memory_is_refused_before_loading(written, sample, monkeypatch):
-    monkeypatch.setattr("hardpan.files.reading.memory_free_for_reading", lambda: 100)
+    monkeypatch.setattr("hardpan.files.reading.available_memory", lambda: 100)
     with pytest.raises(InputError, match="memory"):
         Dataset.open(written[sample.name][1])

@@ -285,6 +285,6 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path, content):
 def test_a_table_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatch):
     path = saved(tmp_path, {"a": np.zeros(10**6)})
     assert path.stat().st_size < 10**5
-    monkeypatch.setattr("hardpan.files.reading.memory_free_for_reading", lambda: 10**7)
+    monkeypatch.setattr("hardpan.files.reading.available_memory", lambda: 10**7)
     with pytest.raises(InputError, match="memory"):
         Dataset.open(path)

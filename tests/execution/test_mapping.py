@@ -203,6 +203,10 @@ def test_an_address_where_nobody_answers_is_refused_with_the_remedy(monkeypatch)
         mapped(seeded_mean(0), range(2), {"backend": "dask", "address": "tcp://127.0.0.1:9"})
     with pytest.raises(InputError, match="Dask"):
         mapped(seeded_mean(0), range(2), {"backend": "dask", "address": "not an address"})
+    started = time.monotonic()
+    with pytest.raises(InputError, match=r"address.*127\.0\.0\.1:9"):
+        mapped(seeded_mean(0), range(2), {"backend": "ray", "address": "127.0.0.1:9"})
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(("backend", "module"), [("dask", "distributed"), ("ray", "ray")])

@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -59,7 +61,7 @@ def test_memory_is_checked_before_loading(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "a.json").write_text("[" + "1," * 500 + "1]")
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(5000)))
-    monkeypatch.setattr(reading, "memory_free_for_reading", lambda: 100)
+    monkeypatch.setattr(reading, "available_memory", lambda: 100)
     for read, name in (("read_npz", "npz"), ("read_npy", "npy"), ("read_json", "json"), ("read_bytes", "gz")):
         with pytest.raises(InputError, match=rf"a\.{name}"):
             getattr(reading, read)(tmp_path / f"a.{name}")
@@ -116,3 +118,33 @@ def test_json_with_deep_nesting_long_numbers_and_other_encodings(tmp_path):
             reading.read_json(tmp_path / "a.json")
     (tmp_path / "a.json").write_bytes('\ufeff{"a": [1, null]}'.encode())
     assert reading.read_json(tmp_path / "a.json") == {"a": [1, None]}
+
+
+@pytest.mark.parametrize(
+    ("controllers", "names"),
+    [
+        ("", ("memory.max", "memory.current")),
+        ("memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")),
+    ],
+)
+def test_the_smallest_limit_of_a_control_group_and_those_above_counts(tmp_path, controllers, names):
+    for path, (most, used) in {"": ("max", 9000), "jobs": (5000, 2000), "jobs/7": (10_000, 1000)}.items():
+        folder = tmp_path / controllers / path
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, value in zip(names, (most, used), strict=True):
+            (folder / name).write_text(f"{value}\n")
+        (folder / "memory.stat").write_text("anon 10\ninactive_file 500\n")
+    assert sorted(reading._free_in_control_group(controllers, "/jobs/7", str(tmp_path))) == [3500, 9500]
+    assert reading._free_in_control_group("cpu", "/jobs/7", str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_limits_of_the_process_count(limit):
+    code = (
+        f"import resource; resource.setrlimit(resource.{limit}, (4 << 30, 4 << 30))\n"
+        "from hardpan.files.reading import available_memory, memory_limit\n"
+        "print(available_memory(), memory_limit('AS'), memory_limit('DATA'))"
+    )
+    words = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert 0 < int(words[0]) < 4 << 30
+    assert words[1:] == [str(4 << 30), "None"][:: 1 if limit == "RLIMIT_AS" else -1]

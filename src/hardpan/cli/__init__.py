@@ -189,6 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{where}: cannot be written ({error.strerror}); free some space, or choose another path"
             )
         )
+    except MemoryError as error:
+        sys.exit(_exit_from_memory_error(error))
     except Exception:
         sys.exit(_report_bug())
     if result == INTERRUPTED:  # newer versions of Typer return it
@@ -242,6 +244,17 @@ def _exit_as_refused(message: str) -> int:
 
     print("hardpan: " + clean_text(" ".join(message.split())), file=sys.stderr)
     return 2
+
+
+def _exit_from_memory_error(error: MemoryError) -> int:
+    from hardpan.files.reading import available_memory
+
+    free = available_memory()
+    left = "" if free is None else f"; {free / 1e9:,.1f} GB are available"
+    return _exit_as_refused(
+        f"there is not enough memory ({str(error) or 'an allocation failed'}){left}; give fewer rows, models or "
+        "items, raise the limit (ulimit -v, the container's or the job's), or use a larger machine"
+    )
 
 
 def _exit_from_usage_error(error: Any) -> int:

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import pickle
 import reprlib
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -311,7 +312,10 @@ def _join_ray(ray: Any, stack: ExitStack, job: Job) -> None:
     if ray.is_initialized():
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would otherwise report its use to its makers
+    host, _, port = job.address.removeprefix("ray://").rpartition(":")
     try:
+        if port.isdigit():  # Ray itself tries for many minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
         ray.init(address=job.address, log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__

@@ -94,19 +94,73 @@ def folder_entries(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
 
 
-def memory_free_for_reading() -> int | None:
-    """Bytes of memory that are available now, or None where the system does not say."""
+def available_memory() -> int | None:
+    """Bytes of memory that this process can still take, or None where the system does not say.
+
+    The least of what is free in the system, in its control groups (containers, jobs of a cluster), and under
+    ``ulimit -v`` and ``ulimit -d``.
+    """
+    free: list[int] = []
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        used = [int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in Path("/proc/self/statm").read_text().split()]
+        free += [
+            max(0, most - used[at]) for at, most in ((0, memory_limit("AS")), (5, memory_limit("DATA"))) if most
+        ]
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            free += _free_in_control_group(*line.split(":", 2)[1:])
+    except (OSError, ValueError, LookupError):  # another system than Linux
+        free += [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")] if hasattr(os, "sysconf") else []
+    return min(free, default=None)
+
+
+def memory_limit(name: str) -> int | None:
+    """The limit "AS" (``ulimit -v``) or "DATA" (``ulimit -d``) of this process in bytes; None where it has none."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
+        import resource
+    except ImportError:  # Windows
         return None
+    most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[0]
+    return None if most == resource.RLIM_INFINITY else most
+
+
+def _free_in_control_group(controllers: str, path: str, root: str = "/sys/fs/cgroup") -> list[int]:
+    """Bytes that are left of the limits of a control group and those above it: of version 2, or "memory" of 1."""
+    if controllers not in ("", "memory"):
+        return []
+    base = Path(root) / controllers
+    names = (
+        ("memory.max", "memory.current") if not controllers else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    )
+    free = []
+    # In a container the path is that of the host, and the group itself is mounted at the root.
+    for group in {base, *(base / Path(*parts) for n in range(10) if (parts := Path(path).parts[1 : n + 1]))}:
+        try:
+            most, used = ((group / name).read_text(encoding="ascii").strip() for name in names)
+            stat = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        except OSError:
+            continue
+        if most != "max":  # pages of files that were read are given back when memory is needed
+            free.append(max(0, int(most) - int(used) + int(stat.get("inactive_file", 0))))
+    return free
+
+
+def check_memory(what: str, needed: float, remedy: str) -> None:
+    """Refuse work that needs more bytes of memory than this process can take.
+
+    Example:
+        >>> check_memory("a table", 1000, "give fewer rows")
+        >>> check_memory("a table", 1e18, "give fewer rows")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: a table: needs about 1,000,000,000.0 GB of memory; ...; give fewer rows
+    """
+    free = available_memory()
+    if free is not None and needed > free:
+        raise InputError(
+            f"{what}: needs about {needed / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are available; {remedy}"
+        )
 
 
 def check_reading_memory(path: Any, needed: int) -> None:
@@ -117,15 +171,10 @@ def check_reading_memory(path: Any, needed: int) -> None:
         >>> check_reading_memory("huge.npz", 10**18)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        hardpan.errors.InputError: huge.npz: needs about 2,000,000,000.0 GB of memory and ... GB are free; ...
+        hardpan.errors.InputError: huge.npz: needs about 2,000,000,000.0 GB of memory; ... GB are available; ...
     """
-    free = memory_free_for_reading()
     # Checks, ids and the joined train and test rows need the data about twice.
-    if free is not None and 2 * needed > free:
-        raise InputError(
-            f"{path}: needs about {2 * needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB are free; "
-            "give fewer examples or a smaller dtype"
-        )
+    check_memory(str(path), 2 * needed, "give fewer examples or a smaller dtype")
 
 
 def is_gzip(path: Path) -> bool:

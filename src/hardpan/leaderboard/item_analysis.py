@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
 from hardpan.arguments import one_of, whole_number
-from hardpan.errors import InputError
+from hardpan.errors import InputError, counted
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
+from hardpan.files.reading import check_memory
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.pairs import Floats
 from hardpan.outcomes import Outcomes
@@ -24,6 +25,7 @@ WEAK_PRIOR = irt.Priors()
 ALPHA = 0.05
 COHORTS = (5, 10, 25)
 POWER_SLOPES = (-1.0, -2.0, -4.0)
+COPIES = 4.0  # of the scores, that are in memory while they are fitted
 _COLUMNS = 2000
 _POWER_DRAWS = 400
 
@@ -156,7 +158,9 @@ def items(
     outcomes = Outcomes.of_items(outcomes, models=2)
     one_of("model", model, MODELS)
     whole_number("choices", choices, 2)
-    rows, columns, used = _scored_cells(outcomes.item_scores())
+    scores = outcomes.item_scores()
+    check_memory(f"fitting {counted(scores.size, 'score')}", COPIES * scores.nbytes, "select fewer models or items")
+    rows, columns, used = _scored_cells(scores)
     few, rasch, robust = len(used) < FEW_MODELS, model == "rasch", not outcomes.is_binary()
     guessing = 1.0 / choices if model == "3pl" else 0.0
     priors = irt.Priors(1.0, 100.0) if rasch else FEW_PRIOR if few else WEAK_PRIOR
@@ -200,7 +204,7 @@ def _scored_cells(scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_],
     """Which models and items have scores, and these scores."""
     known = np.isfinite(scores)
     rows, columns = np.asarray(known.any(axis=1)), np.asarray(known.any(axis=0))
-    used = scores[np.ix_(rows, columns)]
+    used = scores if rows.all() and columns.all() else scores[np.ix_(rows, columns)]
     if min(used.shape) < 2:
         raise InputError(f"must have scores of at least 2 models on 2 items; got {used.shape}", argument="outcomes")
     if np.nanmin(used) == np.nanmax(used):
@@ -216,8 +220,7 @@ def _item_analysis_column(values: Floats, where: NDArray[np.bool_]) -> Floats:
 
 
 def _item_means(scores: Floats) -> Floats:
-    known = np.isfinite(scores)
-    return np.asarray(np.where(known, scores, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+    return np.asarray(np.nansum(scores, axis=0) / np.maximum(np.isfinite(scores).sum(axis=0), 1))
 
 
 def _broken_test(scores: Floats, binary: bool) -> Floats:
@@ -228,20 +231,24 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     no harm.
     """
     n = scores.shape[1]
+    blocks = [slice(start, min(start + _COLUMNS, n)) for start in range(0, n, _COLUMNS)]
+    means = np.concatenate([_item_means(scores[:, columns]) for columns in blocks])
+    sums, total, count = np.zeros((3, len(scores)))
+    for columns in blocks:
+        sums += np.nansum(scores[:, columns], axis=1)
+        total += np.nansum(scores[:, columns] - means[columns], axis=1)
+        count += np.isfinite(scores[:, columns]).sum(axis=1)
     # In order of the total the columns are nearly sorted, which makes ranking them several times faster.
-    scores = scores[np.argsort(np.nansum(scores, axis=1), kind="stable")]
-    centred = scores - _item_means(scores)
-    known = np.isfinite(centred)
-    filled = np.where(known, centred, 0.0)
-    total, count = filled.sum(axis=1, keepdims=True), known.sum(axis=1, keepdims=True)
+    order = np.argsort(sums, kind="stable")
+    total, count = total[order, None], count[order, None]
     result = np.ones(n)
-    for start in range(0, n, _COLUMNS):
-        columns = slice(start, min(start + _COLUMNS, n))
-        mask = known[:, columns]
-        rest = (total - filled[:, columns]) / np.maximum(count - mask, 1)
+    for columns in blocks:
+        scored = scores[order, columns]
+        mask = np.isfinite(scored)
+        rest = (total - np.where(mask, scored - means[columns], 0.0)) / np.maximum(count - mask, 1)
         # Rounding must not break ties: equal totals give equal means only up to the last digits.
         ranks = _average_ranks(np.where(mask, rest.round(12), np.inf))
-        values = scores[:, columns] if binary else _average_ranks(np.where(mask, scores[:, columns], np.inf))
+        values = scored if binary else _average_ranks(np.where(mask, scored, np.inf))
         size = mask.sum(axis=0)
         x = np.where(mask, values, 0.0)
         r = np.where(mask, ranks, 0.0)
@@ -274,10 +281,8 @@ def _cohorts(scores: Floats, skill: Floats) -> tuple[Cohort, ...]:
     results = []
     for size in (*(size for size in COHORTS if size < len(order)), len(order)):
         best = scores[order[:size]]
-        known = np.isfinite(best)
-        enough = known.sum(axis=0) >= 2
-        low = np.where(known, best, np.inf).min(axis=0)[enough]
-        high = np.where(known, best, -np.inf).max(axis=0)[enough]
+        enough = np.isfinite(best).sum(axis=0) >= 2
+        low, high = np.fmin.reduce(best, axis=0)[enough], np.fmax.reduce(best, axis=0)[enough]
         counts = ((low == 1).sum(), (high == 0).sum(), (low == high).sum(), enough.sum())
         results.append(Cohort(size, *(int(value) for value in counts)))
     return tuple(results)

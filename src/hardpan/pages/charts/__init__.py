@@ -57,6 +57,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -70,6 +71,7 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from hardpan.arguments import one_of
+from hardpan.files.reading import memory_limit
 from hardpan.pages.charts import bars, curves, intervals, points
 from hardpan.pages.charts.intervals import STRUCK
 from hardpan.pages.palette import LIGHT
@@ -83,6 +85,7 @@ COLOURS = {
     getattr(LIGHT, f.name): f"var(--{f.name.replace('_', '-')})" for f in reversed(dataclasses.fields(LIGHT))
 }
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +292,25 @@ def _json_values(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+@functools.cache
+def can_draw_svg() -> bool:
+    """Whether static pictures can be drawn: under ``ulimit -v`` the drawing program (V8) ends the process."""
+    if memory_limit("AS") is None:
+        return True
+    _log.warning(
+        "hardpan: pages are written without static pictures of charts, because the address space is limited "
+        "(ulimit -v); a browser draws the charts"
+    )
+    return False
+
+
 def svg_of_spec(spec: dict[str, Any]) -> str:
-    """Draw a specification as an SVG for the eye: marks that nobody sees, made for a pointer, are left out."""
+    """Draw a specification as an SVG for the eye: marks that nobody sees, made for a pointer, are left out.
+
+    Empty where :func:`can_draw_svg` is False.
+    """
+    if not can_draw_svg():
+        return ""
     import vl_convert
 
     return re.sub(r'<path [^>]* opacity="0"/>', "", vl_convert.vegalite_to_svg(spec))
