@@ -19,7 +19,7 @@ ScoreReading = Annotated[
     dict[str, Any],
     Flags(
         of=Outcomes.open,
-        only=("filter", "metric", "group", "columns"),
+        only=("filter", "metric", "unparsed", "group", "columns"),
         without=("totals",),
         names={"columns": "--column"},
     ),

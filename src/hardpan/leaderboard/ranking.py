@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,9 @@ class Ranking(Report):
         pairs: paired differences of the first models.
         source: where the scores come from.
         notes: what the reader of the scores reported.
+        failures: number of answers without a score (empty, timeout, not parsed) of each model; None without any.
+        failed_as: what these count as, "wrong" or "missing"; "" without any.
+        other_score: ``score`` if they counted as the other of the two; None without any.
     """
 
     models: tuple[str, ...]
@@ -128,6 +132,9 @@ class Ranking(Report):
     source: str = ""
     notes: tuple[str, ...] = ()
     smallest_difference_ranked: float = float("nan")
+    failures: Ints | None = None
+    failed_as: str = ""
+    other_score: Floats | None = None
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -236,7 +243,25 @@ def rank(
         pairs=TopPairs(models[:TOP], tests.difference[top], tests.stderr[top], p_holm[top], tests.shared[top]),
         source=outcomes.source,
         notes=outcomes.notes,
+        **_failed_answers(outcomes, order),
     )
+
+
+def _failed_answers(outcomes: Outcomes, order: Ints) -> dict[str, Any]:
+    """Answers without a score by model, and the scores if they counted as the other of wrong and missing."""
+    if outcomes.failed is None or not outcomes.failed.any():
+        return {}
+    missing = bool(np.isnan(outcomes.scores[outcomes.failed]).all())
+    other = replace(outcomes, scores=np.where(outcomes.failed, 0.0 if missing else np.nan, outcomes.scores))
+    scores = other.item_scores()
+    scores = scores[:, np.isfinite(scores).any(axis=0)]
+    known = np.isfinite(scores)
+    means = _complete_means(scores, None) if known.all() else _adjusted_means(scores, known, None)
+    return {
+        "failures": outcomes.failed.reshape(outcomes.n_models, -1).sum(axis=1)[order],
+        "failed_as": "missing" if missing else "wrong",
+        "other_score": means.score[order],
+    }
 
 
 def _holm_separated(tests: PairTests, alpha: float) -> tuple[Floats, NDArray[np.bool_]]:

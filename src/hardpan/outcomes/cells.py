@@ -104,7 +104,7 @@ class Cells:
         self._text_bytes, self._too_long = 0, False
         self._model_of, self._item_of, self._run_of, self._answer_of = (array("i") for _ in range(4))
         self._scores = array("d")
-        self._missed = 0
+        self._failed = array("q")
         self._logprobs, self._logprob_rows = array("f"), array("q")
         self._right: dict[int, tuple[int, bool]] = {}
 
@@ -212,7 +212,7 @@ class Cells:
         if missing:
             value = math.nan
         elif score is None:
-            self._missed += 1
+            self._failed.append(len(self._scores))
             value = 0.0 if self.options.unparsed == "wrong" else math.nan
         else:
             highest = self.options.max_score
@@ -303,10 +303,7 @@ class Cells:
         if self._other_keys:
             rows_of = counted(self._other_keys, "row")
             self.notes.append(f"Another key for an item in {rows_of}; the first key is used.")
-        if self._missed:
-            why, treated = "could not be parsed or had no score, and", "treated as missing"
-            missed = counted(self._missed, f"answer {why} was", f"answers {why} were")
-            self.notes.append(f"{missed} {'counted as wrong' if self.options.unparsed == 'wrong' else treated}.")
+        failed = self._failed_cells(rows, columns, repeat, order, models, scores.shape)
         choices = self._choices(m, n)
 
         def column(values: Mapping[int, str], count: int = n) -> NDArray[np.str_]:
@@ -324,7 +321,32 @@ class Cells:
             choices=choices,
             model_groups={name: column(values, m) for name, values in self._model_columns.items()},
             questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
+            failed=failed if failed is None or r > 1 else failed[:, :, 0],
         )
+
+    def _failed_cells(
+        self,
+        rows: Any,
+        columns: Any,
+        repeat: Any,
+        order: NDArray[np.int64],
+        models: Sequence[str],
+        shape: tuple[int, ...],
+    ) -> NDArray[np.bool_] | None:
+        """Which cells have an answer without a score, whatever they count as, with a note on them."""
+        if not self._failed:
+            return None
+        flags = np.zeros(len(self), dtype=np.bool_)
+        flags[np.frombuffer(self._failed, dtype=np.int64)] = True
+        failed = np.zeros(shape, dtype=np.bool_)
+        failed[rows, columns, repeat] = flags[order]
+        counts = failed.sum(axis=(1, 2))
+        by_model = [f"{models[row]} {counts[row]:,}" for row in np.argsort(-counts, kind="stable") if counts[row]]
+        why, treated = "could not be parsed or had no score, and", "treated as missing"
+        missed = counted(int(counts.sum()), f"answer {why} was", f"answers {why} were")
+        treated = "counted as wrong" if self.options.unparsed == "wrong" else treated
+        self.notes.append(f"{missed} {treated}: {few(by_model, 5)}.")
+        return failed
 
     def _named_models(self) -> tuple[str, ...]:
         """The names of the models; those in several folders are joined, or named by folder if they share a task."""

@@ -63,6 +63,8 @@ class Outcomes:
             0 if unknown; else None.
         model_groups: columns of M labels by name: group, date, parameters.
         questions: N texts of the questions ("" where unknown), where logs hold them, or None.
+        failed: of the shape of ``scores``: answers without a score (empty, timeout, not parsed), which have 0 or
+            NaN there, as ``unparsed`` says; None without any.
     """
 
     scores: NDArray[np.float64]
@@ -77,6 +79,7 @@ class Outcomes:
     totals: NDArray[np.int64] | None = None
     model_groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     questions: tuple[str, ...] | None = None
+    failed: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Clean the names that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
@@ -119,7 +122,8 @@ class Outcomes:
             filter: filter of lm-eval logs; default: the first in the file.
             metric: metric to read; default: the first with values from 0 to 1.
             scorer: scorer of Inspect logs; default: the first.
-            unparsed: count answers that could not be parsed, or that have no score, as "wrong" or "missing".
+            unparsed: count answers that could not be parsed, and rows without a score or with a score of -1, as
+                "wrong" or "missing".
             group: column with groups of items, such as a passage: of a table, or a field of a log's documents or
                 metadata; it comes first in ``groups``.
             columns: of a table, columns by role where their names do not say it: model, item, task, score, run,
@@ -288,6 +292,7 @@ class Outcomes:
             totals=None if self.totals is None else self.totals[cells],
             model_groups={name: values[rows] for name, values in self.model_groups.items()},
             questions=None if self.questions is None else tuple(self.questions[column] for column in columns),
+            failed=None if self.failed is None else self.failed[cells],
         )
 
     def align(self, models: Outcomes | Sequence[str]) -> Outcomes:

@@ -20,7 +20,13 @@ from hardpan.pages.field_views import view
 from hardpan.pages.galleries import png_address
 from hardpan.pages.leaderboard import gate as _gate  # registers its view
 from hardpan.pages.leaderboard.items import IRT, ITEM_METHODS, SHORT_METHODS, short_section
-from hardpan.pages.leaderboard.models import CITATIONS, PAIRED, ranking_table, scores_read_sections
+from hardpan.pages.leaderboard.models import (
+    CITATIONS,
+    PAIRED,
+    failed_answer_lines,
+    ranking_table,
+    scores_read_sections,
+)
 from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
 from hardpan.report import Provenance, versions_of
 
@@ -63,7 +69,8 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
     problems = (*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys))
     table = ranking_table(ranking, 10)
     fitting = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}
-    brief = table_of_columns(table.title, {k: fitting[k] for k in (*table.columns[:2], "ranks", "tier")})
+    shown = [name for name in ("ranks", "tier", "without a score") if name in fitting]
+    brief = table_of_columns(table.title, {k: fitting[k] for k in (*table.columns[:2], *shown)})
     size = f"{counted(len(ranking.models), 'model')}, {counted(ranking.n_items, 'item')}"
     if ranking.groups:
         size += f", {ranking.groups:,} groups ({ranking.cluster})"
@@ -90,6 +97,10 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
 
 def _ranking_problem_lines(ranking: Ranking) -> Iterator[ProblemLine]:
     m, tied = len(ranking.models), ranking.first_tier
+    for kind, severity, line in zip(
+        ("failures", "failures-order"), ("medium", "high"), failed_answer_lines(ranking), strict=False
+    ):
+        yield ProblemLine(kind, severity, *line, link="ranking.csv", link_text="which")
     if ranking.unconnected:
         title = "Some models share no items with the others"
         yield ProblemLine("overlap", "high", title, "They cannot be ranked.")

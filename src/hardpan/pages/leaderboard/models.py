@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.errors import counted
+from hardpan.errors import counted, few
 from hardpan.estimates import Estimate
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.prediction import AgreementLine, Inflation
@@ -64,6 +64,8 @@ def interval_marks(
 def _ranking_view(result: Ranking) -> View:
     names = ("score", "stderr", "stderr_clustered", "low", "high", "rank_low", "rank_high", "tier", "items")
     columns = {"model": result.models, **{name: getattr(result, name) for name in names}}
+    if result.failures is not None:
+        columns |= {"failures": result.failures, "other_score": result.other_score}
     return View(
         title="Leaderboard ranking",
         headline=ranking_headline(result),
@@ -153,7 +155,7 @@ def ranking_section(result: Ranking) -> Section:
             "models); more runs reduce only this part. An effect of a whole run (seed, prompt, server) is not "
             "included."
         )
-    warnings = []
+    warnings = [f"{title}. {detail}".removesuffix(" ") for title, detail in failed_answer_lines(result)]
     if result.complete < m:
         warnings.append(
             f"{m - result.complete:,} of {m:,} models lack some of the {result.n_items:,} items: pairs "
@@ -178,6 +180,26 @@ def ranking_section(result: Ranking) -> Section:
     )
 
 
+def failed_answer_lines(result: Ranking) -> list[tuple[str, str]]:
+    """Titles and details on answers without a score: how many by model, and whether they decide the order."""
+    if result.failures is None or result.other_score is None:
+        return []
+    order = np.argsort(-result.failures, kind="stable")
+    by_model = few([f"{result.models[row]} {result.failures[row]:,}" for row in order if result.failures[row]], 4)
+    wrong, missing = "count as wrong", "are left out"
+    treated, other = (wrong, missing) if result.failed_as == "wrong" else (missing, wrong)
+    option = f"--unparsed {'missing' if result.failed_as == 'wrong' else 'wrong'}: they {other}."
+    answers = counted(int(result.failures.sum()), "answer")
+    lines = [(f"{answers} without a score {treated}: {by_model}", option)]
+    now, then = (np.nan_to_num(values, nan=-1.0) for values in (result.score, result.other_score))
+    moved = np.argwhere((now[:, None] > now) & (then[:, None] < then))
+    if len(moved):
+        behind, ahead = (f"{result.models[row]} {100 * then[row]:.1f} %" for row in moved[0])
+        detail = f"{counted(len(moved), 'pair')} of models would be in the other order: {ahead} before {behind}."
+        lines.append((f"The order of models changes if answers without a score {other}", detail))
+    return lines
+
+
 def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
     """One row per model, best first."""
     scores = formatting.aligned(result.estimates[:rows], scale=100)
@@ -190,6 +212,8 @@ def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
         clustered = [formatting.points(value, "", 2) for value in result.stderr_clustered]
         columns[f"clustered by {result.cluster}"] = clustered
     columns |= {"ranks": _rank_sets(result), "tier": result.tier, "items": result.items}
+    if result.failures is not None:
+        columns["without a score"] = result.failures
     return table_of_columns("Models", columns, rows)
 
 
