@@ -68,7 +68,7 @@ ROLES = {
     "task": ("set test_set dataset", "split"),
     "score": (
         "correct is_correct right exact_match acc acc_norm accuracy passed pass resolved success outcome",
-        "result value",
+        "reward result value",
     ),
     "run": ("run_id run_idx repeat repetition epoch trial seed attempt", ""),
     "seed": ("run", ""),

@@ -152,3 +152,22 @@ def test_losses_of_minus_one_are_no_failures() -> None:
     rows = [{"model": m, "item": f"i{k}", "score": k % 3 - 1} for m in MODELS for k in range(9)]
     with pytest.raises(InputError, match="-1"):
         Outcomes.open(rows)
+
+
+def test_an_unknown_score_is_not_the_name_of_a_model() -> None:
+    rows = [{"task_id": f"t{k // 4}", "points": k % 2, "trial": k % 4} for k in range(40)]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert raised.value.argument == "columns"
+    outcomes = Outcomes.open(rows, columns={"score": "points"})
+    assert (outcomes.models, outcomes.scores.shape) == (("table",), (1, 10, 4))
+
+
+def test_other_columns_beside_labels_are_no_predictions() -> None:
+    rows = [
+        {"id": k, "question": f"Which one is it, {k}?", "label": k % 3, "context": f"text {k}"} for k in range(12)
+    ]
+    with pytest.raises(InputError):
+        Outcomes.open(rows)
+    rows = [{**row, "net": (row["label"] if k % 4 else 0)} for k, row in enumerate(rows)]
+    assert Outcomes.open(rows).models == ("net",)

@@ -117,7 +117,13 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
 
 def _long_table_of_answers(columns: Columns, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """A wide table of answers beside a key as a long one; the table itself where its other columns are scores."""
-    names = [name for name in columns if name not in roles.values() and plain_name(name) not in GROUPS]
+    names = [
+        name
+        for name, values in columns.items()
+        if name not in roles.values()
+        and plain_name(name) not in GROUPS
+        and _may_be_classes(values, columns[roles["key"]])
+    ]
     scored = any(_is_score_column(columns[name]) for name in names)
     if not names or (scored and plain_name(roles["key"]) not in _LABELS):
         return dict(columns), dict(roles)
@@ -176,6 +182,14 @@ def _read_long_table(
             answer=_score_text(columns[roles["answer"]][row]) if "answer" in roles else "",
             where=f"{where}, row {row + 1}",
         )
+
+
+def _may_be_classes(values: Sequence[Any], keys: Sequence[Any]) -> bool:
+    """Whether values are mostly among the keys, or are at most as many different numbers."""
+    known = set(map(_score_text, keys))
+    if 2 * sum(_score_text(value) in known for value in values) >= len(values):
+        return True
+    return _is_score_column(values) and len(set(map(str, values))) <= max(2, len(known))
 
 
 def _is_long_without_names(columns: Columns, score: str) -> bool:
@@ -295,9 +309,10 @@ def _read_wide_table(
         if high and (group is None or len(high) == len(body)):
             verb, first = "has" if len(high) == 1 else "have", high[0]
             raise InputError(
-                f": {few(list(map(repr, high)))} of {where} {verb} values above {highest:g}; pass "
-                f"group={first!r} (--group {shlex.quote(first)}) if such columns are no models, or max_score "
-                "(--set max_score=...) to divide by the highest one",
+                f": {few(list(map(repr, high)))} of {where} {verb} values above {highest:g}; if all other numbers "
+                f"are scores of models, pass group={first!r} (--group {shlex.quote(first)}); if one column has the "
+                f"scores of one model, name it ({_score_options(body, cells)}); max_score (--set max_score=...) "
+                "divides by the highest score",
                 argument="group",
             )
         if high:
@@ -308,10 +323,16 @@ def _read_wide_table(
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
         twice = next(name for name in models if models.count(name) > 1)
-        options = " or ".join(f"--column {shlex.quote(f'score={name}')}" for name in list(body)[:3])
         raise InputError(
             f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once, or in a table "
-            f"with one row per model and item say which column has the scores: {options}"
+            f"with one row per model and item say which column has the scores: {_score_options(body, cells)}"
+        )
+    if len(set(items)) < len(items):
+        twice = next(name for name in items if items.count(name) > 1)
+        raise InputError(
+            f": {where} has several rows of {twice!r}, and no column whose name says that it has the scores; say "
+            f"which it is: {_score_options(body, cells)}",
+            argument="columns",
         )
     index = [cells.item(("", name), name) for name in items]
     others = {name: values for name, values in columns.items() if name not in body and name != names}
@@ -335,6 +356,14 @@ def _read_wide_table(
                 where=f"{where}, {one}",
                 missing=_is_blank_score(value),
             )
+
+
+def _score_options(body: Columns, cells: Cells) -> str:
+    """The options that name a column of numbers as that of the scores, those in the range of scores first."""
+    highest = cells.options.max_score or 1.0
+    above = {name: max(score_of(value) or 0.0 for value in values) > highest for name, values in body.items()}
+    names = sorted(body, key=lambda name: above[name])[:3]
+    return " or ".join(f"--column {shlex.quote(f'score={name}')}" for name in names)
 
 
 def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[str, Any]:

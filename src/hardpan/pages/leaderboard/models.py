@@ -63,7 +63,7 @@ def interval_marks(
 @view.register
 def _ranking_view(result: Ranking) -> View:
     names = ("score", "stderr", "stderr_clustered", "low", "high", "rank_low", "rank_high", "tier", "items")
-    columns = {"model": result.models, **{name: getattr(result, name) for name in names}}
+    columns: dict[str, Any] = {"model": result.models, **{name: getattr(result, name) for name in names}}
     if result.failures is not None:
         columns |= {"failures": result.failures, "other_score": result.other_score}
     return View(
