@@ -282,7 +282,7 @@ def by_kind(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             cell for cell in cells if not cell["error"] and kind not in (*cell["planted"], *cell["ok"], *IGNORED)
         ]
         alarms = [kind in cell["alarms"] for cell in free]
-        notes = [[kind, "note"] in cell["listed"] for cell in free]
+        notes = [[kind, "note"] in cell.get("listed", ()) for cell in free]
         columns = _columns("found", planted) | _columns("false alarms", alarms) | _columns("notes elsewhere", notes)
         rows.append({"kind": kind} | columns)
     return rows

@@ -205,6 +205,7 @@ def test_commands_and_options_in_the_text_exist():
 
 # Options of other programs, and of examples.
 OTHERS = {"--log", "--output", "--head", "--samples", "--tasks", "--nproc-per-node", "--compact", "--priors"}
+OTHERS |= {"--dump-eval-details"}
 
 
 def test_options_that_messages_and_pages_name_exist():

@@ -313,17 +313,12 @@ def test_ids_of_bytes_are_text(tmp_path):
     assert not (tmp_path / "bad").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("id p0 p1\na 0.5 0.5\n", "id"),
-        ("id,p0,p0\na,0.5,0.5\n", "p0"),
-    ],
-)
-def test_tables_say_what_is_wrong_with_their_columns(tmp_path, text, told):
+@pytest.mark.parametrize("text", ["id p0 p1\na 0.5 0.5\n", "id,p0,p0\na,0.5,0.5\n"])
+def test_tables_with_spaces_or_one_name_twice_are_refused(tmp_path, text):
     (tmp_path / "p.csv").write_text(text)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError):
         import_file(tmp_path / "p.csv", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_labels_may_be_names_of_classes(tmp_path):

@@ -195,8 +195,9 @@ def checked_columns(
         what = f"{where}: labels"
         numbered = arguments.labels(what, by_name(what, np.asarray(labels), names), n, classes)
     if split is not None:
-        split = np.asarray(split).astype(np.str_)
-        if split.shape != (n,) or not set(np.unique(split).tolist()) <= set(SPLITS):
+        split = np.asarray(split)
+        split = split.astype(np.str_) if split.dtype.kind in "OT" else split
+        if split.dtype.kind != "U" or split.shape != (n,) or not set(np.unique(split).tolist()) <= set(SPLITS):
             raise InputError(
                 f"must be one of {', '.join(SPLITS)} for each of {n} examples", argument=f"{where}: split"
             )
