@@ -217,7 +217,9 @@ def test_a_hostile_class_name_does_nothing(visit, tmp_path):
     path.write_text(view_page(View(evil, evil, (section,))), encoding="utf-8")
     seen = visit(path)
     assert seen.drawn() == 2
-    seen.page.locator(".live svg path[aria-label], .live svg .mark-rect path").first.hover(force=True)
+    box = seen.page.wait_for_selector(".live svg .role-mark path", state="attached").bounding_box()
+    seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    seen.page.wait_for_selector("#vg-tooltip-element.visible")
     seen.page.get_by_role("button", name=evil).click()
     assert seen.page.evaluate("window.hacked") is None
     assert seen.page.locator("img").count() == 0

@@ -17,7 +17,7 @@ from hardpan.pages.sections import Section, Table, View
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 KINDS = list(charts.KINDS)
-FLOORS = ("2.1 × 10⁻¹³ ± 3 × 10⁻⁷", "0.3 % (0.0–1.0 %)", "1.1 % (0.3–1.9 %)", "9 × 10⁻⁵ % to 2.8 %")
+FLOORS = ("2.1 × 10⁻⁶ ± 3 × 10⁻⁷", "0.3 % (0.0–1.0 %)", "1.1 % (0.3–1.9 %)", "9 × 10⁻⁵ % to 2.8 %")
 CHANGES = (
     "+1.9 points (+0.7 to +2.4)",
     "−12.0 points (−15.0 to −9.0)",
