@@ -42,12 +42,12 @@ def counted(compute, name, calls):
 
 def test_score_writes_a_page_scores_and_a_table_and_computes_each_part_once(runs, tmp_path, capsys, monkeypatch):
     calls = []
-    for name in ("bands", "stability"):
+    for name in ("bands_of", "stability"):
         monkeypatch.setattr(reports, name, counted(getattr(reports, name), name, calls))
     out = tmp_path / "out"
     code, shown, _ = run(capsys, "score", runs / "small", "--data", "digits", "--split", "test", "--out", out)
     assert code == 0
-    assert sorted(calls) == ["bands", "stability"]
+    assert sorted(calls) == ["bands_of", "stability"]
     assert "most confusing tenth" in " ".join(shown.split())
     names = {item.name for item in out.iterdir()}
     assert names == {"config.json", "index.html", "report.json", "scores.csv", "scores"}

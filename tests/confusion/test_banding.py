@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion, stats
-from hardpan.confusion.banding import default_band_edges, mean_band_error, round_band_edges
+from hardpan.confusion.banding import band_limits, mean_band_error, round_band_edges
 from hardpan.confusion.transfers import target_errors_by_band
 from hardpan.errors import InputError
 from hardpan.pages.confusion_charts import error_by_band_chart
@@ -147,7 +147,7 @@ def test_edges_are_taken_or_refused_by_name_with_their_value(edges):
     if refusal:
         assert refusal.startswith("edges must")
     else:
-        limits = default_band_edges([0.1, 0.5]) if edges is None else np.asarray(edges, dtype=np.float64)
+        limits = band_limits(np.array([0.1, 0.5]), edges, 0.0)
         assert [found.bands[0].low, *(band.high for band in found.bands)] == limits.tolist()
         assert sum(band.examples for band in found.bands) == 2
 

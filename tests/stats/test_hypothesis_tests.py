@@ -17,6 +17,13 @@ def test_mcnemar_is_the_exact_binomial_test(b: int, c: int) -> None:
     assert stats.mcnemar(b, c) == stats.mcnemar(c, b)
 
 
+@pytest.mark.parametrize("error", [0.02, 0.1, 0.3])
+def test_the_sample_size_of_mcnemars_test_has_its_power(error: float) -> None:
+    discordant = error * (1 - 0.9 * error) + 0.9 * error * (1 - error)  # one errs a tenth less often than the other
+    n = stats.mcnemar_sample_size(0.1 * error, discordant)
+    assert stats.mcnemar_power(0.1 * error, discordant, n) == pytest.approx(0.8, abs=0.01)
+
+
 def test_paired_bootstrap_matches_the_closed_form_error() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.random(500) < 0.8, rng.random(500) < 0.7

@@ -91,9 +91,9 @@ def test_a_share_of_nothing_is_not_known_and_one_of_less_is_refused() -> None:
     nothing = share(0, 0)
     assert np.isnan([nothing.value, nothing.stderr]).all()
     assert (nothing.low, nothing.high, nothing.n) == (0.0, 1.0, 0)
-    with refused("trials"):
+    with refused("total"):
         share(1, 0)
-    with refused("successes"):
+    with refused("count"):
         share(0.5, 3)
 
 

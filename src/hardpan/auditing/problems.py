@@ -27,7 +27,6 @@ from hardpan.estimates import Estimate
 ALPHA = 0.02  # probability that any tested claim of an audit is false, where all are
 MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them
 BROKEN_COPIES = 0.5  # of the test set
-MANY_COPIES = 0.005
 IMBALANCE = 30.0  # examples of the largest class per example of the smallest
 FEW_PER_CLASS = 5
 BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
@@ -397,19 +396,12 @@ def _small_test_problems(evidence: Evidence, error: Estimate | None) -> Iterator
         "nested": None if np.isnan(nested) else nested,
         "n": n,
         "error": rate,
-        "needed": (_examples_for_a_tenth(error.high), _examples_for_a_tenth(error.low)),
+        "needed": tuple(
+            stats.mcnemar_sample_size(0.1 * e, 2 * e * (1 - e) - 0.1 * e * (1 - 2 * e)) if 0 < e < 1 else None
+            for e in (error.high, error.low)
+        ),
     }
     yield BenchmarkProblem("small-test", "note", details=details)
-
-
-def _examples_for_a_tenth(error: float) -> int | None:
-    """Examples with which independent errors show a tenth of the error; None for an error of 0 or 1."""
-    if not 0 < error < 1:
-        return None
-    x = 0.1 * error
-    differ = 2 * error * (1 - error) - x * (1 - 2 * error)
-    z_level, z_power = stats.normal_quantile(0.95), stats.normal_quantile(0.6)  # power 80 %: Φ⁻¹(0.8)
-    return int(np.ceil(((z_level * differ**0.5 + z_power * (differ - x * x) ** 0.5) / x) ** 2))
 
 
 def _problems_of_columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:

@@ -405,8 +405,11 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
         return
-    name = _work_folder_name(evidence)
-    folder = arguments.as_path("out", out) / WORK / name
+    settings = {
+        name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
+    }
+    text = json.dumps([settings, files.array_hash(evidence.dataset.x), files.array_hash(evidence.labels)])
+    folder = arguments.as_path("out", out) / WORK / hashlib.sha256(text.encode()).hexdigest()[:12]
     created = files.missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -424,11 +427,3 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
     for other in folder.parent.iterdir():  # what an earlier audit with other settings trained
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
-
-
-def _work_folder_name(evidence: Evidence) -> str:
-    settings = {
-        name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
-    }
-    text = json.dumps([settings, files.array_hash(evidence.dataset.x), files.array_hash(evidence.labels)])
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

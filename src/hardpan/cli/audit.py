@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hardpan import auditing
 from hardpan.auditing.evidence import AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
+from hardpan.auditing.running import audit as run_audit
 from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, Reading
 from hardpan.cli.decorators import spread
@@ -57,7 +57,7 @@ def audit(
             raise InputError(f"must be kinds among {', '.join(KINDS)}, or any; got {kind!r}", argument="fail_on")
     check_out(folder)
     with progress_on_stderr() as progress:
-        report = auditing.audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_audit_plan)
+        report = run_audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_audit_plan)
     emit_report(report, json=json)
     if not json:
         console = Console(highlight=False)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hardpan import execution, files
+from hardpan import files
 from hardpan.errors import InputError
+from hardpan.execution import Progress
 from hardpan.report import Report
 
 QUIET_SECONDS = 2.0
@@ -119,7 +120,7 @@ class _ProgressLines(threading.Thread):
 
 
 @contextmanager
-def progress_on_stderr() -> Iterator[execution.Progress]:
+def progress_on_stderr() -> Iterator[Progress]:
     """Show progress on stderr: a bar on a terminal; elsewhere lines, from the third second on."""
     if not sys.stderr.isatty():
         lines = _ProgressLines()
@@ -130,7 +131,7 @@ def progress_on_stderr() -> Iterator[execution.Progress]:
             lines.closed.set()
             lines.join()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeElapsedColumn())
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda step, fraction: bar.update(task, description=step, completed=fraction)

@@ -9,21 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hardpan.cli.options import Flags
-from hardpan.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from hardpan.data import Dataset
 
 DATA_HELP = "A dataset: name (digits, mnist, ...), file or folder."
-ScoreReading = Annotated[
-    dict[str, Any],
-    Flags(
-        of=Outcomes.open,
-        only=("filter", "metric", "unparsed", "group", "columns"),
-        without=("totals",),
-        names={"columns": "--column"},
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import typer
 
 from hardpan import leaderboard
 from hardpan.cli.common import emit_report, progress_on_stderr
-from hardpan.cli.data_options import ScoreReading
 from hardpan.cli.decorators import Output, reporting, spread
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError
@@ -22,6 +21,16 @@ from hardpan.leaderboard.keys import read_verdicts
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
+
+ScoreReading = Annotated[
+    dict[str, Any],
+    Flags(
+        of=Outcomes.open,
+        only=("filter", "metric", "unparsed", "group", "columns"),
+        without=("totals",),
+        names={"columns": "--column"},
+    ),
+]
 
 app = typer.Typer(
     rich_markup_mode="rich",

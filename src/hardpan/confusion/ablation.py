@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.banding import Bands, bands, default_band_edges, round_band_edges
+from hardpan.confusion.banding import MOST_BANDS, Bands, bands, round_band_edges
 from hardpan.confusion.difficulty_signals import difficulty_signal_columns
 from hardpan.confusion.row_tasks import Floats
 from hardpan.errors import InputError
@@ -140,7 +140,7 @@ def compare_variants(
     whole = list(values.values())[-1]
     top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
     edges = round_band_edges(top, CELLS)
-    limits = default_band_edges(np.array([0.0, top]))
+    limits = round_band_edges(top, MOST_BANDS)
     variants = tuple(
         Variant(
             seeds=size,

@@ -91,8 +91,12 @@ def bands(
         ([(100, 0.1), (100, 0.3), (100, 0.5)], 1.0)
     """
     values = score_values(scores)
-    limits = default_band_edges(scores) if edges is None else _checked_band_edges(edges, values)
-    right = correct_by_model(correct, len(values))
+    limits = band_limits(values, edges, float(getattr(scores, "largest", 0.0)))
+    return bands_of(values, limits, correct_by_model(correct, len(values)), confidence, seed)
+
+
+def bands_of(values: Floats, limits: Floats, right: NDArray[np.bool_], confidence: float, seed: int) -> Bands:
+    """Error by band between ``limits`` of checked scores (N,) and ``right`` (M, N)."""
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
     band_of = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
@@ -118,16 +122,27 @@ def bands(
     )
 
 
-def default_band_edges(scores: Scores | ArrayLike) -> Floats:
-    """Round limits from 0 to the largest possible score (or the largest there is), at most twenty bands.
+def band_limits(values: Floats, edges: Sequence[float] | None, top: float) -> Floats:
+    """The limits of the bands: ``edges``, checked; or round ones from 0 to ``top`` or more, at most twenty bands.
 
     Example:
-        >>> default_band_edges([0.0, 1.0, 3.32]).tolist()[:3], len(default_band_edges([0.0, 9.9]))
-        ([0.0, 0.2, 0.4], 21)
+        >>> band_limits(np.array([0.0, 1.0]), None, 3.32).tolist()[:3]
+        [0.0, 0.2, 0.4]
     """
-    values = score_values(scores)
-    top = max(float(getattr(scores, "largest", 0.0)), float(values.max()), WIDTHS[0])
-    return round_band_edges(top, MOST_BANDS)
+    if edges is None:
+        return round_band_edges(max(top, float(values.max())), MOST_BANDS)
+    limits = real_numbers("edges", edges)
+    if limits.ndim != 1 or len(limits) < 2 or (limits[:-1] >= limits[1:]).any():
+        raise InputError(
+            f"must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}", argument="edges"
+        )
+    if values.min() < limits[0] or values.max() > limits[-1]:
+        raise InputError(
+            f"must enclose all scores ({values.min():.4g} to {values.max():.4g}); got {limits[0]:g} to "
+            f"{limits[-1]:g}",
+            argument="edges",
+        )
+    return limits
 
 
 def round_band_edges(top: float, most: int) -> Floats:
@@ -149,12 +164,12 @@ def mean_band_error(wrong: int, models: int, examples: int, confidence: float = 
     """
     if models == 1:
         return stats.share(wrong, examples, confidence)
-    low, _ = stats.clopper_pearson(wrong // models, examples, confidence)
-    _, high = stats.clopper_pearson(-(-wrong // models), examples, confidence)
+    low = stats.share(wrong // models, examples, confidence).low
+    high = stats.share(-(-wrong // models), examples, confidence).high
     value = wrong / models / examples
     error = math.sqrt(value * (1 - value) / examples)
     method = f"Clopper–Pearson, mean of {models} models"
-    return Estimate(value, error, float(low), float(high), confidence=confidence, method=method, n=examples)
+    return Estimate(value, error, low, high, confidence=confidence, method=method, n=examples)
 
 
 def errors_in_hardest_band(values: Floats, wrong: NDArray[np.int64], models: int, confidence: float) -> Estimate:
@@ -169,12 +184,10 @@ def errors_in_hardest_band(values: Floats, wrong: NDArray[np.int64], models: int
     value = float(inside / total)
     # Examples are the units: as many independent errors as examples that any model gets wrong, at most.
     errors = max(1, round(total / models))
-    low, _ = stats.clopper_pearson(math.floor(value * errors), errors, confidence)
-    _, high = stats.clopper_pearson(math.ceil(value * errors - 1e-9), errors, confidence)
+    low = stats.share(math.floor(value * errors), errors, confidence).low
+    high = stats.share(math.ceil(value * errors - 1e-9), errors, confidence).high
     error = math.sqrt(value * (1 - value) / errors)
-    return Estimate(
-        value, error, float(low), float(high), confidence=confidence, method="Clopper–Pearson", n=errors
-    )
+    return Estimate(value, error, low, high, confidence=confidence, method="Clopper–Pearson", n=errors)
 
 
 def correct_by_model(correct: Any, examples: int) -> NDArray[np.bool_]:
@@ -188,21 +201,6 @@ def correct_by_model(correct: Any, examples: int) -> NDArray[np.bool_]:
             f"must be (N,) or (models, N) with N = {examples:,}; got shape {np.shape(correct)}", argument="correct"
         )
     return right
-
-
-def _checked_band_edges(edges: Sequence[float], values: Floats) -> Floats:
-    limits = real_numbers("edges", edges)
-    if limits.ndim != 1 or len(limits) < 2 or (limits[:-1] >= limits[1:]).any():
-        raise InputError(
-            f"must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}", argument="edges"
-        )
-    if values.min() < limits[0] or values.max() > limits[-1]:
-        raise InputError(
-            f"must enclose all scores ({values.min():.4g} to {values.max():.4g}); got {limits[0]:g} to "
-            f"{limits[-1]:g}",
-            argument="edges",
-        )
-    return limits
 
 
 def _correlation_over_bands(cells: NDArray[np.int64], sums: Floats, confidence: float, seed: int) -> Estimate:

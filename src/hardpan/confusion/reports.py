@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hardpan import stats
 from hardpan.arguments import check_confidence, one_of, whole_number
 from hardpan.confusion.ablation import FRACTIONS, Ablation, ablation_plan
-from hardpan.confusion.banding import Bands, bands
+from hardpan.confusion.banding import Bands, band_limits, bands_of
 from hardpan.confusion.difficulty_signals import UNLABELLED, Signals, difficulty_signal_columns, signals_of
 from hardpan.confusion.difficulty_signals import signals as measure_signals
 from hardpan.confusion.error_prediction import Predictors, predictors
@@ -318,10 +318,10 @@ def summarize(
         if "bands" in sections:
             splits = [] if own.split is None or config.split != "all" else np.unique(own.split).tolist()
             for name in [config.split, *(splits if len(splits) > 1 else ())]:
-                index, edges = scores.rows_of_split(name), config.edges or None
-                by_split[name] = bands(
-                    bits.select(index), correct[..., index], edges, confidence=config.confidence, seed=config.seed
-                )
+                index = scores.rows_of_split(name)
+                values, right = bits.values[index], np.atleast_2d(correct[..., index])
+                limits = band_limits(values, config.edges or None, bits.largest)
+                by_split[name] = bands_of(values, limits, right, config.confidence, config.seed)
         split = np.full(len(scores), "") if scores.split is None else np.asarray(scores.split).astype(np.str_)
         unseen = rows[split[rows] != "train"]  # the models have seen the training rows
         if "issues" in sections and len(unseen) and (ranked := label_issues(signals.select(unseen)).ranked):

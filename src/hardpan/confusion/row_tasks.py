@@ -16,6 +16,7 @@ from hardpan import arguments, execution
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import open_any
 
 Floats = NDArray[np.float64]
 _Result = TypeVar("_Result")
@@ -151,7 +152,7 @@ class EpochRows:
 @functools.lru_cache(maxsize=4)
 def _predictions_of_row_tasks(address: str, call: str) -> Predictions:
     """A store, opened once per call in each worker: a longer-lived one would miss what was recorded since."""
-    return Predictions.open(address)
+    return open_any(address)
 
 
 def map_row_tasks(

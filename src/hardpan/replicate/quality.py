@@ -20,7 +20,7 @@ from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import AnnotatedImages, average_frequency, sampling_columns
 from hardpan.report import Report
-from hardpan.stats.intervals import beta_interval, clopper_pearson
+from hardpan.stats.intervals import beta_interval, share
 from hardpan.tables import columns_of, rows_to_columns
 
 MIN_INFORMEDNESS = 0.5
@@ -157,9 +157,7 @@ def worker_quality(votes: Sequence[database.StoredVote]) -> tuple[WorkerQuality,
         informedness, flagged = float("nan"), False
         if positives and negatives:
             informedness = hits / positives - alarms / negatives
-            highest = float(clopper_pearson(hits, positives, 0.9)[1])
-            lowest = float(clopper_pearson(alarms, negatives, 0.9)[0])
-            flagged = highest - lowest < MIN_INFORMEDNESS
+            flagged = share(hits, positives, 0.9).high - share(alarms, negatives, 0.9).low < MIN_INFORMEDNESS
         results.append(WorkerQuality(name, total, positives, hits, negatives, alarms, informedness, flagged))
     return tuple(results)
 

@@ -2,7 +2,14 @@
 
 from hardpan.lazy import exports
 from hardpan.stats.correlation import kendall_tau, pearson
-from hardpan.stats.hypothesis_tests import holm, kept_together_test, mcnemar, mcnemar_power, smallest_difference
+from hardpan.stats.hypothesis_tests import (
+    holm,
+    kept_together_test,
+    mcnemar,
+    mcnemar_power,
+    mcnemar_sample_size,
+    smallest_difference,
+)
 from hardpan.stats.intervals import (
     GroupedSample,
     bounded_mean_limits,

@@ -11,7 +11,7 @@ from scipy import special
 from scipy.optimize import brentq
 
 from hardpan import arguments
-from hardpan.arguments import check_confidence
+from hardpan.arguments import check_confidence, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -44,8 +44,11 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, confidence: float =
         >>> low.round(3).tolist(), high.round(3).tolist()
         ([0.0, 0.886], [0.308, 0.913])
     """
-    tail = (1.0 - check_confidence(confidence)) / 2.0
-    k, n = _successes_and_trials(successes, trials)
+    return _clopper_pearson_limits(*_successes_and_trials(successes, trials), check_confidence(confidence))
+
+
+def _clopper_pearson_limits(k: Any, n: Any, confidence: float) -> tuple[Floats, Floats]:
+    tail = (1.0 - confidence) / 2.0
     # Placeholder parameters where the limit is known exactly keep the special functions away from their edges.
     low = np.where(k == 0, 0.0, special.betaincinv(np.maximum(k, 1.0), n - k + 1.0, tail))
     high = np.where(k == n, 1.0, special.betainccinv(k + 1.0, np.maximum(n - k, 1.0), tail))
@@ -53,8 +56,8 @@ def clopper_pearson(successes: ArrayLike, trials: ArrayLike, confidence: float =
 
 
 def share(
-    count: float,
-    total: float,
+    count: int,
+    total: int,
     confidence: float = 0.95,
     *,
     method: str = "Clopper–Pearson",
@@ -75,10 +78,12 @@ def share(
     """
     if count == total == 0:
         return Estimate(np.nan, np.nan, 0.0, 1.0, check_confidence(confidence), method, 0, seed)
-    low, high = clopper_pearson(count, total, confidence)
-    value = float(count / total)
-    error = (value * (1.0 - value) / total) ** 0.5
-    return Estimate(value, error, float(low), float(high), confidence, method, int(total), seed)
+    n = whole_number("total", total, 1)
+    k = whole_number("count", count, most=n)
+    low, high = _clopper_pearson_limits(np.float64(k), np.float64(n), check_confidence(confidence))
+    value = k / n
+    error = (value * (1.0 - value) / n) ** 0.5
+    return Estimate(value, error, float(low), float(high), confidence, method, n, seed)
 
 
 @record

@@ -24,7 +24,7 @@ from hardpan.bayes.floors.error_estimates import held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.stats import GroupedSample, clopper_pearson, grouped_sample
+from hardpan.stats import GroupedSample, grouped_sample, share
 
 Role = Literal["estimate", "lower", "upper", "classifier"]
 GUESSING = "guessing"
@@ -207,7 +207,7 @@ def upper_limit(item: Entry, level: float) -> float:
         )
     if item.sample is not None:
         return item.sample.limits(item.estimate.value, 1 - 2 * level)[1]
-    return float(clopper_pearson(round(errors), item.estimate.n, 1 - 2 * level)[1])
+    return share(round(errors), item.estimate.n, 1 - 2 * level).high
 
 
 def _check_entries(entries: Sequence[Entry]) -> None:

@@ -156,7 +156,8 @@ def error_of_best_classifier(
         return error
     level = 1 - (1 - error.confidence) / classifiers
     if sample is None:
-        low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
+        exact = share(round(error.value * error.n), error.n, level)
+        low, high = exact.low, exact.high
     else:
         low, high = sample.limits(error.value, level)
     method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"

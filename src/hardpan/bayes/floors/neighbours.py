@@ -82,9 +82,9 @@ def neighbour_bounds(
         >>> found.lower.low < 0.159 < found.upper.high, found.k
         (True, 17)
     """
-    y_train = arguments.labels("y_train", y_train, len(x_train))
-    y_test = arguments.labels("y_test", y_test, len(x_test))
-    c = arguments.class_count(n_classes, y_train, y_test)
+    y_train = arguments.labels("y_train", y_train, len(x_train), n_classes)
+    y_test = arguments.labels("y_test", y_test, len(x_test), n_classes)
+    c = n_classes or arguments.class_count(None, y_train, y_test)
     rule = f"k = {k}"
     if k is None:
         k, rule = choose_k(x_train, y_train, validation)
