@@ -125,6 +125,8 @@ class Report:
     ) -> Path:
         """Write the page, report.json and config.json (where there are settings), all or none.
 
+        A file of such a name that hardpan did not write is refused.
+
         Args:
             folder: where to; created if missing.
             command: the command that makes the report again, for the page.
@@ -143,6 +145,7 @@ class Report:
         config = getattr(self, "config", None)
         if config is not None:
             contents["config.json"] = files.json_text(config) + "\n"
+        files.refuse_foreign_files(target, [*contents, "report.json"])
         files.write_together(target, contents | {"report.json": record})
         return target / self.PAGE
 

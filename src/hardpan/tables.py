@@ -1,4 +1,4 @@
-"""Columns: read and written as CSV, TSV, JSON, JSONL, Parquet, Arrow and data frames.
+"""Columns: read from CSV, TSV, JSON, JSONL, Parquet, Arrow, Excel files and data frames, and written.
 
 One reader for all of hardpan. :func:`read_table` gives an Arrow table of anything that has columns: a file, a
 pandas, polars or pyarrow frame, a mapping of columns, a list of rows. :func:`read_columns` and :func:`read_rows`
@@ -8,20 +8,25 @@ give the same as Python lists. :func:`write_table` and :func:`csv_text` write. F
 - CSV: comma, semicolon, tab or ``|``, found in the header; UTF-8, or UTF-16 with its mark; may be gzipped. A
   semicolon file may have decimal commas. Spaces after the delimiter and the ``sep=;`` of Excel are skipped. A first
   row of values is refused as a missing header; 0, 1, 2, ... are names.
+- Excel (.xlsx, .xls, .ods): the first sheet with cells, whose first row has the names; needs python-calamine.
 - JSON: a list of rows, a mapping of columns, or pandas' ``{"column": {"0": value}}``. JSONL: one row per line.
 - Missing: an empty cell, ``NA``, ``NaN``, ``null`` and their like in columns of numbers; in text only an empty
 cell.
+- A caller that passes ``notes`` also gets tables that need a repair, and a note of each: text in Windows-1252 or
+UTF-16, columns without a name, names that occur twice.
 """
 
 from __future__ import annotations
 
 import collections
 import csv
+import difflib
 import importlib
 import io
 import itertools
 import json
 import re
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -30,17 +35,31 @@ from typing import TYPE_CHECKING, Any
 from hardpan import arguments, files
 from hardpan.arguments import one_of
 from hardpan.errors import InputError, MissingExtra, few, reason
-from hardpan.files import check_reading_memory, existing_file, read_json, read_json_lines, read_text, suffix_of
+from hardpan.files import (
+    check_reading_memory,
+    existing_file,
+    read_json,
+    read_json_lines,
+    read_text,
+    refusing_damaged,
+    suffix_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow
 
 FRAMES = ("pandas", "polars", "pyarrow")
-SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather")
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+SUFFIXES = (
+    *(".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather"),
+    *SPREADSHEETS,
+)
+Notes = list[tuple[str, str, tuple[str, ...]]]  # sentence, code and columns
 _BATCH = 65536
 _CHECKED = 1 << 24
 MISSING = frozenset(("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>", "NaT"))
-_NULLS = ["", "-", ".", "na", *sorted(MISSING)]
+MISSING_WORDS = frozenset(("-", ".", "na", *MISSING))  # cells of columns of numbers
+_NULLS = ["", *sorted(MISSING_WORDS)]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
 _COUNTED = ("index", "level_0")  # what reset_index of pandas and with_row_index of polars call a row number
@@ -211,7 +230,9 @@ def named_column(names: Sequence[str], value: Any, argument: str, where: str = "
         raise InputError(f"must be the name of a column; got {value!r}", argument=argument)
     fitting = [name] if name in names else [item for item in names if plain_name(item) == plain_name(name)]
     if len(fitting) != 1:
-        raise InputError(f": {where} has no column {name!r}; it has {few(names)}", argument=argument)
+        close = difflib.get_close_matches(plain_name(name), names, 1)
+        meant = f"did you mean {close[0]}? It" if close else "it"
+        raise InputError(f": {where} has no column {name!r}; {meant} has {few(names)}", argument=argument)
     return fitting[0]
 
 
@@ -222,9 +243,16 @@ def is_table_file(path: Path) -> bool:
 
 def is_frame(value: Any) -> bool:
     """Whether an object is a data frame or an Arrow table; a series, which is one column, is not."""
+    if _is_lazy(value):
+        return True
     if isinstance(value, type) or not any(hasattr(value, name) for name in ("columns", "column_names", "schema")):
         return False
     return any(hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__", "to_arrow"))
+
+
+def _is_lazy(value: Any) -> bool:
+    """Whether an object is a LazyFrame of polars, whose rows are computed by ``collect``."""
+    return callable(getattr(value, "collect", None)) and callable(getattr(value, "collect_schema", None))
 
 
 def read_table(
@@ -234,6 +262,7 @@ def read_table(
     empty: bool = False,
     unnamed: str = "",
     name: str = "table",
+    notes: Notes | None = None,
 ) -> pyarrow.Table:
     """Columns of a file, a frame, a mapping of columns or a list of rows, as an Arrow table.
 
@@ -245,6 +274,8 @@ def read_table(
         unnamed: what to call the columns of a CSV file whose first row has numbers, such as "item-" for item-0,
             item-1, ...; if empty, such a file is refused.
         name: the argument that a user passed it as, for messages.
+        notes: gets a note for each repair: "encoding", "unnamed_column", "repeated_column", "sheet",
+            "missing_word". None refuses text that is not UTF-8 and names that occur twice.
 
     Example:
         >>> read_table([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]).column("a").to_pylist()
@@ -255,7 +286,7 @@ def read_table(
     where = str(source) if isinstance(source, (str, Path)) else name
     try:
         if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
-            table = _read_file(existing_file(source), text, unnamed)
+            table = _read_file(existing_file(source), text, unnamed, notes)
         elif isinstance(source, Mapping):
             table = _from_columns(source, where)
         elif isinstance(source, (list, tuple)):
@@ -267,12 +298,39 @@ def read_table(
             raise
         raise InputError(f"{where}: cannot be read as a table ({reason(error)}); write it again") from error
     names = table.column_names
+    if notes is not None:
+        names = _distinct_names(names, notes)
+        table = table if names == table.column_names else table.rename_columns(names)
     if len(set(names)) < len(names):
         repeated = next(column for column in names if names.count(column) > 1)
         raise InputError(f"{where}: column {repeated!r} occurs {names.count(repeated)} times; rename it")
     if not names or (table.num_rows == 0 and not empty):
         raise InputError(f"{where}: the table has no rows")
     return _clean_table(table)
+
+
+def _distinct_names(names: Sequence[str], notes: Notes) -> list[str]:
+    """A name for every column: ``column 3`` for the third where it has none, ``age 2`` for the second ``age``.
+
+    The first column may have an empty name: it is the index that pandas writes.
+    """
+    taken, distinct = set(names), list(names)
+    unnamed = [at for at, name in enumerate(names) if at and not name.strip()]
+    repeated = [at for at, name in enumerate(names) if name.strip() and name in names[:at]]
+    for at in (*unnamed, *repeated):
+        stem, number = (names[at], 2) if at in repeated else ("column", at + 1)
+        while f"{stem} {number}" in taken:
+            number += 1
+        distinct[at] = f"{stem} {number}"
+        taken.add(distinct[at])
+    for code, found, message in (
+        ("unnamed_column", unnamed, "columns without a name are called"),
+        ("repeated_column", repeated, "columns whose name occurs before are called"),
+    ):
+        new = tuple(distinct[at] for at in found)
+        if new:
+            notes.append((f"{message} {few(new)}", code, new))
+    return distinct
 
 
 def _clean_table(table: pyarrow.Table) -> pyarrow.Table:
@@ -388,11 +446,15 @@ def index_columns(table: pyarrow.Table) -> list[str]:
     return [name for name in names if name in results]
 
 
-def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool], unnamed: str) -> pyarrow.Table:
+def _read_file(
+    path: Path, text: bool | Collection[str] | Callable[[str], bool], unnamed: str, notes: Notes | None
+) -> pyarrow.Table:
     suffix = suffix_of(path)
     if suffix in (".csv", ".tsv", ".txt"):
         is_text = text if callable(text) else lambda name: text is True or name in (text or ())
-        return _read_csv(path, is_text, unnamed, all_text=text is True)
+        return _read_csv(path, is_text, unnamed, text is True, notes)
+    if suffix in SPREADSHEETS:
+        return _read_spreadsheet(path, notes)
     if suffix in (".json", ".jsonl", ".ndjson"):
         data = read_json(path) if suffix == ".json" else _json_table_rows(path)
         if isinstance(data, list):
@@ -410,12 +472,14 @@ def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool],
     raise InputError(f"{path}: unsupported format; supported tables: {', '.join(SUFFIXES)}")
 
 
-def _read_csv(path: Path, is_text: Callable[[str], bool], unnamed: str, all_text: bool) -> pyarrow.Table:
+def _read_csv(
+    path: Path, is_text: Callable[[str], bool], unnamed: str, all_text: bool, notes: Notes | None
+) -> pyarrow.Table:
     import pyarrow
     from pyarrow import compute
     from pyarrow import csv as arrow_csv
 
-    content, delimiter, header = _csv_table_content(path)
+    content, delimiter, header = _csv_table_content(path, notes)
     names = header[1:] if header and header[0] == "" else header
     has_names = not all(map(is_number, names)) or names == [str(number) for number in range(len(names))]
     if not has_names and not unnamed:
@@ -450,13 +514,84 @@ def _read_csv(path: Path, is_text: Callable[[str], bool], unnamed: str, all_text
             f"{path}: cannot be read as a table ({reason(error)}); every line needs the {len(header)} cells of the "
             "first one: remove lines that are not part of the table, and quote cells that contain the delimiter"
         ) from error
-    if table.column_names[-1] == "" and table.num_columns > 1 and table.column(-1).null_count == table.num_rows:
-        table = table.drop_columns([""]) if table.column_names.count("") == 1 else table  # a comma ends every line
+    while table.column_names[-1] == "" and table.num_columns > 1 and table.column(-1).null_count == table.num_rows:
+        table = table.remove_column(table.num_columns - 1)  # commas end every line
     _check_header(path, table)
+    if notes is not None:
+        notes += _missing_word_notes(table, content, delimiter)
     if all_text and decimal == ",":
         points = [compute.replace_substring_regex(c, r"^\s*(-?\d+),(\d+%?)\s*$", r"\1.\2") for c in table.columns]
         table = pyarrow.table(points, names=table.column_names)
     return table
+
+
+def _missing_word_notes(table: pyarrow.Table, content: str, delimiter: str) -> Notes:
+    """Which words count as missing in the columns of numbers of a CSV file."""
+    from pyarrow import compute, types
+
+    counts: collections.Counter[str] = collections.Counter()
+    gaps = [name for name, column in zip(table.column_names, table.columns, strict=True) if column.null_count]
+    if gaps:
+        words = "|".join(map(re.escape, sorted(MISSING_WORDS, key=len, reverse=True)))
+        mark = re.escape(delimiter)
+        cell = rf'(?:^|(?<={mark}))"?({words})"?(?={mark}|\r?$)'
+        counts.update(re.findall(cell, content, re.MULTILINE))
+        for column in table.columns:
+            if counts and types.is_string(column.type):  # in text only empty cells are missing
+                for word in tuple(counts):
+                    counts[word] -= compute.sum(compute.equal(column, word)).as_py() or 0
+    found = [f"{word!r} ({count:,} cells)" for word, count in sorted((+counts).items())]
+    if not found:
+        return []
+    message = f"counted as missing in columns of numbers: {few(found)}; columns with missing cells: {few(gaps)}"
+    return [(message, "missing_word", tuple(gaps))]
+
+
+def _read_spreadsheet(path: Path, notes: Notes | None) -> pyarrow.Table:
+    """The first sheet of an Excel or OpenDocument file that has cells; its first row has the names."""
+    try:
+        import python_calamine
+    except ImportError as error:
+        raise MissingExtra("python-calamine", "excel") from error
+    if zipfile.is_zipfile(path):
+        with refusing_damaged(path), zipfile.ZipFile(path) as archive:
+            check_reading_memory(path, 8 * sum(item.file_size for item in archive.infolist()))
+    try:
+        with python_calamine.load_workbook(path) as book:
+            sheets = [sheet.name for sheet in book.sheets_metadata if "Sheet" in str(sheet.typ)]
+            read = ((name, book.get_sheet_by_name(name).to_python(skip_empty_area=True)) for name in sheets)
+            name, rows = next(((name, rows) for name, rows in read if rows), ("", []))
+    except (python_calamine.CalamineError, OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({reason(error)}); save the sheet as CSV") from error
+    if len(rows) < 2:
+        raise InputError(f"{path}: the table has no rows")
+    if len(sheets) > 1 and notes is not None:
+        others = [item for item in sheets if item != name]
+        notes.append((f"read sheet {name!r}; for another one ({few(others)}) save it as CSV", "sheet", ()))
+    header = [str(cell).strip() for cell in rows[0]]
+    if any(isinstance(cell, (int, float)) for cell in rows[0]) and all(map(is_number, filter(None, header))):
+        raise _table_without_header(path, header)
+    columns = [_column_of_cells(cells) for cells in zip(*rows[1:], strict=True)]
+    import pyarrow
+
+    return pyarrow.table(columns, names=header)
+
+
+def _column_of_cells(cells: Sequence[Any]) -> pyarrow.Array:
+    """A column of a sheet: numbers (whole ones as such), dates or booleans where all filled cells are, or text."""
+    import pyarrow
+
+    values = [None if isinstance(cell, str) and (not cell or cell in MISSING_WORDS) else cell for cell in cells]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {int, float}:
+        whole = all(value is None or value == int(value) for value in values)
+        return pyarrow.array(values, pyarrow.int64() if whole else pyarrow.float64(), from_pandas=True, safe=False)
+    if len(kinds) == 1 and kinds != {str}:
+        return pyarrow.array(values)
+    return pyarrow.array(
+        [str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell) for cell in cells],
+        pyarrow.string(),
+    )
 
 
 _DECIMAL_COMMA = re.compile(r"(?:^|;)[ \"]*-?\d+,\d+[ \"]*(?:;|\r?$)", re.MULTILINE)
@@ -494,9 +629,13 @@ def _csv_rows(path: Path, content: str, delimiter: str, spaced: bool = False) ->
         csv.field_size_limit(limit)
 
 
-def _csv_table_content(path: Path) -> tuple[str, str, list[str]]:
+def _csv_table_content(path: Path, notes: Notes | None = None) -> tuple[str, str, list[str]]:
     """The content of a CSV file from the header on, the delimiter and the names."""
-    content = read_text(path)
+    encodings: list[str] = []
+    content = read_text(path, None if notes is None else encodings)
+    if notes is not None and encodings:
+        message = f"not UTF-8; read as {encodings[0]}: if texts look wrong, save the file as UTF-8"
+        notes.append((message, "encoding", ()))
     if not content.strip():
         raise InputError(f"{path}: the table has no rows")
     check_reading_memory(path, 4 * len(content))
@@ -614,6 +753,8 @@ def _from_frame(source: Any, name: str) -> pyarrow.Table:
 
     if isinstance(source, pyarrow.Table):
         return source
+    if _is_lazy(source):
+        source = source.collect()
     if isinstance(source, pyarrow.RecordBatch):
         return pyarrow.Table.from_batches([source])
     try:

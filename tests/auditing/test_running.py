@@ -138,9 +138,11 @@ def test_the_report_is_read_back_with_stable_keys(digits):
 
 def test_what_was_trained_is_read_back_by_the_same_audit(digits):
     report, folder = digits
+    (folder / "work" / "mine").mkdir()
     saved = {path: path.read_bytes() for path in (folder / "work").rglob("*.npz")}
     again = auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=240.0, out=folder)
     assert {path: path.read_bytes() for path in (folder / "work").rglob("*.npz")} == saved
+    assert (folder / "work" / "mine").is_dir()
     assert again.measures["best_error"] == report.measures["best_error"]
 
 

@@ -36,6 +36,16 @@ def same(dataset, truth):
     )
 
 
+def without_one(dataset, truth):
+    """Whether a dataset is all of the truth but one image, and says so."""
+    rows = range(len(truth.x))
+    return [item.code for item in dataset.warnings] == ["unreadable_images"] and any(
+        np.array_equal(dataset.x, np.delete(truth.x, row, axis=0))
+        and np.array_equal(dataset.labels, np.delete(truth.labels, row))
+        for row in rows
+    )
+
+
 def loaded(path):
     """The dataset, or None where it was refused in one sentence."""
     message = ""
@@ -121,7 +131,8 @@ def test_a_cut_file_is_refused(written, sample):
             if sample.sees_cuts and not name.endswith(".txt"):
                 assert dataset is None, (name, keep)
             elif dataset is not None:
-                assert same(dataset, truth) or name.endswith(".txt"), (name, keep)
+                whole = same(dataset, truth) or without_one(dataset, truth)
+                assert whole or name.endswith(".txt"), (name, keep)
 
 
 @each_sample
@@ -145,7 +156,7 @@ def test_a_flipped_bit_in_a_header_is_refused_or_changes_nothing(written, sample
 
     with damage_to(written, sample, which, flip) as (path, truth):
         dataset = loaded(path)
-    assert dataset is None or same(dataset, truth)
+    assert dataset is None or same(dataset, truth) or without_one(dataset, truth)
 
 
 @each_sample
@@ -164,7 +175,7 @@ def test_any_damage_is_refused_or_gives_a_whole_dataset(written, sample, which, 
     with damage_to(written, sample, which, damage) as (path, truth):
         dataset = loaded(path)
     if dataset is not None:
-        assert dataset.x.shape == truth.x.shape
+        assert dataset.x.shape == truth.x.shape or without_one(dataset, truth)
         # Nothing guards the footer of a Parquet file: a damaged name makes another column of "label".
         assert dataset.labels is None or dataset.labels.max() < dataset.n_classes
         assert len(set(dataset.ids.tolist())) == len(dataset)

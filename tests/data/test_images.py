@@ -2,6 +2,7 @@ import struct
 import zlib
 
 import numpy as np
+import pyarrow
 import pytest
 from PIL import Image
 
@@ -156,11 +157,33 @@ def test_an_image_just_below_the_limit_is_decoded_or_refused_by_name(tmp_path, m
 
 
 @pytest.mark.parametrize("content", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n", b"hello", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
-def test_a_broken_file_is_named(tmp_path, content):
-    saved(tmp_path, "a/1.png", picture())
+def test_a_broken_file_is_named_and_the_rest_is_read(tmp_path, content):
+    for name in "13":
+        saved(tmp_path, f"a/{name}.png", picture())
     (tmp_path / "a" / "2.png").write_bytes(content)
-    with pytest.raises(InputError, match=r"2\.png"):
-        Dataset.open(tmp_path)
+    (tmp_path / "a" / "more").mkdir()
+    dataset = Dataset.open(tmp_path)
+    assert dataset.metadata["path"].tolist() == ["a/1.png", "a/3.png"]
+    assert [item.code for item in dataset.warnings] == ["unreadable_images", "ignored_files"]
+    assert "a/2.png" in dataset.warnings[0].message
+    assert "a/more" in dataset.warnings[1].message
+
+
+def test_rows_of_a_table_whose_image_is_broken_are_left_out(tmp_path):
+    cells = [saved(tmp_path, f"{name}.png", picture()).read_bytes() for name in "abcd"]
+    cells[1] = cells[1][:40]
+    columns = {
+        "image": cells,
+        "label": [0, 1, 1, 0],
+        "id": list("wxyz"),
+        "split": ["train", "test", "test", "train"],
+    }
+    dataset = Dataset.open(pyarrow.table(columns))
+    assert dataset.ids.tolist() == ["w", "y", "z"]
+    assert dataset.labels.tolist() == [0, 1, 0]
+    assert dataset.split.tolist() == ["train", "test", "train"]
+    assert dataset.metadata["row"].tolist() == [0, 2, 3]
+    assert [item.code for item in dataset.warnings] == ["unreadable_images"]
 
 
 def test_a_changed_pixel_of_a_png_is_seen(tmp_path):

@@ -109,7 +109,15 @@ class Items(torch.utils.data.Dataset):
 
 class Stream(torch.utils.data.IterableDataset):
     def __iter__(self):
-        return iter(())
+        return zip(X, Y, strict=True)
+
+
+class Named(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, row):
+        return {"pixel_values": X[row], "labels": Y[row], "path": str(row)}
 
 
 def bunch(name, **options):
@@ -237,9 +245,26 @@ WORKS = [
     ),
     Works(
         "frame with dates",
-        lambda f: frame(day=pandas.date_range("2026-01-01", periods=30)),
-        features=ABC,
-        codes=("unused_column",),
+        lambda f: frame(day=pandas.date_range("2026-01-03", periods=30)),
+        (30, 5),
+        features=(*ABC, "day (month)", "day (weekday)"),
+        codes=("dates",),
+    ),
+    Works(
+        "csv with dates as text, and one missing",
+        lambda f: csv_of(
+            frame(seen=[*(f"{k + 1}/{1 + k % 2}/2020 {k % 24}:30" for k in range(29)), ""]), f, index=False
+        ),
+        (30, 9),
+        features=(
+            *ABC,
+            *(
+                f"seen ({part}){missing}"
+                for part in ("month", "weekday", "hour")
+                for missing in ("", " is missing")
+            ),
+        ),
+        codes=("dates",),
     ),
     Works(
         "frame with free text",
@@ -287,7 +312,57 @@ WORKS = [
         features=ABC,
     ),
     Works("tsv", lambda f: csv_of(frame(), f, index=False, sep="\t").rename(f / "data.tsv"), features=ABC),
-    Works("csv in UTF-16", lambda f: csv_of(frame(), f, index=False, encoding="utf-16"), features=ABC),
+    Works(
+        "csv in UTF-16",
+        lambda f: csv_of(frame(), f, index=False, encoding="utf-16"),
+        features=ABC,
+        codes=("encoding",),
+    ),
+    Works(
+        "csv in UTF-16 without its mark",
+        lambda f: csv_of(frame(), f, index=False, encoding="utf-16-le"),
+        features=ABC,
+        codes=("encoding",),
+    ),
+    Works(
+        "csv in Latin-1",
+        lambda f: csv_of(frame(place=["Köln", "Orléans"] * 15), f, index=False, encoding="latin-1"),
+        (30, 5),
+        features=(*ABC, "place=Köln", "place=Orléans"),
+        codes=("encoding",),
+    ),
+    Works(
+        "csv with columns without a name",
+        lambda f: csv_of(frame().assign(**{"": 1 + X[:, 0], " ": X[:, 1]}), f, index=False),
+        (30, 5),
+        features=(*ABC, "column 5", "column 6"),
+        codes=("unnamed_column",),
+    ),
+    Works("csv whose lines end with commas", lambda f: csv_of(frame(**{"": ""}), f, index=False), features=ABC),
+    Works(
+        "csv with a column twice",
+        lambda f: csv(
+            f, "a,a,b,label\n" + "".join(f"{k % 4},{X[k, 0]},{X[k, 1]},{NAMES[Y[k]]}\n" for k in range(30))
+        ),
+        features=("a", "a 2", "b"),
+        codes=("repeated_column",),
+    ),
+    Works(
+        "rows without a label",
+        lambda f: pandas.concat([frame(), frame(label=[None, "", " "] * 10)]),
+        features=ABC,
+        codes=("no_label_rows",),
+    ),
+    Works("a sheet of Excel", lambda f: frame().to_excel(f / "d.xlsx", index=False) or f / "d.xlsx", features=ABC),
+    Works("a stream of PyTorch", lambda f: Stream(), classes=NUMBERED),
+    Works("PyTorch items as mappings", lambda f: Named(), classes=NUMBERED),
+    Works(
+        "a stream of Hugging Face",
+        lambda f: {name: part.to_iterable_dataset() for name, part in hugging_face().items()},
+        (30, 1),
+        splits=OFFICIAL,
+    ),
+    Works("a lazy frame of polars", lambda f: polars.LazyFrame(COLUMNS), features=ABC),
     Works(
         "csv with a byte order mark", lambda f: csv_of(frame(), f, index=False, encoding="utf-8-sig"), features=ABC
     ),
@@ -452,6 +527,14 @@ WORKS = [
         lambda f: csv_of(frame(age=["-", "40.5", "41"] * 10), f, index=False),
         (30, 5),
         features=(*ABC, "age", "age is missing"),
+        codes=("missing_word",),
+    ),
+    Works(
+        "question marks for missing in a frame",
+        lambda f: frame(age=["?", "40", "41"] * 10, town=["-", "NA", "Ulm"] * 10),
+        (30, 7),
+        features=(*ABC, "age", "age is missing", "town=Ulm", "town=(missing)"),
+        codes=("missing_word",),
     ),
     Works(
         "percentages as text", lambda f: frame(rate=["5%", "7%", "8.5%"] * 10), (30, 6), codes=("numbers_as_text",)
@@ -577,7 +660,7 @@ REFUSED = [
         "ox: has no images",
     ),
     Refused("a pickle", lambda f: csv(f, "x", "data.pkl"), "never loaded"),
-    Refused("a spreadsheet", lambda f: csv(f, "x", "data.xlsx"), "CSV"),
+    Refused("text called xlsx", lambda f: csv(f, "x", "data.xlsx"), "CSV"),
     Refused("nothing", lambda f: None, "dataset"),
     Refused("a number", lambda f: 7, "dataset"),
     Refused("three arrays", lambda f: (X, Y, X), "dataset"),
@@ -620,13 +703,12 @@ REFUSED = [
     Refused("a table with one line", lambda f: csv(f, "a,b,label\n"), "rows"),
     Refused("an empty file", lambda f: csv(f, ""), "rows"),
     Refused("rows of other lengths", lambda f: csv(f, "a,label\n1,0\n2\n"), "data.csv"),
-    Refused("a column twice", lambda f: csv(f, "a,a,label\n1,2,0\n"), "'a'"),
-    Refused("Latin-1", lambda f: csv(f, "a,label\n1,é\n", encoding="latin-1"), "UTF-8"),
     Refused("an unknown label column", lambda f: frame(), "label.*species", {"label": "species"}),
     Refused("an unknown column to drop", lambda f: frame(), "drop.*z", {"drop": ["z"]}),
     Refused("label and id the same", lambda f: frame(), "label", {"label": "label", "id": "label"}),
     Refused("ids twice", lambda f: frame(id=["x"] * 30), "id.*'x'"),
-    Refused("a missing label", lambda f: frame(label=[None, *NAMES[Y][1:]]), "label.*row 0"),
+    Refused("no label at all", lambda f: frame(label=[None] * 30), "label.*row 0"),
+    Refused("a frame and labels with a gap", lambda f: (frame()[list(ABC)], [None, *NAMES[Y][1:]]), "y"),
     Refused("a label of numbers with decimals", lambda f: frame(), "a must", {"label": "a"}),
     Refused(
         "a label with a value for each row",
@@ -670,9 +752,12 @@ REFUSED = [
         "x.png",
     ),
     Refused(
-        "a broken image",
-        lambda f: picture_folder(f).joinpath("cat", "x.png").write_bytes(b"no") and f / "pictures",
-        "x.png",
+        "more broken images than others",
+        lambda f: (
+            [picture_folder(f).joinpath("cat", f"x{k}.png").write_bytes(b"no") for k in range(99)]
+            and f / "pictures"
+        ),
+        "x0.png",
     ),
     Refused("PyTorch items without labels", lambda f: torch.utils.data.Subset(X, range(3)), "item 0"),
     Refused(
@@ -680,7 +765,6 @@ REFUSED = [
         lambda f: Items([torch.zeros(3, 8, 8), torch.zeros(3, 9, 8)], [0, 1]),
         "item 1",
     ),
-    Refused("PyTorch stream", lambda f: Stream(), "dataset"),
     Refused("Hugging Face with an unknown split", lambda f: hugging_face(("train", "extra")), "extra"),
 ]
 

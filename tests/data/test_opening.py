@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 import pytest
+import torch
 
 from hardpan import confusion, files
-from hardpan.data import names
+from hardpan.data import names, opening
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_data_source
 from hardpan.errors import InputError
@@ -99,3 +100,17 @@ def test_a_manifest_that_does_not_exist_follows_the_last_separator(tmp_path, mon
     assert parse_data_source("me@home/digits@gone.json") == ("me@home/digits", "gone.json")
     assert parse_data_source("@gone.json") == ("@gone.json", "")
     assert parse_data_source("me@home") == ("me@home", "")
+
+
+def test_of_a_stream_the_first_rows_are_read_and_said(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(opening, "MOST_STREAMED", 1500)
+    data = datasets.Dataset.from_dict({"a": np.arange(3000) * 0.5, "label": np.arange(3000) % 2})
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return (([0.5 * k], k % 2) for k in range(3000))
+
+    for dataset in (Dataset.open(data.to_iterable_dataset()), Dataset.open(Stream())):
+        np.testing.assert_array_equal(dataset.x[:, 0], np.arange(1500) * 0.5)
+        assert "streamed" in [item.code for item in dataset.warnings]

@@ -54,6 +54,29 @@ def test_a_folder_without_permission_is_refused(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["index.html", "report.json", "config.json"])
+def test_files_that_hardpan_did_not_write_are_kept(tmp_path, name):
+    result = bayes.floor(votes=[[2, 1], [1, 2], [3, 0]])
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=name):
+        check_out(tmp_path)
+    with pytest.raises(InputError, match=name):
+        result.save(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "{}"}
+
+
+def test_other_files_of_a_report_are_replaced_only_beside_its_page(tmp_path):
+    result = bayes.floor(votes=[[2, 1], [1, 2], [3, 0]])
+    (tmp_path / "notes.csv").write_text("mine")
+    with pytest.raises(InputError, match="notes"):
+        result.save(tmp_path, extra={"notes.csv": "new"})
+    (tmp_path / "notes.csv").unlink()
+    for text in ("first", "second"):
+        result.save(tmp_path, extra={"notes.csv": text})
+        check_out(tmp_path)
+    assert (tmp_path / "notes.csv").read_text() == "second"
+
+
 # Writes over an older result once for each step of the writing, killed in front of that step as kill -9 does it,
 # and says what lies in the folder then.
 KILLED = """

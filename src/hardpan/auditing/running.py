@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -425,5 +426,5 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
             files.remove_if_empty(created)
         raise
     for other in folder.parent.iterdir():  # what an earlier audit with other settings trained
-        if other != folder:
+        if other != folder and re.fullmatch("[0-9a-f]{12}", other.name):  # whatever else is there is not ours
             shutil.rmtree(other, ignore_errors=True)

@@ -54,6 +54,7 @@ def check_out(out: Path | None) -> None:
         raise InputError(f"--out {out}: {parent} is not a folder; give another one")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"--out {out}: {parent} may not be written; give another one")
+    files.refuse_foreign_files(out, files.MARKED)
 
 
 @files.record

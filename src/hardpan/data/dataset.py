@@ -253,10 +253,11 @@ class Dataset:
     def from_torch(
         cls, dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
     ) -> Dataset:
-        """A dataset of a PyTorch dataset whose items are (x, label); images may have channels first.
+        """A dataset of a PyTorch dataset whose items are (x, label) or mappings; images may have channels first.
 
         Args:
-            dataset: with a length and items by number, or a loader of one.
+            dataset: with a length and items by number, or a loader of one; of a stream the first 100,000 items. A
+                mapping has one key such as ``image`` or ``pixel_values``, and one such as ``label``.
             test: the official test set, if ``dataset`` is the training set.
             class_names: by default the attribute ``classes`` of the dataset.
             name: what to call the dataset.
@@ -267,7 +268,10 @@ class Dataset:
 
     @classmethod
     def from_huggingface(cls, dataset: Any, label: str | None = None, **options: Any) -> Dataset:
-        """A dataset of a Hugging Face Dataset, or of a DatasetDict with its splits; options as for :meth:`open`."""
+        """A dataset of a Hugging Face dataset, or of one per split; options as for :meth:`open`.
+
+        Of a streamed one the first 100,000 rows of each split are read.
+        """
         return cls.open(dataset, label=label, **options)
 
     def __len__(self) -> int:

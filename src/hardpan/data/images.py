@@ -4,6 +4,7 @@ bytes.
 The class is the folder's name; classes are numbered in the order of their names. Images are turned as their EXIF
 orientation says. Grey images give (N, H, W), colour (N, H, W, 3), a mixture colour. Images of several sizes are
 resized: the shorter side to S, then the centre S × S; S is ``resize``, or the median shorter side but at most 64.
+Files that cannot be read as images are left out, and one warning lists them; more than half of them are refused.
 """
 
 from __future__ import annotations
@@ -56,34 +57,41 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     ignored: list[str] = []
     pictures, official = _pictures_of_folder(path, ignored)
     files, splits, classes = zip(*pictures, strict=True)
-    x, notes = decoded_images(files, str(path), resize)
+    relative = np.array([os.path.relpath(file, path).replace(os.sep, "/") for file in files])
+    x, kept, notes = decoded_images(files, str(path), resize, names=relative)
     if ignored:
-        notes += (DataWarning(f"files beside the class folders were ignored: {few(ignored)}", "ignored_files"),)
+        notes += (
+            DataWarning(f"what is beside class folders or images was ignored: {few(ignored)}", "ignored_files"),
+        )
     class_names, labels = np.unique(classes, return_inverse=True)
-    relative = [os.path.relpath(file, path).replace(os.sep, "/") for file in files]
     name = path.resolve().name
     return Dataset(
         name,
         x,
         content_ids(x),
-        labels.astype(np.int64),
+        labels[kept].astype(np.int64),
         tuple(class_names.tolist()),
-        np.array(splits) if official else None,
-        metadata={"path": np.array(relative)},
+        np.array(splits)[kept] if official else None,
+        metadata={"path": relative[kept]},
         source=name,
         warnings=notes,
     )
 
 
 def decoded_images(
-    pictures: Sequence[str | bytes], where: str, resize: int | None = None
-) -> tuple[NDArray[np.uint8], tuple[DataWarning, ...]]:
-    """Pictures as one array of uint8, (N, H, W) or (N, H, W, 3).
+    pictures: Sequence[str | bytes],
+    where: str,
+    resize: int | None = None,
+    *,
+    names: Sequence[str] | NDArray[np.str_] | None = None,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[DataWarning, ...]]:
+    """Pictures as one array of uint8, (N, H, W) or (N, H, W, 3), and the rows of those that could be read.
 
     Args:
         pictures: files, or the bytes of files.
         where: what to call the collection in messages.
         resize: make every image this many pixels wide and high; None keeps the size if there is only one.
+        names: what to call the pictures in the warning; by default their rows.
     """
     if resize is not None:
         whole_number("resize", resize, 1, 4096)
@@ -93,17 +101,23 @@ def decoded_images(
         return f"{where}: image in row {row}" if isinstance(item, bytes) else str(item)
 
     sizes: Counter[tuple[int, int]] = Counter()
-    shorter = np.empty(len(pictures), dtype=np.int32)
+    unreadable: dict[int, InputError] = {}
+    shorter = np.zeros(len(pictures), dtype=np.int32)
     colour = False
     for row, item in enumerate(pictures):
-        size, grey = _with_image(item, name_of(row), functools.partial(_size_and_greyness, name=name_of(row)))
+        try:
+            size, grey = _with_image(item, name_of(row), functools.partial(_size_and_greyness, name=name_of(row)))
+        except InputError as error:
+            unreadable[row] = error
+            continue
         sizes[size] += 1
         shorter[row] = min(size)
         colour |= not grey
+    _refuse_most_unreadable(unreadable, len(pictures), where)
     notes: tuple[DataWarning, ...] = ()
     side = resize
     if side is None and len(sizes) > 1:
-        side = max(1, min(DEFAULT_SIDE, int(np.median(shorter))))
+        side = max(1, min(DEFAULT_SIDE, int(np.median(shorter[shorter > 0]))))
         listed = ", ".join(f"{width} × {height} ({count:,})" for (width, height), count in sizes.most_common(3))
         more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 3 else ""
         message = (
@@ -111,19 +125,44 @@ def decoded_images(
         )
         notes = (DataWarning(message, "resized"),)
     width, height = (side, side) if side is not None else next(iter(sizes))
-    shape = (len(pictures), height, width, 3) if colour else (len(pictures), height, width)
+    readable = [row for row in range(len(pictures)) if row not in unreadable]
+    shape = (len(readable), height, width, 3) if colour else (len(readable), height, width)
     claimed = int(np.prod(shape, dtype=object))
     if claimed <= IN_MEMORY:
         check_reading_memory(where, claimed)
         x: NDArray[np.uint8] = np.empty(shape, dtype=np.uint8)
     else:
         x = files.scratch_array(shape, np.uint8, f"the pixels of {where}", "use a smaller resize")
-    for row, item in enumerate(pictures):
+    kept: list[int] = []
+    for row in readable:
         pixels = functools.partial(
             _pixels_of_image, name=name_of(row), colour=colour, size=(width, height), side=side
         )
-        x[row] = _with_image(item, name_of(row), pixels)
-    return x, notes
+        try:
+            x[len(kept)] = _with_image(pictures[row], name_of(row), pixels)
+        except InputError as error:
+            unreadable[row] = error
+        else:
+            kept.append(row)
+    if unreadable:
+        _refuse_most_unreadable(unreadable, len(pictures), where)
+        listed = few([f"row {row}" if names is None else names[row] for row in sorted(unreadable)])
+        why = str(unreadable[min(unreadable)]).removeprefix(f"{name_of(min(unreadable))}: ").partition(";")[0]
+        message = (
+            f"{len(unreadable):,} of {len(pictures):,} images cannot be read and are left out: {listed} (the first "
+            f"{why}); replace or remove them"
+        )
+        notes += (DataWarning(message, "unreadable_images"),)
+    return x[: len(kept)], np.array(kept, dtype=np.int64), notes
+
+
+def _refuse_most_unreadable(unreadable: dict[int, InputError], n: int, where: str) -> None:
+    """Refuse a collection of which fewer than half can be read: what is left is another one."""
+    if 2 * len(unreadable) > n:
+        first = unreadable[min(unreadable)]
+        if n == 1:
+            raise first
+        raise InputError(f"{where}: {len(unreadable):,} of {n:,} images cannot be read; the first: {first}")
 
 
 def decoded_image(picture: str | bytes, name: str, *, colour: bool) -> NDArray[np.uint8]:
@@ -159,13 +198,15 @@ def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[tuple[str,
         for folder, entries in listed.items():
             if not entries:
                 raise InputError(f"{folder}: has no images, but would be a class; remove the folder")
+            files = [item for item in entries if item.is_file()]
+            ignored += [f"{folder.name}/{item.name}" for item in entries if item not in files] if files else []
             known |= {folder.name} if split in ("", "train") else set()
             if folder.name not in known:
                 raise InputError(
                     f"{path}: {split} has class {folder.name!r}, which train does not have; both need the same "
                     "classes"
                 )
-            pictures += [(os.path.join(folder, file.name), split, folder.name) for file in entries]
+            pictures += [(os.path.join(folder, file.name), split, folder.name) for file in files or entries]
     wrong = next((file for file, _, _ in pictures if not os.path.isfile(file)), None)
     if wrong is not None:
         raise InputError(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,22 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import arguments, files
 from hardpan.data import arrays, cifar, idx, images, tabular
 from hardpan.data.arrays import (
+    X_NAMES,
+    Y_NAMES,
     as_array,
     from_arrays,
     from_mapping,
     npz_array_meaning,
     number_labels,
 )
-from hardpan.data.dataset import SPLIT_WORDS, Dataset
+from hardpan.data.dataset import SPLIT_WORDS, Dataset, DataWarning
 from hardpan.data.downloads import SOURCES, read_published
 from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_table_splits
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_reading_memory, existing_file, read_text
 from hardpan.tables import (
+    Notes,
     column_role_names,
     is_frame,
     is_table_file,
@@ -47,6 +51,7 @@ from hardpan.tables import (
 BUNDLED = ("digits",)
 SEPARATOR = "@"
 EXCLUDE = "exclude"  # examples with this tag are left out
+MOST_STREAMED = 100_000  # rows that are read of a stream, whose length is not known
 _CHECK_EVERY = 1024
 
 
@@ -64,7 +69,7 @@ FORMATS = {
     "npz": Format(arrays.is_array_file, arrays.read_array_file, ("class_names",)),
     "IDX": Format(idx.is_idx, idx.read_idx, ("class_names",)),
     "CIFAR": Format(cifar.is_cifar, cifar.read_cifar),
-    "table (CSV, TSV, JSON, JSONL, Parquet, Arrow)": Format(
+    "table (CSV, TSV, JSON, JSONL, Parquet, Arrow, Excel)": Format(
         lambda path: bool(tabular.table_files_by_split(path)) if path.is_dir() else is_table_file(path),
         tabular.read_dataset_table,
         (*COLUMN_OPTIONS, "class_names", "resize"),
@@ -147,7 +152,6 @@ def _open_path(
 _REMEDIES = {
     (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt"): "; pickled files are never loaded: save arrays with "
     "numpy.savez, a frame as Parquet",
-    (".xlsx", ".xls", ".ods"): "; save the sheet as CSV",
     (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"): "; unpack it, and give the folder",
     (".mat", ".h5", ".hdf5", ".safetensors", ".tfrecord"): "; save the arrays with numpy.savez",
     (".txt", ".data", ".dat", ".arff"): "; save a table as .csv, with a header row",
@@ -167,10 +171,11 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
     splits = list(source.values()) if isinstance(source, Mapping) else [source]
     if splits and all(_is_dataset_of("datasets", split) for split in splits):
         return from_huggingface(source, options)
-    if tables := _tables_by_split(source):
+    found: Notes = []
+    if tables := _tables_by_split(source, found):
         kind = type(source[0] if isinstance(source, (tuple, list)) else source)
-        library = kind.__module__.partition(".")[0]
-        return from_tables(tables, options, name="frame", source=f"{library} {kind.__name__}")
+        library, notes = kind.__module__.partition(".")[0], [DataWarning(*note) for note in found]
+        return from_tables(tables, options, notes=notes, name="frame", source=f"{library} {kind.__name__}")
     _refuse_options(options, f"a {type(source).__name__}", ("class_names",))
     if _is_dataset_of("torch.utils.data", source):
         return from_torch(source, class_names=class_names, name=options.name)
@@ -223,12 +228,12 @@ def _is_dataset_of(library: str, value: Any) -> bool:
     return any(f"{kind.__module__}.".startswith(f"{library}.") for kind in type(value).__mro__)
 
 
-def _tables_by_split(source: Any) -> dict[str, list[Any]]:
+def _tables_by_split(source: Any, notes: Notes) -> dict[str, list[Any]]:
     """The Arrow tables of an object in memory by split: one, or those of train and test; empty if there is none."""
     if _is_columns(source):
-        return {"": [read_table(source)]}
+        return {"": [read_table(source, notes=notes)]}
     if isinstance(source, tuple) and len(source) == 2 and all(map(is_frame, source)):
-        train, test = map(read_table, source)
+        train, test = (read_table(frame, notes=notes) for frame in source)
         if set(train.column_names) == set(test.column_names):
             return {"train": [train], "test": [test]}
     return {}
@@ -264,13 +269,14 @@ def from_torch(
         part.dataset if hasattr(part, "batch_size") and hasattr(part, "dataset") else part
         for part in (dataset, test)
     )
-    x, y = _torch_arrays("dataset", source)
-    x_test, y_test = (None, None) if test is None else _torch_arrays("test", test)
+    notes: list[DataWarning] = []
+    x, y = _torch_arrays("dataset", source, notes)
+    x_test, y_test = (None, None) if test is None else _torch_arrays("test", test, notes)
     named = source
     while class_names is None and named is not None:  # a Subset has the classes of what it was taken from
         class_names = getattr(named, "classes", None)
         named = getattr(named, "dataset", None)
-    return from_arrays(
+    opened = from_arrays(
         x,
         y,
         x_test=x_test,
@@ -279,35 +285,69 @@ def from_torch(
         name=name or type(source).__name__,
         source="PyTorch",
     )
+    return dataclasses.replace(opened, warnings=(*notes, *opened.warnings))
 
 
-def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """All examples and labels of a map-style dataset, channels last."""
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+def _streamed_warning(rows: int) -> DataWarning:
+    return DataWarning(f"a stream: the first {rows:,} rows were read; save it for an audit of all", "streamed")
+
+
+def _torch_items(what: str, dataset: Any) -> Iterator[Any]:
+    """The items of a map-style dataset, or of a stream."""
+    by_number = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if not by_number and not hasattr(dataset, "__iter__"):
+        raise InputError(f"must have items by number or in a row; got {type(dataset).__name__}", argument=what)
+    items = map(dataset.__getitem__, range(len(dataset))) if by_number else iter(dataset)
+    for row in itertools.count():
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        except Exception as error:  # whatever a user's dataset raises
+            raise InputError(
+                f"{what}: item {row} cannot be read ({type(error).__name__}: {reason(error)})"
+            ) from error
+        yield item
+
+
+def _example_and_label(what: str, item: Any, row: int) -> tuple[Any, Any]:
+    """x and label of an item: a pair, or a mapping with one key for each such as "image" and "label"."""
+    if isinstance(item, Mapping):
+        named = [
+            [key for key in item if str(key).lower() in names] for names in ((*X_NAMES, "pixel_values"), Y_NAMES)
+        ]
+        if [len(keys) for keys in named] == [1, 1]:
+            return item[named[0][0]], item[named[1][0]]
         raise InputError(
-            f"must have a length and items by number, as map-style datasets do; got {type(dataset).__name__}",
-            argument=what,
+            f"{what}: a mapping must have one of the keys {few((*X_NAMES, 'pixel_values'))} and one of "
+            f"{few(Y_NAMES)}; item {row} has {few(item)}"
         )
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        size = f" of {len(item)}" if hasattr(item, "__len__") else ""
+        raise InputError(
+            f"{what}: every item must be (x, label) or a mapping; item {row} is a {type(item).__name__}{size}"
+        )
+    return item[0], item[1]
+
+
+def _torch_arrays(what: str, dataset: Any, notes: list[DataWarning]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Examples and labels of a dataset, channels last: all of a map-style one, the first of a stream."""
     tensors = getattr(dataset, "tensors", None)
     if isinstance(tensors, tuple) and 1 <= len(tensors) <= 2:
         arrays = [as_array(what, item) for item in tensors]
         return images_channels_last(what, arrays[0])[0], arrays[1] if len(arrays) > 1 else None
     xs: list[NDArray[Any]] = []
     ys: list[Any] = []
-    for row in range(len(dataset)):
-        try:
-            item = dataset[row]
-        except Exception as error:  # whatever a user's dataset raises
-            raise InputError(
-                f"{what}: item {row} cannot be read ({type(error).__name__}: {reason(error)})"
-            ) from error
-        if not isinstance(item, (tuple, list)) or len(item) != 2:
-            size = f" of {len(item)}" if hasattr(item, "__len__") else ""
-            raise InputError(f"{what}: every item must be (x, label); item {row} is a {type(item).__name__}{size}")
-        label = as_array(f"{what}: label of item {row}", item[1])
+    length = len(dataset) if hasattr(dataset, "__len__") else 0
+    for row, item in enumerate(_torch_items(what, dataset)):
+        if not length and row == MOST_STREAMED:
+            notes.append(_streamed_warning(row))
+            break
+        example, answer = _example_and_label(what, item, row)
+        label = as_array(f"{what}: label of item {row}", answer)
         if label.size != 1:
             raise InputError(f"{what}: label of item {row} must be one class; got shape {label.shape}")
-        xs.append(as_array(f"{what}: x of item {row}", item[0]))
+        xs.append(as_array(f"{what}: x of item {row}", example))
         ys.append(label.item())
         if xs[-1].shape != xs[0].shape:
             raise InputError(
@@ -315,7 +355,7 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
                 "add a transform that resizes them"
             )
         if row % _CHECK_EVERY == 0:
-            check_reading_memory(what, xs[0].nbytes * len(dataset))
+            check_reading_memory(what, xs[0].nbytes * (length or row + 1))
     if not xs:
         raise InputError("must not be empty", argument=what)
     return images_channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
@@ -327,9 +367,9 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
     if not parts:
         raise InputError("must have at least one split", argument="dataset")
     for split, content in parts.items():
-        if not all(hasattr(content, name) for name in ("with_format", "features", "__len__")):
+        if not all(hasattr(content, name) for name in ("with_format", "features")):
             raise InputError(
-                f"must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(content).__name__}",
+                f"must be a dataset of Hugging Face, or one per split; got {type(content).__name__}",
                 argument="dataset",
             )
         if split and split not in SPLIT_WORDS:
@@ -339,21 +379,41 @@ def from_huggingface(dataset: Any, options: DataOptions) -> Dataset:
                 argument="dataset",
             )
     first = next(iter(parts.values()))
+    features = first.features or {}  # of a stream they may not be known
     if options.class_names is None:
-        named = {column: item.names for column, item in first.features.items() if hasattr(item, "names")}
+        named = {column: item.names for column, item in features.items() if hasattr(item, "names")}
         label = options.given_columns().get("label")
         if (
             label is None
             and len(named) == 1
-            and not any(plain_name(name) in column_role_names("label") for name in first.features)
+            and not any(plain_name(name) in column_role_names("label") for name in features)
         ):
             label = next(iter(named))  # the only column of classes
             options = dataclasses.replace(options, label=label)
         listed = next((named[name] for name in (label, "label", "labels") if name in named), None)
         options = dataclasses.replace(options, class_names=listed)
-    tables = {SPLIT_WORDS.get(split, ""): [content.with_format("arrow")[:]] for split, content in parts.items()}
+    notes: list[DataWarning] = []
+    tables = {SPLIT_WORDS.get(split, ""): _huggingface_tables(content, notes) for split, content in parts.items()}
     name = getattr(first.info, "dataset_name", None) or "huggingface"
-    return from_tables(scored_table_splits(tables), options, name=name, source="Hugging Face")
+    return from_tables(scored_table_splits(tables), options, notes=notes, name=name, source="Hugging Face")
+
+
+def _huggingface_tables(content: Any, notes: list[DataWarning]) -> list[Any]:
+    """The Arrow tables of a dataset: one of all rows, or those of the first rows of a stream."""
+    if hasattr(content, "__len__"):
+        return [content.with_format("arrow")[:]]
+    tables, rows = list[Any](), 0
+    for batch in content.with_format("arrow").iter(batch_size=_CHECK_EVERY):
+        table = read_table(batch)
+        tables.append(table.slice(0, MOST_STREAMED - rows))
+        rows += tables[-1].num_rows
+        check_reading_memory("dataset", sum(item.nbytes for item in tables))
+        if tables[-1].num_rows < table.num_rows:
+            notes.append(_streamed_warning(rows))
+            break
+    if not rows:
+        raise InputError("must not be empty", argument="dataset")
+    return tables
 
 
 def _option_columns(argument: str, names: Any) -> tuple[str, ...]:

@@ -8,8 +8,11 @@ feature.
 One encoding: numbers stay; a missing number becomes the median of its column, and a column ``NAME is missing`` says
 where; text becomes one column of 0 and 1 per value (``NAME=VALUE``; the 30 most common values, then
 ``NAME=(other)``), a missing text being a value of its own. :attr:`Dataset.table` keeps the columns before
-encoding. Text with nearly as many values as rows, dates and other types are not features; they stay in the
-metadata, and a warning names them.
+encoding. Text with nearly as many values as filled cells and other types are not features; they stay in the
+metadata, and a warning names them. In text, too, ``?``, ``NA``, ``-`` and their like are missing (not ``None``,
+which is a value of many tables); text that has only numbers besides is numbers. A date becomes its year, month,
+weekday (Monday is 0) and hour, as far as they differ: not its number of days, which numbers the rows. Rows without
+a label are left out. A warning says each of these.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError, few, reason
 from hardpan.files import check_reading_memory, folder_entries, suffix_of
 from hardpan.tables import (
+    MISSING_WORDS,
     ROLES,
+    Notes,
     cells_of,
     find_columns,
     given_columns,
@@ -96,10 +101,14 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
         return plain_name(column) in as_text
 
     files = table_files_by_split(path) if path.is_dir() else {"": [path]}
-    tables = {split: [read_table(file, text=is_text) for file in listed] for split, listed in files.items()}
+    found: Notes = []
+    tables = {
+        split: [read_table(file, text=is_text, notes=found) for file in listed] for split, listed in files.items()
+    }
     return from_tables(
         tables,
         settings,
+        notes=[DataWarning(*note) for note in dict.fromkeys(found)],
         where=f"{path}: ",
         name=path.resolve().name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0],
         source=path.resolve().name,
@@ -151,6 +160,8 @@ def _join_split_tables(
     for position, column in enumerate(whole.columns):
         if pyarrow.types.is_dictionary(column.type):
             whole = whole.set_column(position, names[position], column.cast(column.type.value_type))
+        elif pyarrow.types.is_string_view(column.type):  # which few functions of Arrow take
+            whole = whole.set_column(position, names[position], column.cast(pyarrow.large_string()))
     counts = {split: sum(table.num_rows for table in group) for split, group in tables.items()}
     rows = np.concatenate([np.arange(count) for count in counts.values()])
     if len(counts) == 1:
@@ -163,20 +174,33 @@ def from_tables(
     options: DataOptions,
     *,
     split: NDArray[np.str_] | None = None,
+    notes: Sequence[DataWarning] = (),
     where: str = "",
     name: str = "table",
     source: str = "table",
 ) -> Dataset:
-    """A dataset of the tables of each split, or of one table under ""; ``split`` if it is in no column."""
+    """A dataset of the tables of each split, or of one table under ""; ``split`` if it is in no column.
+
+    ``notes`` are warnings of the reading.
+    """
     from pyarrow import compute, types
 
     table, official, rows = _join_split_tables(where, tables)
-    split = official if split is None else split
-    n = table.num_rows
-    if n == 0:
+    if table.num_rows == 0:
         raise InputError(f"{where}the table has no rows")
-    meaning, notes = _column_meanings(table, options, where)
+    meaning, noted = _column_meanings(table, options, where)
+    notes = [*notes, *noted]
     roles = meaning.roles
+    if "label" in roles:
+        filled = _filled_cells(table.column(roles["label"]))
+        if not filled.all() and filled.any():
+            table, rows = table.filter(filled), rows[filled]
+            official = None if official is None else official[filled]
+            message = (
+                f"{len(filled) - len(rows):,} of {len(filled):,} rows have no {roles['label']} and are left out"
+            )
+            notes.append(DataWarning(message, "no_label_rows", (roles["label"],)))
+    split = official if split is None else split
     labels: NDArray[np.int64] | None = None
     names: tuple[str, ...] = tuple(options.class_names or ())
     noticed: tuple[DataWarning, ...] = ()
@@ -191,16 +215,25 @@ def from_tables(
     if "split" in roles:
         if split is None:
             values = _column_values(table, roles["split"], where, required=True)
-            split = split_of_array(f"{where}{roles['split']}", values, n)
+            split = split_of_array(f"{where}{roles['split']}", values, table.num_rows)
         elif "split" in options.given_columns():
             raise InputError(f": {where}split does not apply if each split has its own file", argument="columns")
     metadata: dict[str, NDArray[Any]] = {
         role: _column_values(table, roles[role], where).astype(np.str_) for role in KEPT_ROLES if role in roles
     }
+    table, noted = _with_missing_words(table, meaning)
+    table, meaning, dates = _with_date_parts(table, meaning)
+    notes += [*noted, *dates]
     features = _feature_matrix(table, meaning, where, options.resize)
+    if (kept := features.rows) is not None:
+        table, rows = table.take(kept), rows[kept]
+        labels = None if labels is None else labels[kept]
+        split = None if split is None else split[kept]
+        metadata = {role: values[kept] for role, values in metadata.items()}
+    n = table.num_rows
     x, native = features.x, features.native
     notes += _text_notes(table, meaning)
-    for column in features.unused:
+    for column in (*features.unused, *(name for item in dates for name in item.columns)):
         with suppress(InputError):  # of a type that is neither numbers nor text
             metadata[column] = _column_values(table, column, where)
     if "id" in roles:
@@ -248,6 +281,9 @@ def from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapp
             label += "_"
         labels = arguments.column(what, as_array("y", y), table.num_rows)
         tables[key] = [table.append_column(label, [labels])]
+        filled = _filled_cells(tables[key][0].column(label))
+        if not filled.all():
+            raise InputError(f"{what} has no label in row {int(np.argmin(filled))}; drop the rows without a label")
     n = sum(table.num_rows for listed in tables.values() for table in listed)
     official = None if split is None else split_of_array("split", as_array("split", split), n)
     if options.get("feature_names") is not None:
@@ -365,6 +401,113 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     raise InputError(f"{where}{name} must be numbers or text; got {column.type}: name another column, or drop it")
 
 
+def _filled_cells(column: Any) -> NDArray[np.bool_]:
+    """Which cells of a column have a value: no gap, no NaN, no text of spaces."""
+    from pyarrow import compute
+
+    filled = ~np.asarray(column.is_null(nan_is_null=True))
+    if _column_kind(column.type) == "text":
+        filled &= np.asarray(compute.fill_null(compute.not_equal(compute.utf8_trim_whitespace(column), ""), False))
+    return filled
+
+
+def _with_missing_words(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarrow.Table, list[DataWarning]]:
+    """The table with gaps for words such as ``?`` in features of text, as numbers where nothing else is text."""
+    import pyarrow
+    from pyarrow import compute
+
+    found: list[str] = []
+    columns: list[str] = []
+    for name in meaning.features:
+        column = table.column(name)
+        if _column_kind(column.type) != "text":
+            continue
+        levels = set(column.unique().to_pylist()) - {None}
+        words = sorted(levels & (MISSING_WORDS - {"None"}))
+        if not words:
+            continue
+        gap = compute.is_in(column, value_set=pyarrow.array(words, column.type))
+        column = compute.if_else(gap, pyarrow.scalar(None, column.type), column)
+        values = {level.strip() for level in levels.difference(words)} - {""}
+        if values and all(map(_PLAIN_NUMBER.fullmatch, values)):
+            texts = (text.strip() if text else "" for text in column.to_pylist())
+            column = pyarrow.array([float(text) if text else None for text in texts])
+        table = table.set_column(table.column_names.index(name), name, column)
+        found.append(f"{name} ({', '.join(map(repr, words))}: {compute.sum(gap).as_py():,} rows)")
+        columns.append(name)
+    message = f"counted as missing: {few(found)}"
+    return table, [DataWarning(message, "missing_word", tuple(columns))] if found else []
+
+
+_DATE_FORMATS = [
+    day + time
+    for day in ("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y")
+    for time in ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S")
+]
+_DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}(:\d{2})?)?")
+
+
+def _dates_of_column(column: Any) -> NDArray[np.datetime64] | None:
+    """The seconds of a column of dates, NaT where missing; None of another column.
+
+    Text is dates where one format reads every filled cell; of several that do, the first of ``_DATE_FORMATS``.
+    """
+    import pyarrow
+    from pyarrow import compute, types
+
+    if _column_kind(column.type) == "text":
+        filled = compute.if_else(pyarrow.array(_filled_cells(column)), column, None)
+        texts = filled.drop_null().unique()
+        if not len(texts) or not all(_DATE_LIKE.fullmatch(text.strip()) for text in texts[:100].to_pylist()):
+            return None
+        fitting = (
+            form
+            for form in _DATE_FORMATS
+            if not compute.strptime(texts, format=form, unit="s", error_is_null=True).null_count
+        )
+        form = next(fitting, None)
+        if form is None:
+            return None
+        column = compute.strptime(filled, format=form, unit="s")
+    elif not (types.is_date(column.type) or types.is_timestamp(column.type)):
+        return None
+    if types.is_timestamp(column.type) and column.type.tz is not None:
+        column = compute.local_timestamp(column)
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype("datetime64[s]")
+
+
+def _with_date_parts(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarrow.Table, _Meaning, list[DataWarning]]:
+    """The table with the year, month, weekday and hour of each date among its features, as far as they differ."""
+    import pyarrow
+
+    features, dates, parts_of = list[str](), list[str](), list[str]()
+    for name in meaning.features:
+        moments = _dates_of_column(table.column(name))
+        if moments is None:
+            features.append(name)
+            continue
+        gap, days = np.isnat(moments), moments.astype("datetime64[D]")
+        months = days.astype("datetime64[M]").astype(np.int64)
+        parts = {
+            "year": months // 12 + 1970,
+            "month": months % 12 + 1,
+            "weekday": (days.astype(np.int64) + 3) % 7,  # 1970-01-01 was a Thursday
+            "hour": (moments - days).astype(np.int64) // 3600,
+        }
+        for part, values in parts.items():
+            column = f"{name} ({part})"
+            if len(np.unique(values[~gap])) > 1 and column not in table.column_names:
+                table = table.append_column(column, pyarrow.array(values.astype(np.float64), mask=gap))
+                features.append(column)
+                parts_of.append(column)
+        dates.append(name)
+    if not parts_of:
+        return table, meaning, []
+    message = f"dates are used by their parts: {few(parts_of)}; a split by time needs --column time={dates[0]}"
+    meaning = replace(meaning, features=tuple(features))
+    return table, meaning, [DataWarning(message, "dates", tuple(dates))]
+
+
 def _refuse_empty_cells(column: Any, where: str, remedy: str) -> None:
     if column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
@@ -390,13 +533,17 @@ def _column_kind(kind: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """x, its column names, the columns that are not features, warnings, and the columns before encoding."""
+    """x, its column names, the columns that are not features, warnings, the columns before encoding, and rows of x.
+
+    ``rows`` are those of the table that could be read; None where all were.
+    """
 
     x: NDArray[Any]
     names: tuple[str, ...]
     unused: list[str]
     notes: list[DataWarning]
     native: TableFeatures | None = None
+    rows: NDArray[np.int64] | None = None
 
 
 def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> dict[str, list[str]]:
@@ -406,8 +553,8 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
         column = table.column(name)
         kind = _column_kind(column.type)
         if kind == "text" and not meaning.explicit:  # not a category if it has nearly as many values as rows
-            levels = len(set(column.unique().to_pylist()) - {None, ""})
-            kind = "text" if levels <= max(2, min(1000, len(column) // 2)) else "other"
+            levels, filled = len(set(column.unique().to_pylist()) - {None, ""}), int(_filled_cells(column).sum())
+            kind = "text" if levels <= max(2, min(1000, filled // 2)) else "other"
         if (kind == "other" and meaning.explicit) or (name == VECTOR and not meaning.explicit and kind != "list"):
             expected = "lists of numbers" if name == VECTOR else "numbers, text or lists of numbers"
             raise InputError(f"{where}{name} must be {expected}; got {column.type}: encode it, or drop it")
@@ -415,7 +562,7 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     if len(by_kind["other"]) == len(meaning.features):
         raise InputError(
             f"{where}the table has no features ({few(table.column_names)}); give columns of numbers or categories, "
-            f"or a column {VECTOR} of lists of numbers: encode free text and dates first, such as by an embedding"
+            f"or a column {VECTOR} of lists of numbers: encode free text first, such as by an embedding"
         )
     return by_kind
 
@@ -430,7 +577,7 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
     numbers, texts, lists, unused = by_kind.values()
     rest, notes = [*meaning.others, *unused], []
     if unused:
-        message = f"not used as features (long text, dates, other types): {few(unused)}"
+        message = f"not used as features (long text, other types): {few(unused)}"
         notes.append(DataWarning(message, "unused_column", tuple(unused)))
     check_reading_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
     vectors = [_features_of_lists(table.column(name), f"{where}{name}") for name in lists]
@@ -573,7 +720,9 @@ def _image_features(
     column = table.column(pictures[0])
     if pyarrow.types.is_struct(column.type):
         column = compute.struct_field(column, "bytes")
-    _refuse_empty_cells(column, f"{where}{pictures[0]}", "save the images inside the file")
-    x, notes = decoded_images(column.to_pylist(), where.rstrip(": ") or "table", resize)
+    if column.null_count == len(column):
+        _refuse_empty_cells(column, f"{where}{pictures[0]}", "save the images inside the file")
+    cells = [b"" if cell is None else cell for cell in column.to_pylist()]
+    x, rows, notes = decoded_images(cells, where.rstrip(": ") or "table", resize)
     rest = [name for name in (*meaning.features, *meaning.others) if name != pictures[0]]
-    return _Features(x, (), rest, list(notes))
+    return _Features(x, (), rest, list(notes), rows=None if len(rows) == len(cells) else rows)

@@ -39,10 +39,12 @@ from hardpan.files.records import (
     to_json,
 )
 from hardpan.files.writing import (
+    MARKED,
     Content,
     lock,
     locked,
     missing_parents,
+    refuse_foreign_files,
     remove_if_empty,
     replacing,
     scratch_array,

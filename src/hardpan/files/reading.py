@@ -44,6 +44,7 @@ TEXT_GROWTH, SMALL_TEXT = 300, 8 << 20
 MOST_MEMBERS = 10_000
 LARGEST_JSON = 1 << 30  # of a member of an archive
 LONGEST_LINE = 64 << 20
+_CONTROLS = [bytes([code]) for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b"]  # never in text
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _MOST_TAR_MEMBERS = 1000
 _BLOCK = 1 << 20
@@ -208,12 +209,31 @@ def read_bytes(path: Any) -> bytes:
         return b"".join(blocks)
 
 
-def read_text(path: Any) -> str:
-    """The text of a file in UTF-8, or in UTF-16 with its mark, as spreadsheets write it."""
+def read_text(path: Any, encodings: list[str] | None = None) -> str:
+    """The text of a file in UTF-8, or in UTF-16 with its mark, as spreadsheets write it.
+
+    Args:
+        path: of the file.
+        encodings: gets the name of the encoding where it is not UTF-8; then UTF-16 without a mark and Windows-1252
+            (nearly Latin-1) are read, too. None refuses those.
+    """
     content = read_bytes(path)
+    marked = content[:2] in UTF16_MARKS
+    if encodings is not None:
+        # Every second byte of Latin letters in UTF-16 is 0; no text in another encoding has such bytes.
+        zeros = [content[side:4096:2].count(0) for side in (0, 1)]
+        wide = "" if max(zeros) * 4 < len(content[:4096]) else "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+        if marked or wide:
+            encodings.append("UTF-16")
+        if wide and not marked:
+            with refusing_damaged(path, "is not text"):
+                return content.decode(wide)
     try:
-        return content.decode("utf-16" if content[:2] in UTF16_MARKS else "utf-8-sig")
+        return content.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError as error:
+        if encodings is not None and not marked and not any(code in content for code in _CONTROLS):
+            encodings.append("Windows-1252")
+            return content.decode("cp1252", errors="replace")
         raise InputError(
             f"{path}: is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
         ) from error

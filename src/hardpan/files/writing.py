@@ -8,14 +8,14 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 
 
 def write_text(path: Path, text: str) -> None:
@@ -112,6 +112,27 @@ def write_together(folder: Path, contents: Mapping[str, Content]) -> None:
         if isinstance(error, OSError):
             raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
         raise
+
+
+def refuse_foreign_files(folder: Path, names: Iterable[str]) -> None:
+    """Refuse to replace files that hardpan did not write.
+
+    Its pages and records say so in their first lines; its other files stand beside one of them.
+    """
+    there = [name for name in names if os.path.lexists(folder / name)]
+    own = [name for name in MARKED if (folder / name).is_file() and _is_own_file(folder / name)]
+    foreign = [name for name in there if name not in own and (name in MARKED or not own)]
+    if foreign and not any(folder.glob(f"{_WAITING}*")):  # what a killed writing left is completed
+        raise InputError(f"{folder}: has {few(foreign)}, which hardpan did not write; give another folder")
+
+
+MARKED = ("index.html", "report.json", "config.json")
+
+
+def _is_own_file(path: Path) -> bool:
+    with path.open("rb") as stream:
+        start = stream.read(4096)
+    return b'"hardpan":' in start or b'content="hardpan ' in start
 
 
 def missing_parents(folder: Path) -> list[Path]:
