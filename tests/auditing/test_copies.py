@@ -167,7 +167,7 @@ def test_a_split_that_is_made_has_no_equal_rows_across_it():
     assert not len(inputs.copied)
     report = auditing.audit(data, **BARE)
     assert not any(item.kind == "test-copies" for item in report.problems)
-    assert "for inputs not in train" in report.headline
+    assert "for inputs not in train" in report.view().lede[0]
     assert report.budget is None or report.budget.total.value == report.measures["best_error"].value
 
 
@@ -180,7 +180,7 @@ def test_numbers_are_for_new_groups_where_groups_are_named():
     data = Dataset.from_arrays(x[order], y[order], metadata={"group": group[order]})
     report = auditing.audit(data, **BARE)
     assert report.floor.high >= 0.5 - 1e-9
-    assert "for new groups" in report.headline
+    assert "for new groups" in report.view().lede[0]
     assert not np.isin(group[order][report.evidence.split.test], group[order][report.evidence.split.train]).any()
     with pytest.raises(auditing.running.InputError, match="groups"):
         auditing.audit(Dataset.from_arrays(x, y, metadata={"group": np.zeros(800)}), **BARE)

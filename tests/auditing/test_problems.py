@@ -199,13 +199,13 @@ def test_a_row_index_that_the_reader_left_out_is_listed(tmp_path):
     assert "broken" not in report.headline
 
 
-def test_a_stated_noise_rate_that_models_refute_is_said_in_the_headline():
+def test_a_stated_noise_rate_that_models_refute_is_said_beside_the_best_error():
     x = table(n=600)[0]
     data = Dataset.from_arrays(x, (x[:, 0] > 0).astype(int))
     wrong, right = (auditing.audit(data, **BARE, label_noise=rate) for rate in (0.4, 0.001))
-    assert "Stated label noise" in wrong.headline
+    assert "Stated label noise" in wrong.view().lede[0]
     assert wrong.measures["bracket"].low == 0
-    assert "Stated label noise" not in right.headline
+    assert "Stated label noise" not in right.view().lede[0]
 
 
 def test_a_class_is_called_worst_only_where_its_error_is_separate():

@@ -75,6 +75,26 @@ def test_without_a_split_the_shares_are_exact(n):
     assert len(parts.train) + len(parts.validation) == pytest.approx(0.8 * n, abs=0.5)
 
 
+def test_a_rare_class_is_split_in_proportion_and_groups_stay_together():
+    rng = np.random.default_rng(0)
+    labels, group = (rng.random(1200) < 0.02).astype(int), np.arange(1200) // 2
+    data = Dataset.from_arrays(rng.normal(size=(1200, 2)), labels)
+    of_rare = labels.sum()
+    counts = []
+    for seed in range(40):
+        parts = data.splits(seed)
+        for part, share in (("train", 0.6), ("validation", 0.2), ("test", 0.2)):
+            rows = getattr(parts, part)
+            assert abs(labels[rows].sum() - share * of_rare) < 1.01
+            assert len(rows) == pytest.approx(share * 1200, abs=1.01)
+        counts.append(labels[parts.test].sum())
+        grouped = data.splits(seed, together=group)
+        assert not set(group[grouped.test]) & set(group[np.r_[grouped.train, grouped.validation]])
+    assert np.mean(counts) == pytest.approx(0.2 * of_rare, abs=0.25)
+    even = Dataset.from_arrays(data.x, np.arange(1200) % 2, ids=data.ids)
+    assert "proportion" not in even.splits().method
+
+
 def test_seeds_choose_differently_and_repeatably():
     digits = Dataset.open("digits")
     first, same, other = (digits.splits(seed) for seed in (0, 0, 1))

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,11 +30,14 @@ from hardpan.files import record
 if TYPE_CHECKING:
     from hardpan.auditing.fresh import FreshScores
     from hardpan.auditing.hardness import Hardness
+    from hardpan.auditing.metrics import ScoreMetrics
     from hardpan.auditing.near_copies import ImageSearch
     from hardpan.auditing.networks import NetworkData
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
+OPTIONS = ("predictions", "held_out", "votes", "ensemble", "flow", "budget", "seed")
+"""Settings that are options of the command; the others are given by ``--set``."""
 USABLE = 1.5  # a model whose error is at most this many times the best one's takes part in doubting labels
 
 
@@ -97,24 +101,53 @@ class AuditConfig:
         for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("seeds", 1)):
             whole_number(name, getattr(self, name), least)
 
-    def command(self, source: str) -> str:
-        """The command that computes the audit again; empty where the data or the predictions are in memory."""
-        if not source or any(not Path(path).exists() for path in self.predictions):
-            return ""
-        words, default = ["hardpan", "audit", source], AuditConfig()
-        for item in fields(self):
-            value, option = getattr(self, item.name), f"--{item.name.replace('_', '-')}"
-            if value == getattr(default, item.name) or item.name == "temperatures":
-                continue
-            if isinstance(value, tuple):
-                words += [word for path in value for word in (option, path)]
-            else:
-                words += (
-                    [option]
-                    if value is True
-                    else [option, f"{value:g}" if isinstance(value, float) else str(value)]
-                )
-        return shlex.join(words)
+    def command(self, source: str, reading: Mapping[str, Any] = MappingProxyType({}), out: str = "") -> str:
+        """The command that computes the audit again; a line of Python where data or predictions are in memory.
+
+        Args:
+            source: the name or path of the data; empty where they are in memory.
+            reading: options of :meth:`hardpan.Dataset.open` that were set.
+            out: the folder that was written.
+
+        Example:
+            >>> AuditConfig(seed=1, seeds=2).command("stroke.csv", {"label": "stroke"})
+            'hardpan audit stroke.csv --label stroke --seed 1 --set seeds=2'
+            >>> AuditConfig(seed=1).command("", {"label": "stroke"})
+            "hardpan.audit(data, label='stroke', seed=1)"
+        """
+        default = AuditConfig()
+        changed = {
+            item.name: value
+            for item in fields(self)
+            if item.name != "temperatures" and (value := getattr(self, item.name)) != getattr(default, item.name)
+        }
+        given = {name: value for name, value in reading.items() if value not in (None, (), [], {})}
+        if not source or not all(":" in path or Path(path).exists() for path in self.predictions):
+            words = [f"{name}={value!r}" for name, value in (given | changed).items()]
+            return f"hardpan.audit({', '.join([repr(source) if source else 'data', *words])})"
+        words = ["hardpan", "audit", source]
+        for name, value in given.items():
+            option, values = _reading_option(name, value)
+            words += [word for text in values for word in (option, text)]
+        for name, value in changed.items():
+            for one in value if isinstance(value, tuple) else (value,):
+                text = f"{one:g}" if isinstance(one, float) else str(one)
+                option = f"--{name.replace('_', '-')}"
+                if value is True and name in OPTIONS:
+                    words.append(option)
+                else:
+                    words += [option, text] if name in OPTIONS else ["--set", f"{name}={text}"]
+        return shlex.join([*words, *(["--out", out] if out else [])])
+
+
+def _reading_option(name: str, value: Any) -> tuple[str, list[str]]:
+    """The option of the command for an option of ``Dataset.open``, and its values."""
+    if name == "columns":
+        return "--column", [f"{role}={column}" for role, column in dict(value).items()]
+    texts = [str(item) for item in value] if isinstance(value, (tuple, list)) else [str(value)]
+    if name in ("label", "id", "text", "group"):
+        return f"--{name}", texts
+    return "--set", [f"{name}={','.join(texts)}"]
 
 
 @record
@@ -216,6 +249,7 @@ class Evidence:
         floor: bracket and estimates of the lowest possible error.
         flow: the flow's own curve and likelihood.
         issues: labels ranked by predictions that did not see them.
+        metrics: the best model beside guessing.
         label_count: what the review of a random sample of the labels says.
         probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
         hard: confusion of every example.
@@ -245,6 +279,7 @@ class Evidence:
     flow: FlowView | None = None
     issues: LabelIssues | None = None
     label_count: LabelCount | None = None
+    metrics: ScoreMetrics | None = None
     probs: Mapping[str, Floats] = field(default_factory=dict)
     hard: Hardness | None = None
     fresh: FreshScores | None = None

@@ -32,6 +32,8 @@ FEW_PER_CLASS = 5
 BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
 MANY_LABELS = 0.05  # wrong ones that make the problem a severe one
 LARGE_ENOUGH = 0.005  # a test set that shows smaller differences of independent models is not called small
+TRIFLES = ("small-test", "fresh", "constant-columns", "channels-first", "data", "duplicates")
+"""Kinds whose notes say nothing about the error of a model on this test set."""
 
 KINDS = (
     "one-class",
@@ -109,6 +111,41 @@ class BenchmarkProblem(Mapping[str, Any]):
         return cls(**fields | {"details": fields.get("details", {}) | texts})
 
     @property
+    def reach(self) -> float:
+        """By how much, as a fraction, the error of the best model can change at most when this is repaired.
+
+        The size of the effect where it is known; of equal rows with different labels, the errors that they force;
+        of a column that is as good as the best model, from that error to guessing; of a rule that changes, the
+        difference; of labels and of rows of test, their proportion; else NaN.
+        """
+        if self.effect is not None:
+            return abs(self.effect.value)
+        if self.kind == "leak-feature" and self.details.get("alone"):
+            return float(max(item["guessing"] - item["best"] for item in self.details["alone"]))
+        if self.kind == "order" and "error" in self.details.get("shown", ()):
+            return float(self.details["late"] - self.details["early"])
+        if self.kind == "conflicting-labels" and "least_error" in self.details:
+            return float(self.details["least_error"])
+        if self.kind == "labels" and self.count is not None and self.details.get("examples"):
+            return self.count.value / float(self.details["examples"])
+        if self.proportion is not None and self.of == "test":
+            return self.proportion.value
+        return float("nan")
+
+    def trifling(self, error: Estimate | None) -> bool:
+        """Whether this is a note that cannot move the score beyond the interval of ``error``, or is not about it.
+
+        Example:
+            >>> pair = BenchmarkProblem("conflicting-labels", "note", details={"least_error": 1 / 32_561})
+            >>> pair.trifling(Estimate(0.13, 0.004, 0.122, 0.138))
+            True
+        """
+        if self.breaks or self.severity != "note" or self.kind == "labels":
+            return False
+        small = error is not None and self.reach <= max(error.high - error.value, error.value - error.low)
+        return small or self.kind in TRIFLES
+
+    @property
     def title(self) -> str:
         """One line for people."""
         return self._title_and_advice()[0]
@@ -149,6 +186,24 @@ def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkP
     return settle_claims([dataclasses.replace(item, noun=noun) for item in problems], error)
 
 
+def searched_kinds(evidence: Evidence) -> tuple[str, ...]:
+    """Kinds of problems that were searched for with these data, after the audit."""
+    if evidence.inputs is None:
+        return ("one-class",)
+    official = evidence.dataset.split is not None
+    grouped = official or {"group", "time"} & set(evidence.dataset.metadata)
+    tests = {
+        "test-copies": official and bool(len(evidence.split.test)),
+        "near-copies": evidence.nearest is not None or evidence.images is not None,
+        "leak-feature": evidence.best_answers() is not None,
+        "shift": official,
+        "groups": not grouped and bool(len(evidence.inputs.test)),
+        "order": True,
+        "labels": evidence.issues is not None,
+    }
+    return tuple(kind for kind, done in tests.items() if done)
+
+
 def settle_claims(problems: Sequence[BenchmarkProblem], error: Estimate | None) -> list[BenchmarkProblem]:
     """Demote claims without sufficient evidence to notes, and order all problems.
 
@@ -162,7 +217,8 @@ def settle_claims(problems: Sequence[BenchmarkProblem], error: Estimate | None) 
         error: of the best model, where there is one.
 
     Returns:
-        Problems that break the benchmark first, then by severity, then by the size of the effect.
+        Problems that break the benchmark first, then claims, then notes, trifles last; each by how far they can
+        move the score.
 
     Source: Holm (1979), A simple sequentially rejective multiple test procedure.
 
@@ -185,7 +241,8 @@ def settle_claims(problems: Sequence[BenchmarkProblem], error: Estimate | None) 
         key=lambda item: (
             not item.breaks,
             SEVERITIES.index(item.severity),
-            0.0 if item.effect is None else -abs(item.effect.value),
+            item.trifling(error),
+            -np.nan_to_num(item.reach),
             KINDS.index(item.kind),
         ),
     )

@@ -28,8 +28,9 @@ from hardpan.auditing.evidence import AuditConfig, AuditNote, AuditStep, Evidenc
 from hardpan.auditing.example_table import example_table_files, join_example_table
 from hardpan.auditing.hardness import find_hardness
 from hardpan.auditing.labels import label_table, rank_labels, saved_count
+from hardpan.auditing.metrics import ScoreMetrics, score_metrics
 from hardpan.auditing.near_copies import altered_images, nearest_columns, nearest_training
-from hardpan.auditing.problems import ALPHA, BenchmarkProblem, find_problems
+from hardpan.auditing.problems import ALPHA, BenchmarkProblem, find_problems, searched_kinds
 from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.entries import Entry
@@ -72,11 +73,16 @@ class Audit(Report):
         steps: what was trained, with planned and actual seconds.
         notes: what was not possible, and why; texts in audits of earlier versions.
         size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
+        metrics: the best model beside guessing, and what sees a rare class.
+        cut: how hardpan cut the test set; empty where it is official.
+        searched: kinds of problems that were searched for.
         features: names of the columns that were used, where they have names.
         origin: the command, versions and hashes.
         evidence: the data and what was computed from them, from which the page is drawn; not in the JSON.
         examples: one row per example (:mod:`hardpan.auditing.example_table`); not in the JSON.
         downloads: files that ``save`` writes beside the page; not in the JSON.
+        folder: where it was saved; not in the JSON.
+        next_command: the command that audits the data with the corrections that are saved there; not in the JSON.
     """
 
     dataset: str
@@ -90,11 +96,16 @@ class Audit(Report):
     steps: tuple[AuditStep, ...] = ()
     notes: tuple[AuditNote | str, ...] = ()
     size: Mapping[str, int] = field(default_factory=dict)
+    metrics: ScoreMetrics | None = None
+    cut: str = ""
+    searched: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     origin: Provenance = field(default_factory=Provenance, compare=False)
     evidence: Evidence | None = field(default=None, compare=False, metadata=TRANSIENT)
     examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
     downloads: Mapping[str, Any] = field(default_factory=dict, compare=False, metadata=TRANSIENT)
+    folder: str = field(default="", compare=False, metadata=TRANSIENT)
+    next_command: str = field(default="", compare=False, metadata=TRANSIENT)
 
     def __post_init__(self) -> None:
         if any(not isinstance(item, BenchmarkProblem) for item in self.problems):  # read back from JSON
@@ -143,7 +154,7 @@ def audit(
 
     Example:
         >>> report = audit("digits", ensemble="none", flow="none")
-        >>> report.headline.startswith("The best model here")
+        >>> report.measures["best_error"].value < 0.02 < report.metrics.guessing.value
         True
     """
     options = {item.name for item in dataclasses.fields(DataOptions)}
@@ -177,7 +188,11 @@ def audit(
             )
     evidence.label_count = None if out is None else saved_count(out, evidence.dataset)
     with _work_folder(out, evidence) as work:
-        audit_record = _run_audit(evidence, work, source, tell, on_plan)
+        folder = "" if out is None else os.fspath(out)
+        audit_record = _run_audit(evidence, work, (config.command(source, reading, folder), folder), tell, on_plan)
+        corrected = f"{source}@{folder}/corrections.csv" if source and folder and "@" not in source else source
+        again = config.command(corrected, reading, folder)
+        audit_record = dataclasses.replace(audit_record, next_command=again)
         if out is not None:
             tell("writing", 0.97)
             audit_record.save(out)
@@ -196,7 +211,7 @@ def read_audit(path: str | os.PathLike[str]) -> Audit:
         raise InputError(f"{file}: is not the report of an audit ({error}); run the audit again") from error
     if not isinstance(audit, Audit):
         raise InputError(f"{file}: is a {type(audit).__name__}, not an audit; pass the folder of an audit")
-    return audit
+    return dataclasses.replace(audit, folder=str(file.parent))
 
 
 def _audit_config(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
@@ -266,7 +281,7 @@ def _audit_sample(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
 def _run_audit(
     evidence: Evidence,
     work: Path,
-    source: str,
+    origin: tuple[str, str],
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> Audit:
@@ -306,6 +321,7 @@ def _run_audit(
 
         evidence.fresh = find_fresh_scores(evidence)
     listed = tuple(find_problems(evidence, error))
+    evidence.metrics = score_metrics(evidence)
     label_csv, label_columns = label_table(evidence)
     evidence.columns |= {} if evidence.hard is None else evidence.hard.columns
     evidence.columns |= label_columns
@@ -319,7 +335,7 @@ def _run_audit(
     of_flow = [entry for entry in entries if entry.assumption == "flow"]
     verdicts = {"flow_floor": of_flow[-1]} if of_flow else {}
     measures = _audit_measures(evidence, error, verdicts)
-    command, hashes = config.command(source), _hashes_of_evidence(evidence)
+    (command, folder), hashes = origin, _hashes_of_evidence(evidence)
     table = join_example_table(dataset, evidence.parts, evidence.columns)
     downloads = {**example_table_files(table, dataset), "problems/labels.csv": tables.csv_text(label_csv)}
     if evidence.hard is not None:
@@ -341,11 +357,15 @@ def _run_audit(
             "classes": dataset.n_classes,
             **{split: len(members) for split, members in evidence.parts.items()},
         },
+        metrics=evidence.metrics,
+        cut="" if dataset.split is not None else evidence.split.method,
+        searched=searched_kinds(evidence),
         features=dataset.feature_names,
         origin=Provenance(command=command, seed=config.seed, versions=versions, hashes=hashes),
         evidence=evidence,
         examples=table,
         downloads=downloads,
+        folder=folder,
     )
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hardpan.auditing.evidence import AuditConfig, AuditStep
+from hardpan.auditing.evidence import OPTIONS, AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.auditing.running import audit as run_audit
 from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
@@ -20,14 +20,12 @@ from hardpan.errors import InputError, counted, few
 
 app = typer.Typer(rich_markup_mode="rich")
 
-_OPTIONS = ("predictions", "held_out", "votes", "ensemble", "flow", "budget", "seed")
-
 
 @app.command()
 @spread
 def audit(
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
-    config: Annotated[AuditConfig, Flags(only=_OPTIONS, repeated=("predictions", "testbed"))],
+    config: Annotated[AuditConfig, Flags(only=OPTIONS, repeated=("predictions", "testbed"))],
     fail_on: Annotated[
         str,
         typer.Option(
@@ -57,7 +55,9 @@ def audit(
             raise InputError(f"must be kinds among {', '.join(KINDS)}, or any; got {kind!r}", argument="fail_on")
     check_out(folder)
     with progress_on_stderr() as progress:
-        report = run_audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_audit_plan)
+        report = run_audit(
+            data, config, out=folder, progress=progress, on_plan=show_audit_plan, **reading.options()
+        )
     emit_report(report, json=json)
     if not json:
         console = Console(highlight=False)

@@ -32,6 +32,7 @@ SPLIT_WORDS = {
 }
 VALIDATION_FRACTION = 0.1
 FRACTIONS = (0.6, 0.2, 0.2)
+RARE_CLASS = 0.05  # a random split has every class in proportion where the rarest is rarer
 _REPEAT = re.compile(r"([0-9a-f]{16})-[1-9][0-9]*")
 _HASHED_BYTES = 2**30  # larger data is identified by a sample of its rows
 _HASHED_AT_ONCE = 8192  # rows
@@ -404,7 +405,9 @@ class Dataset:
         times, earlier rows for training and later ones for testing; else examples are ranked by sha256 of
         "seed:id" and cut at the exact fractions, so the order of the rows does not matter; exact repeats (ids that
         end in "-2", "-3") are one example here, so that no copy of a training example is in the test set. Each has
-        the same probability to be a test example, however often it is repeated.
+        the same probability to be a test example, however often it is repeated. Where the rarest class has less
+        than 5 % of the rows, every class is cut at these fractions; repeats and groups stay together, in the
+        stratum of their rarest class.
 
         Args:
             seed: another seed chooses other examples (never other official test examples).
@@ -423,8 +426,9 @@ class Dataset:
             train, validation, test = _cut_by_time(times, names, seed)
             method = "60/20/20 by time: train earlier, test later"
         elif self.split is None:
-            train, validation, test = _cut_by_hash(names, rows, seed, FRACTIONS)
-            method = "60/20/20 by hash of (id, seed)"
+            strata = self._strata()
+            train, validation, test = _cut_by_hash(names, rows, seed, FRACTIONS, strata)
+            method = "60/20/20 by hash of (id, seed)" + ("" if strata is None else ", each class in proportion")
         elif (self.split == "validation").any():
             train, validation, test = (rows[self.split == name] for name in SPLITS)
             method = "official train, validation and test sets"
@@ -434,6 +438,18 @@ class Dataset:
             train, validation = _cut_by_hash(names, rows[self.split != "test"], seed, fractions)
             method = "official test set; validation is 10 % of train by hash of (id, seed)"
         return Split(train, validation, test, method, seed)
+
+    def _strata(self) -> NDArray[np.int64] | None:
+        """The class of each row by its rank from the rarest on, where one is rare."""
+        if self.labels is None or not len(self.labels):
+            return None
+        count = np.bincount(self.labels, minlength=self.n_classes)
+        used = count[count > 0]
+        if len(used) < 2 or used.min() >= RARE_CLASS * len(self.labels):
+            return None
+        rank = np.empty(len(count), dtype=np.int64)
+        rank[np.argsort(np.where(count > 0, count, len(self.labels) + 1), kind="stable")] = np.arange(len(count))
+        return rank[self.labels]
 
     def __repr__(self) -> str:
         shape = self.x.shape[1:]
@@ -578,17 +594,54 @@ def _group_names(ids: NDArray[np.str_], group: NDArray[Any] | None) -> NDArray[n
 
 
 def _cut_by_hash(
-    names: NDArray[np.str_], rows: NDArray[np.int64], seed: int, fractions: Sequence[float]
+    names: NDArray[np.str_],
+    rows: NDArray[np.int64],
+    seed: int,
+    fractions: Sequence[float],
+    strata: NDArray[np.int64] | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Cut ``rows`` at the fractions of their distinct names, in the order of the hashes of these."""
+    """Cut ``rows`` at the fractions of their distinct names, in the order of the hashes of these.
+
+    With ``strata``, names are in the order of their smallest stratum, then of their hashes, and the k-th goes where
+    a fraction of the first k is reached anew: of every stratum each part gets its proportion, up to one name.
+    """
     distinct, group = np.unique(names[rows], return_inverse=True)
+    group = group.ravel()
     digests = [hashlib.sha256(f"{seed}:{name}".encode()).digest() for name in distinct.tolist()]
     rank = np.empty(len(distinct), dtype=np.int64)
     rank[sorted(range(len(distinct)), key=digests.__getitem__)] = np.arange(len(distinct))
     # Cut by groups, not by rows: else a large group, which is likely to span an edge, would seldom be in test.
     edges = np.round(np.cumsum(fractions) * len(distinct)).astype(int)
-    part = np.searchsorted(edges[:-1], rank[group.ravel()], side="right")
-    return [np.sort(rows[part == k]) for k in range(len(fractions))]
+    part = np.searchsorted(edges[:-1], rank, side="right")
+    if strata is not None:
+        own = np.full(len(distinct), strata.max() + 1)
+        np.minimum.at(own, group, strata[rows])
+        order = np.lexsort([rank, own])
+        start = int.from_bytes(hashlib.sha256(f"{seed}:strata".encode()).digest()[:6], "big") / 2**48
+        part[order] = _parts_in_proportion(own[order], fractions, start)
+    return [np.sort(rows[part[group] == k]) for k in range(len(fractions))]
+
+
+def _parts_in_proportion(strata: NDArray[np.int64], fractions: Sequence[float], start: float) -> NDArray[np.int64]:
+    """The part of each of n names in the order of their strata; ``start`` in [0, 1) decides how halves are rounded.
+
+    Part k of a stratum that ends at the c-th name has ⌊F_k c + start⌋ − ⌊F_k b + start⌋ names up to it, with b the
+    end of the stratum before, F_k the fraction of the parts up to k: its proportion on average over ``start``.
+
+    Example:
+        >>> _parts_in_proportion(np.repeat([0, 1], [5, 10]), (0.6, 0.2, 0.2), 0.0).tolist()
+        [0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2]
+    """
+    ends = np.flatnonzero(np.append(np.diff(strata) != 0, True)) + 1
+    part, before = np.empty(len(strata), dtype=np.int64), 0
+    for end in ends.tolist():
+        edges = [
+            int(np.floor(f * end + start + 1e-9)) - int(np.floor(f * before + start + 1e-9))
+            for f in np.cumsum(fractions)[:-1]
+        ]
+        part[before:end] = np.searchsorted(edges, np.arange(end - before), side="right")
+        before = end
+    return part
 
 
 def dataset_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:

@@ -69,6 +69,7 @@ class ProblemLine:
         link: where the list is: "#key" of a section of the page, or the name of a file beside the page.
         link_text: the words of the link.
         examples: a gallery of a few examples (:func:`hardpan.pages.galleries.gallery_chart`), or None.
+        folded: whether the first screen shows it behind a click.
     """
 
     kind: str
@@ -79,6 +80,16 @@ class ProblemLine:
     link: str = ""
     link_text: str = "see them"
     examples: Chart | None = None
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something to do next: two or three words, what it means, and the command that does it."""
+
+    title: str
+    detail: str
+    command: str = ""
 
 
 @record
@@ -144,6 +155,7 @@ class View:
         links: files beside the page and addresses, by the words of the link.
         terminal: the sections that a terminal shows under headline, problems and tiles; None for all of them.
         downloads: further files that ``save`` writes beside the page, by name.
+        actions: what to do next.
     """
 
     title: str
@@ -160,6 +172,7 @@ class View:
     links: Mapping[str, str] = field(default_factory=dict)
     terminal: tuple[Section, ...] | None = None
     downloads: Mapping[str, Content] = field(default_factory=dict)
+    actions: tuple[Action, ...] = ()
 
 
 Cell = str | Callable[[Any], Any]

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hardpan import arguments
+from hardpan.errors import counted
 from hardpan.pages import formatting
 from hardpan.pages.sections import View
 
@@ -35,11 +36,13 @@ def render(view: View) -> RenderableType:
     """
     lines: list[RenderableType] = [_terminal_text(view.headline, style="bold")]
     lines += [_terminal_text(sentence) for sentence in view.lede]
-    for problem in view.problems[:MOST_PROBLEMS]:
+    shown = [item for item in view.problems if not item.folded][:MOST_PROBLEMS]
+    for problem in shown:
         mark, style = _MARKS[problem.severity]
         lines.append(Text.assemble((mark, style), " ", _terminal_text(problem.title)))
-    if len(view.problems) > MOST_PROBLEMS:
-        lines.append(_terminal_text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
+    if len(view.problems) > len(shown):
+        more = counted(len(view.problems) - len(shown), "more note" if shown else "note")
+        lines.append(_terminal_text(f"  {'and ' if shown else ''}{more} on the page"))
     if view.tiles:
         table = Table.grid(padding=(0, GAP, 0, 0))
         for tile in view.tiles:

@@ -12,6 +12,7 @@ from hardpan.auditing.evidence import AuditNote, AuditStep
 from hardpan.auditing.running import Audit
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.comparison import comparison_view
+from hardpan.pages.auditing.first_screen import actions, numbers, verdict
 from hardpan.pages.auditing.problems import problem_lines
 from hardpan.pages.auditing.sections import (
     FRESH_METHOD,
@@ -43,53 +44,29 @@ def audit_view(audit: Audit) -> View:
     seen = [] if audit.floor is None else [entry.name for entry in audit.floor.seen]
     return View(
         title=f"Audit of {audit.dataset}",
-        headline=headline(audit),
+        headline=verdict(audit),
         sections=(*first, *learning, *floor, *last, *([run] if run is not None else [])),
-        lede=(floors.may_have_seen_warning(seen),) if seen else (),
+        lede=(*numbers(audit), *((floors.may_have_seen_warning(seen),) if seen else ())),
         tiles=tiles(audit),
         provenance=_audit_provenance(audit),
         name=audit.dataset,
         size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
-        problems=problem_lines(audit.problems, parts),
+        problems=problem_lines(audit.problems, parts, audit.measures.get("best_error")),
         hero=tuple(_audit_hero(audit, parts)),
         links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
         terminal=(),
         downloads=audit.downloads,
+        actions=actions(audit),
     )
 
 
-def headline(audit: Audit) -> str:
-    """What is broken, or the best model's error and the bracket of the lowest possible error."""
-    broken = [item for item in audit.problems if item.breaks]
-    if broken:
-        return f"{audit.dataset} is broken as a benchmark: {formatting.lower_case(broken[0].title)}."
-    best = audit.measures.get("best_error")
-    if audit.floor is None or best is None:
-        return f"On {audit.dataset} nothing could be measured."
-    bracket = audit.floor.bracket
-    words = floors.bracket_words(audit.floor)
-    if any(item.details.get("code") == "unused_column" for item in audit.problems):
-        words = f"from the columns that were used, {words}"
-    said = f"The best model here has {formatting.estimate(best)} error. {formatting.capital(words)}"
-    if not bracket.low_from:
-        said += "; nothing in these data bounds it from below"
-    grouped = [f" {item.title}." for item in audit.problems if item.kind == "groups" and item.details["large"]]
-    return said + "." + "".join(grouped) + floors.refused_words(audit.floor)
-
-
 def tiles(audit: Audit) -> tuple[Tile, ...]:
-    """The numbers of an audit; what was not measured is among the problems."""
+    """Further numbers of an audit; the best model, guessing and the bracket are under the headline."""
     measures, floor = audit.measures, audit.floor
     broken = any(item.breaks for item in audit.problems)
     results = []
     if floor is not None and not broken:
-        results.append(floors.bracket_tile(floor))
-        best, headroom = measures.get("best_error"), measures.get("headroom")
-        if best is not None and floor.best is not None:
-            detail = (
-                f"{formatting.capital(floor.best.name)} on {best.n:,} test examples: {formatting.estimate(best)}."
-            )
-            results.append(Tile("Best model", formatting.value_of(best), detail))
+        headroom = measures.get("headroom")
         if headroom is not None and floor.bracket.low_from:
             detail = "From the best error down to the lower end of the lowest possible error."
             write = formatting.in_points if headroom.high >= 0.01 else formatting.rounded_points

@@ -8,9 +8,11 @@ from typing import Any
 
 from hardpan.auditing.problems import ALPHA, BenchmarkProblem
 from hardpan.errors import counted
+from hardpan.estimates import Estimate
 from hardpan.pages import formatting
 from hardpan.pages.sections import Chart, ProblemLine, Section
 
+MOST_OPEN = 5  # problems and notes that the first screen shows without a click
 THUMBNAILS = 8  # under a problem on the first screen
 _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
 
@@ -332,7 +334,10 @@ def _order_words(problem: BenchmarkProblem) -> tuple[str, str]:
     changing = {("labels",): "Labels change", ("error",): "The error rises"}.get(
         shown, "Labels and the error change"
     )
-    facts = []
+    facts, title = [], f"{changing} {along}"
+    if "error" in shown:
+        early, late = (formatting.percent(details[name], 0.01) for name in ("early", "late"))
+        title += f": {early} on unseen early rows, {late} on the latest"
     if "labels" in shown:
         facts.append(
             f"{formatting.percent(details['equal'], 0.01)} of the rows have the label of the row before them "
@@ -346,7 +351,7 @@ def _order_words(problem: BenchmarkProblem) -> tuple[str, str]:
     advice = " Rows of another time, source or person look like this."
     if not details["time"]:
         advice += " If the order is that of time, split by time: --column time=COLUMN."
-    return f"{changing} {along}", ". ".join(facts) + "." + advice
+    return title, ". ".join(facts) + "." + advice
 
 
 def _problem_count(problem: BenchmarkProblem) -> int:
@@ -431,8 +436,15 @@ LINKS = {
 """Where the examples of a problem are listed, and the words of the link."""
 
 
-def problem_lines(problems: Sequence[BenchmarkProblem], sections: Sequence[Section]) -> tuple[ProblemLine, ...]:
-    """The problems for the first screen and the terminal; their pictures are those of the sections."""
+def problem_lines(
+    problems: Sequence[BenchmarkProblem], sections: Sequence[Section], error: Estimate | None = None
+) -> tuple[ProblemLine, ...]:
+    """The problems for the first screen and the terminal; their pictures are those of the sections.
+
+    Behind a click are notes that cannot move the score beyond the interval of ``error``, and what comes after the
+    first five.
+    """
+    open_ = [item for item in problems if not item.trifling(error)][:MOST_OPEN]
     return tuple(
         ProblemLine(
             item.kind,
@@ -441,6 +453,7 @@ def problem_lines(problems: Sequence[BenchmarkProblem], sections: Sequence[Secti
             item.count,
             *LINKS.get(item.kind, ("", "see them")),
             _problem_thumbnails(item, sections),
+            not any(item is other for other in open_),
         )
         for item in problems
     )
