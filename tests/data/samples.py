@@ -30,6 +30,7 @@ class Truth:
     labels: np.ndarray[Any, Any]
     class_names: tuple[str, ...]
     n_train: int | None
+    texts: np.ndarray[Any, Any] | None = None
 
     @property
     def split(self) -> list[str] | None:
@@ -194,6 +195,16 @@ def write_npz(folder: Path) -> tuple[Path, Truth]:
 
 # A new reader whose format can show damage joins here, and gets every check of test_contract.py; all readers join
 # tests/soak/readers.py. Text formats have no checksum: a cut CSV file is a shorter one.
+def write_text_folder(folder: Path) -> tuple[Path, Truth]:
+    texts = np.array([f"sentence {n} of é" for n in range(14)], dtype=object)
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, 1, 2, 2])
+    for n, text in enumerate(texts):
+        place = folder / "texts" / ("train" if n < 9 else "test") / "abc"[labels[n]]
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{n:02}.txt").write_text(text, encoding="utf-8")
+    return folder / "texts", Truth(np.zeros((14, 0)), labels, ("a", "b", "c"), 9, texts)
+
+
 SAMPLES = [
     Sample("npz", write_npz, header=128),
     Sample("idx", write_idx, header=8),  # the labels' header; that of the images goes on for eight bytes of shape
@@ -204,6 +215,7 @@ SAMPLES = [
     # What a tar has after its first block of zeros says nothing.
     Sample("cifar100 tar", write_cifar_tar, header=512, sees_cuts=False),
     # Pillow does not miss the last four bytes of a PNG, the checksum of its empty last chunk.
+    Sample("text folder", write_text_folder, header=0, sees_cuts=False),
     Sample("image folder", write_folder, header=33, sees_cuts=False),
     Sample("flat image folder", write_flat_folder, header=33, sees_cuts=False),
     Sample("parquet", write_parquet, header=4),

@@ -30,6 +30,7 @@ def written(tmp_path_factory):
 def same(dataset, truth):
     return (
         np.array_equal(dataset.x, truth.x)
+        and (truth.texts is None or len(dataset.texts) == len(truth.texts))
         and np.array_equal(dataset.labels, truth.labels)
         and dataset.class_names == truth.class_names
         and (None if dataset.split is None else dataset.split.tolist()) == truth.split
@@ -96,10 +97,12 @@ def test_what_was_written_is_read(written, sample):
     dataset = Dataset.open(path)
     assert same(dataset, truth)
     assert dataset.x.dtype == truth.x.dtype
+    assert (dataset.texts is None) == (truth.texts is None)
+    assert truth.texts is None or dataset.texts.tolist() == truth.texts.tolist()
     assert dataset.labels.dtype == np.int64
     assert dataset.labels.min() >= 0
     assert dataset.labels.max() < dataset.n_classes
-    assert dataset.ids.tolist() == content_ids(truth.x).tolist()
+    assert dataset.ids.tolist() == content_ids(truth.x, truth.texts).tolist()
     assert len(set(dataset.ids.tolist())) == len(dataset)
     assert all(len(column) == len(dataset) for column in dataset.metadata.values())
     assert dataset.name

@@ -143,6 +143,11 @@ ABC = ("a", "b", "c")
 IRIS = ("setosa", "versicolor", "virginica")
 OFFICIAL = {"train": 20, "test": 10}
 WORKS = [
+    Works(
+        "free text",
+        lambda f: frame()[["label"]].assign(text=[f"note {k}" for k in range(30)]),
+        shape=(30, 0),
+    ),
     Works("arrays", lambda f: (X, Y), classes=NUMBERED),
     Works("arrays with text", lambda f: (X, NAMES[Y])),
     Works("lists", lambda f: (X.tolist(), NAMES[Y].tolist())),
@@ -567,7 +572,7 @@ def test_works(case, tmp_path):
         options["class_names"] = tmp_path / "names.txt"
     dataset = Dataset.open(source, **options)
     assert dataset.x.shape == case.shape
-    assert np.isfinite(dataset.features()).all()
+    assert np.isfinite(dataset.x).all()
     assert dataset.class_names == case.classes
     assert {warning.code for warning in dataset.warnings} == set(case.codes)
     if case.features is not None:
@@ -653,7 +658,7 @@ REFUSED = [
         "class_names",
         {"class_names": "dog,cat,owll"},
     ),
-    Refused("free text", lambda f: frame()[["label"]].assign(text=[f"note {k}" for k in range(30)]), "features"),
+    Refused("names of rows", lambda f: frame()[["label"]].assign(key=[f"row{k}" for k in range(30)]), "features"),
     Refused(
         "a class folder without images",
         lambda f: (picture_folder(f) / "ox").mkdir() or f / "pictures",

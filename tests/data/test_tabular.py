@@ -233,11 +233,8 @@ def test_text_group_and_time_are_kept_and_are_no_features():
     table = pyarrow.table({"a": [1, 2], "body": ["x", "y"], "site": [7, 8], "day": ["1", "2"], "label": [0, 1]})
     dataset = Dataset.open(table, text="body", group="site", columns={"time": "day"})
     assert dataset.feature_names == ("a",)
-    assert [dataset.metadata[name].tolist() for name in ("text", "group", "time")] == [
-        ["x", "y"],
-        ["7", "8"],
-        ["1", "2"],
-    ]
+    assert dataset.texts.tolist() == ["x", "y"]
+    assert [dataset.metadata[name].tolist() for name in ("group", "time")] == [["7", "8"], ["1", "2"]]
 
 
 def png(pixels):

@@ -49,7 +49,7 @@ def check_message(error: InputError) -> None:
 def check_dataset(data: Dataset) -> None:
     """What every dataset keeps, whatever it was read from."""
     assert data.x.ndim in (2, 3, 4)
-    assert np.isfinite(data.features()).all()
+    assert np.isfinite(data.x).all()
     assert data.ids.shape == (len(data),)
     assert len(set(data.ids.tolist())) == len(data)
     if data.labels is not None:

@@ -18,6 +18,7 @@ from hardpan import stats
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, numbering_columns
+from hardpan.data.texts import text_properties, word_columns
 
 LEVEL = 0.02  # of the test against guessing, over all columns and classes of an audit
 MOST_LISTED = 5
@@ -46,6 +47,17 @@ def image_features(x: NDArray[Any]) -> tuple[Floats, tuple[str, ...], NDArray[np
                 f"pixels at row {top + 1}, column {left + 1}, channel {c + 1}" for c in range(images.shape[3])
             ]
     return np.column_stack(features).astype(np.float64), tuple(names), np.zeros(len(names), dtype=bool)
+
+
+def text_columns(evidence: Evidence, rows: Labels) -> Columns:
+    """Columns of some texts: those beside them, numbers that describe them, and the most frequent words."""
+    dataset, columns = evidence.dataset, feature_columns(evidence.dataset)
+    assert dataset.texts is not None
+    texts = dataset.texts[rows]
+    (numbers, names), (words, word_names) = text_properties(texts), word_columns(texts)
+    values = np.concatenate([columns.values[rows].astype(np.float64), numbers, words], axis=1)
+    categorical = np.concatenate([columns.categorical, np.zeros(len(names) + len(word_names), dtype=bool)])
+    return Columns(values, (*columns.names, *names, *word_names), categorical)
 
 
 def column_probs(
@@ -226,8 +238,15 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     if evidence.is_images:
         probs, searched = _pixel_column_probs(evidence, known, test), GRID**2
     else:
-        probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed)
-        searched = len(columns.names)
+        if evidence.dataset.is_texts:
+            rows = np.concatenate([known, test])
+            described, at = text_columns(evidence, rows), np.arange(len(rows))
+            parts = at[: len(known)], at[len(known) :]
+            probs = _all_column_probs(described, labels[rows], *parts, k, evidence.config.seed)
+            searched = len(described.names)
+        else:
+            probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed)
+            searched = len(columns.names)
         if numbered:
             errors = [
                 float((probs[name].argmax(axis=1) != labels[test]).mean()) if name in probs else None

@@ -86,6 +86,11 @@ def _scores_on_new_test(evidence: Evidence) -> FreshScores:
 
 def _fresh_labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
     original = evidence.dataset
+    if original.is_texts or fresh.is_texts:
+        raise InputError(
+            ": the models of texts are not applied to a second set; pass predictions for both sets (testbed=FILE)",
+            argument="new_test",
+        )
     if fresh.labels is None:
         raise InputError(
             f": {fresh.name} has no labels; a drop needs a class number for every example", argument="new_test"

@@ -182,7 +182,7 @@ def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkP
     """
     problems = [item for detect in DETECTORS for item in detect(evidence)]
     problems += _small_test_problems(evidence, error)
-    noun = "image" if evidence.is_images else "example"
+    noun = evidence.dataset.noun
     return settle_claims([dataclasses.replace(item, noun=noun) for item in problems], error)
 
 

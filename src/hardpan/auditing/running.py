@@ -237,8 +237,12 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     name = dataset.name
     labels, n = dataset.require_labels(), len(dataset)
     size = dataset.x[:1].size
+    if dataset.is_texts:
+        size = 0
     of_budget = max(MIN_ROWS, int(config.budget * ROW_NUMBERS_PER_SECOND / (size + ROW_COST)))
-    most = min(MOST_IMAGES if dataset.is_images else of_budget, int(MOST_NUMBERS / max(1, size)))
+    most = min(
+        MOST_IMAGES if dataset.is_images or dataset.is_texts else of_budget, int(MOST_NUMBERS / max(1, size))
+    )
     if n < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {n} examples; an audit needs at least {FEWEST_EXAMPLES}")
     labels = arguments.labels(f"{name}: labels", labels, n, dataset.n_classes)
@@ -373,7 +377,7 @@ def _hashes_of_evidence(evidence: Evidence) -> dict[str, str]:
     """Sha256 of everything that was read."""
     floor, fresh_scores, flow = evidence.floor, evidence.fresh, evidence.flow
     hashes = {
-        "Examples, sha256": files.array_hash(evidence.dataset.x),
+        "Examples, sha256": evidence.dataset.content_hash(),
         "Labels, sha256": files.array_hash(evidence.labels),
         **(floor.hashes if floor is not None else {}),
     }
@@ -429,7 +433,7 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
     settings = {
         name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
     }
-    text = json.dumps([settings, files.array_hash(evidence.dataset.x), files.array_hash(evidence.labels)])
+    text = json.dumps([settings, evidence.dataset.content_hash(), files.array_hash(evidence.labels)])
     folder = arguments.as_path("out", out) / WORK / hashlib.sha256(text.encode()).hexdigest()[:12]
     created = files.missing_parents(folder)
     try:

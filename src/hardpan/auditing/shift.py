@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.auditing.columns import LEVEL, class_differences, image_features
+from hardpan.auditing.columns import LEVEL, class_differences, image_features, text_columns
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import (
     ERROR_POINTS,
@@ -188,6 +188,8 @@ def column_tests(columns: Columns, in_test: NDArray[np.bool_], seed: int = 0) ->
 
     raw, found = [], []
     for j, name in enumerate(columns.names):
+        if not name:  # a direction of texts, which says nothing by itself
+            continue
         column = columns.values[:, j]
         gap = np.isnan(column)
         missing = np.array(
@@ -392,7 +394,10 @@ def _drawn_by(
     if stats.kept_together_test(equal, in_test):
         found.append(({"by": "inputs"}, every, equal))
     if not evidence.is_images:
+        own = feature_columns(evidence.dataset).names
         for name, column in zip(columns.names, columns.values.T, strict=True):
+            if name not in own:  # computed from a text
+                continue
             values, number = np.unique(column, return_inverse=True, equal_nan=False)
             several = 2 * len(values) <= len(column)
             if several and stats.kept_together_test(number.ravel(), in_test, LEVEL / len(columns.names)):
@@ -418,6 +423,13 @@ def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Label
     units = row_units(evidence.inputs.equal.group[rows], None if groups is None else groups[rows])
     if dataset.is_images:
         return Columns(*image_features(np.asarray(dataset.x[rows]))), units
+    if dataset.is_texts:
+        table, described = evidence.inputs.table, text_columns(evidence, rows)
+        directions = table.raw[rows, : table.directions]
+        k = table.directions
+        values = np.concatenate([directions, described.values], axis=1)
+        names, categorical = ("",) * k + described.names, np.concatenate([np.zeros(k, bool), described.categorical])
+        return Columns(values, names, categorical), units
     whole = feature_columns(dataset)
     return Columns(whole.values[rows].astype(np.float64), whole.names, whole.categorical), units
 

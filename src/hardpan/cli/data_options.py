@@ -23,7 +23,7 @@ class DataFlags:
     Attributes:
         label: table: column with the labels.
         id: table: column with the ids of the examples.
-        text: table: column with the texts.
+        text: table: column with the texts; can be repeated.
         group: table: column with groups; it is not used as a feature.
         columns: table: column with a role, such as split=part; can be repeated.
         features: table: use only these columns.
@@ -35,7 +35,7 @@ class DataFlags:
 
     label: str | None = None
     id: str | None = None
-    text: str | None = None
+    text: tuple[str, ...] = ()
     group: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     features: tuple[str, ...] = ()

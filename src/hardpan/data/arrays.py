@@ -149,7 +149,8 @@ def _from_parts(
     xs, ys = list[NDArray[Any]](), list[NDArray[Any]]()
     for key, x, y in parts:
         x_name, y_name = (f"{where}{what}_{key}" if key else f"{where}{what}" for what in "xy")
-        xs.append(checked_x(x_name, as_array(x_name, x)))
+        texts_of_part = _texts_of(x)
+        xs.append(checked_x(x_name, as_array(x_name, x)) if texts_of_part is None else texts_of_part)
         if xs[-1].shape[1:] != xs[0].shape[1:] or xs[-1].dtype != xs[0].dtype:
             raise InputError(
                 f"{x_name} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
@@ -168,6 +169,11 @@ def _from_parts(
     names = arguments.class_names(f"{where}class_names", class_names)
     examples, warnings = images_channels_last(f"{where}x", xs[0] if len(xs) == 1 else np.concatenate(xs))
     n = len(examples)
+    if not n:
+        raise InputError("must not be empty", argument=f"{where}x")
+    texts = examples if examples.dtype == object else None
+    if texts is not None:
+        examples = np.zeros((n, 0))
     labels = np.concatenate(ys) if ys else None
     numbers, names, noticed = number_labels(f"{where}y", labels, names, where)
     official: NDArray[np.str_] | None = None
@@ -191,7 +197,9 @@ def _from_parts(
     return Dataset(
         name=name,
         x=examples,
-        ids=content_ids(examples) if ids is None else arguments.ids(f"{where}ids", as_array(f"{where}ids", ids), n),
+        ids=content_ids(examples, texts)
+        if ids is None
+        else arguments.ids(f"{where}ids", as_array(f"{where}ids", ids), n),
         labels=numbers,
         class_names=names,
         split=official,
@@ -199,7 +207,20 @@ def _from_parts(
         source=source,
         feature_names=features,
         warnings=(*warnings, *noticed, *array_column_warnings(examples, features)),
+        texts=texts,
     )
+
+
+def _texts_of(x: Any) -> NDArray[Any] | None:
+    """A column of texts as Python strings; None of anything else."""
+    if isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind == "U":
+        return x.astype(object)
+    listed = x if isinstance(x, (list, tuple)) else getattr(x, "tolist", lambda: ())() if np.ndim(x) == 1 else ()
+    if not len(listed) or not all(isinstance(item, str) for item in listed):
+        return None
+    texts = np.empty(len(listed), dtype=object)
+    texts[:] = listed
+    return texts
 
 
 def as_array(what: str, values: Any) -> NDArray[Any]:

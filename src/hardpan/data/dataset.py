@@ -45,7 +45,7 @@ class DataWarning:
     Attributes:
         message: one sentence, with the remedy.
         code: what was noticed: "index_column", "identifier", "constant", "channels_first", "renumbered_labels",
-            "unused_column", "resized", "missing_code", "similar_classes", ...
+            "unused_column", "undecoded_text", "resized", "missing_code", "similar_classes", ...
         columns: the columns concerned, where the data has columns.
     """
 
@@ -88,7 +88,8 @@ class Dataset:
 
     Attributes:
         name: what to call the dataset.
-        x: images (N, H, W) or (N, H, W, C), or feature vectors (N, d); always finite numbers.
+        x: images (N, H, W) or (N, H, W, C), or feature vectors (N, d); always finite numbers. Beside ``texts`` the
+            other columns, d = 0 where there are none.
         ids: (N,) strings, each once.
         labels: (N,) class numbers in 0..C-1, or None.
         class_names: the C names.
@@ -99,6 +100,7 @@ class Dataset:
         feature_names: the d names of the columns of ``x``, where they have names.
         warnings: what its user should know, see :class:`DataWarning`.
         table: the feature columns before encoding, where there were categories or missing values, else None.
+        texts: (N,) Python strings where the examples are texts, else None.
 
     Example:
         >>> import hardpan
@@ -120,9 +122,14 @@ class Dataset:
     feature_names: tuple[str, ...] = ()
     warnings: tuple[DataWarning, ...] = ()
     table: TableFeatures | None = None
+    texts: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         """Clean the texts that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
+        if self.texts is not None:
+            texts = np.empty(len(self.texts), dtype=object)  # a fixed width would be that of the longest text
+            texts[:] = [clean_text(str(text), lines=True) for text in self.texts]
+            object.__setattr__(self, "texts", texts)
         for field_name in ("class_names", "feature_names"):
             object.__setattr__(self, field_name, clean_names(field_name, getattr(self, field_name)))
         columns = zip(clean_names("metadata", tuple(self.metadata)), self.metadata.values(), strict=True)
@@ -137,7 +144,7 @@ class Dataset:
         *,
         label: str | int | None = None,
         id: str | int | None = None,
-        text: str | int | None = None,
+        text: str | int | Sequence[str | int] | None = None,
         group: str | int | None = None,
         columns: Mapping[str, str | int] | None = None,
         features: Sequence[str | int] | None = None,
@@ -163,7 +170,9 @@ class Dataset:
             label: of a table, the column of classes; by default label, or the only one of labels, target, targets,
                 class and y_true, or y.
             id: of a table, the column of ids; by default id. Without ids, a hash of the content.
-            text: of a table, a column to keep as ``metadata["text"]``, and not as a feature.
+            text: of a table, the columns of texts, joined with their names where there are several; by default
+                text, texts, sentence, document, body or content, or, where nothing else is a feature, all columns
+                of sentences.
             group: of a table, a column to keep as ``metadata["group"]``, and not as a feature.
             columns: of a table, columns by role: label, id, text, group, ``split`` (train, validation and test; by
                 default split), ``time`` (kept as ``metadata["time"]``; without a split,
@@ -208,7 +217,8 @@ class Dataset:
         """A dataset of arrays.
 
         Args:
-            x: images (N, H, W) or (N, H, W, C), or vectors (N, d). Images with channels first are transposed.
+            x: images (N, H, W) or (N, H, W, C), vectors (N, d), or N texts. Images with channels first are
+                transposed.
             y: (N,) labels: class numbers 0..C-1, or text. Other whole numbers are taken as names of classes.
             x_test: the official test set, if ``x`` is the training set.
             y_test: its labels.
@@ -308,9 +318,42 @@ class Dataset:
         """Whether the examples are images, with or without channels, rather than feature vectors."""
         return self.x.ndim > 2
 
+    @property
+    def is_texts(self) -> bool:
+        """Whether the examples are texts, with or without other columns."""
+        return self.texts is not None
+
+    @property
+    def noun(self) -> str:
+        """What one example is called: "image", "text" or "example"."""
+        return "image" if self.is_images else "text" if self.is_texts else "example"
+
+    @property
+    def model_inputs(self) -> NDArray[Any]:
+        """What a model of the user takes: texts where there is nothing else, else ``x``."""
+        return self.x if self.texts is None or self.x.shape[1] else self.texts
+
+    def require_vectors(self, use: str) -> NDArray[Any]:
+        """``x``; texts are refused, with what would make them vectors."""
+        if self.is_texts:
+            raise InputError(
+                f": {use} needs images or vectors, and {self.name} has texts; encode them, and give the vectors",
+                argument="dataset",
+            )
+        return self.x
+
+    def content_hash(self) -> str:
+        """Sha256 of all examples."""
+        if self.texts is None:
+            return array_hash(self.x)
+        digest = hashlib.sha256(array_hash(self.x).encode() if self.x.size else b"")
+        for text in self.texts:
+            digest.update(hashlib.sha256(text.encode()).digest())
+        return digest.hexdigest()
+
     def features(self) -> NDArray[np.float64]:
         """Every example as a flat vector of float64, shape (N, d)."""
-        return self.x.reshape(len(self.x), -1).astype(np.float64)
+        return self.require_vectors("this").reshape(len(self.x), -1).astype(np.float64)
 
     def select(self, rows: Any = None, *, split: str | None = None, seed: int = 0) -> Dataset:
         """Some of the examples.
@@ -344,6 +387,7 @@ class Dataset:
             split=None if self.split is None else self.split[index],
             metadata={name: column[index] for name, column in self.metadata.items()},
             table=table,
+            texts=None if self.texts is None else self.texts[index],
         )
 
     def align(self, other: Any, *, by_order: bool = False) -> Dataset:
@@ -460,6 +504,8 @@ class Dataset:
         counts = {} if self.split is None else {name: int((self.split == name).sum()) for name in SPLITS}
         parts = " + ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         size = f"{counted(len(self), kind)} of {each} ({self.x.dtype})"
+        if self.is_texts:
+            size = counted(len(self), "text") + (f" and {counted(shape[0], 'number')} each" if shape[0] else "")
         return f"Dataset({self.name!r}: {', '.join(filter(None, (size, known, parts)))})"
 
 
@@ -511,14 +557,16 @@ def rows_of(ids: NDArray[np.str_], selected: NDArray[np.str_]) -> NDArray[np.int
     return rows.astype(np.int64)
 
 
-def content_ids(x: NDArray[Any]) -> NDArray[np.str_]:
+def content_ids(x: NDArray[Any], texts: NDArray[Any] | None = None) -> NDArray[np.str_]:
     """Name every example by its content, the same on every machine and in every order.
 
-    The id is the first 16 hexadecimal digits of sha256 over dtype, shape and bytes of ``x[i]``; the second example
-    with the same content gets "-2", the third "-3".
+    The id is the first 16 hexadecimal digits of sha256 over dtype, shape and bytes of ``x[i]``, or over the text in
+    UTF-8 and, where there are other columns, their bytes; the second example with the same content gets "-2", the
+    third "-3".
 
     Args:
         x: examples along the first axis, shape (N, ...).
+        texts: (N,) strings where the examples are texts.
 
     Returns:
         (N,) strings, each once.
@@ -527,6 +575,12 @@ def content_ids(x: NDArray[Any]) -> NDArray[np.str_]:
         >>> content_ids(np.array([[1.0], [2.0], [1.0]])).tolist()
         ['f12f1de45222225a', '377e1c566a8c4e6b', 'f12f1de45222225a-2']
     """
+    if texts is not None:
+        contents = [text.encode() for text in texts]
+        if x.shape[1]:
+            rows = np.ascontiguousarray(x, dtype="<f8")
+            contents = [text + b"\0" + row.tobytes() for text, row in zip(contents, rows, strict=True)]
+        return numbered_content_ids([hashlib.sha256(content).hexdigest()[:16] for content in contents])
     little = x.dtype.newbyteorder("<")
     start = hashlib.sha256(f"{little.str}{x.shape[1:]}".encode())
     hashes = []

@@ -55,7 +55,7 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     keeps in memory what is in use. The file of each row is the metadata column ``path``.
     """
     ignored: list[str] = []
-    pictures, official = _pictures_of_folder(path, ignored)
+    pictures, official = class_folder_files(path, ignored)
     files, splits, classes = zip(*pictures, strict=True)
     relative = np.array([os.path.relpath(file, path).replace(os.sep, "/") for file in files])
     x, kept, notes = decoded_images(files, str(path), resize, names=relative)
@@ -171,12 +171,18 @@ def decoded_image(picture: str | bytes, name: str, *, colour: bool) -> NDArray[n
     return _with_image(picture, name, lambda image: _pixels_of_image(image, name, colour, size, None))
 
 
-def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[tuple[str, str, str]], bool]:
-    """File, split and class of each picture by split (train first), class and name; whether the split is official.
+def class_folder_files(
+    path: Path,
+    ignored: list[str],
+    noun: str = "images",
+    layout: str = "CLASS/picture.png",
+    endings: tuple[str, ...] = _ENDINGS,
+) -> tuple[list[tuple[str, str, str]], bool]:
+    """File, split and class of each example by split (train first), class and name; whether the split is official.
 
     Files beside folders are added to ``ignored``.
     """
-    top = _class_folders(path, ignored)
+    top = _class_folders(path, ignored, layout, endings)
     roots = {folder.name: SPLIT_WORDS.get(folder.name.lower(), "") for folder in top}
     if "test" not in roots.values():
         # ImageNet's layout: without a test set the labelled validation set is what models are scored on.
@@ -188,16 +194,16 @@ def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[tuple[str,
         if other is not None:
             raise InputError(f"{path}: has {other} beside train and test; move it elsewhere")
         order = sorted(roots, key=lambda name: (SPLITS.index(roots[name]), name))
-        parts = [(roots[name], _class_folders(path / name, ignored)) for name in order]
+        parts = [(roots[name], _class_folders(path / name, ignored, layout, endings)) for name in order]
     pictures: list[tuple[str, str, str]] = []
     known: set[str] = set()
     for split, folders in parts:
         listed = {folder: _visible_entries(folder) for folder in folders}
         if not any(listed.values()):
-            raise InputError(f"{path}: has no images; arrange them as CLASS/picture.png")
+            raise InputError(f"{path}: has no {noun}; arrange them as {layout}")
         for folder, entries in listed.items():
             if not entries:
-                raise InputError(f"{folder}: has no images, but would be a class; remove the folder")
+                raise InputError(f"{folder}: has no {noun}, but would be a class; remove the folder")
             files = [item for item in entries if item.is_file()]
             ignored += [f"{folder.name}/{item.name}" for item in entries if item not in files] if files else []
             known |= {folder.name} if split in ("", "train") else set()
@@ -210,17 +216,17 @@ def _pictures_of_folder(path: Path, ignored: list[str]) -> tuple[list[tuple[str,
     wrong = next((file for file, _, _ in pictures if not os.path.isfile(file)), None)
     if wrong is not None:
         raise InputError(
-            f"{wrong}: is not a file; a class folder has images only: give {os.path.dirname(wrong)} if that has "
-            "the class folders, or arrange images as CLASS/picture.png"
+            f"{wrong}: is not a file; a class folder has {noun} only: give {os.path.dirname(wrong)} if that has "
+            f"the class folders, or arrange {noun} as {layout}"
         )
     return pictures, official
 
 
-def _class_folders(root: Path, ignored: list[str]) -> list[Path]:
-    """The folders in a folder; other files than images, such as a README, are ignored and listed."""
+def _class_folders(root: Path, ignored: list[str], layout: str, endings: tuple[str, ...]) -> list[Path]:
+    """The folders in a folder; other files than examples, such as a README, are ignored and listed."""
     entries = _visible_entries(root)
     for item in entries:
-        if not item.is_dir() and item.suffix.lower() in _ENDINGS:
+        if not item.is_dir() and item.suffix.lower() in endings and endings == _ENDINGS:
             raise InputError(
                 f"{item}: is an image where a class folder is expected; move it into the folder of its class, as "
                 "CLASS/picture.png"

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import arguments, files
-from hardpan.data import arrays, cifar, idx, images, tabular
+from hardpan.data import arrays, cifar, idx, images, tabular, texts
 from hardpan.data.arrays import (
     X_NAMES,
     Y_NAMES,
@@ -74,6 +74,7 @@ FORMATS = {
         tabular.read_dataset_table,
         (*COLUMN_OPTIONS, "class_names", "resize"),
     ),
+    "text folder": Format(texts.is_text_folder, texts.read_text_folder),
     "image folder": Format(Path.is_dir, images.read_image_folder, ("resize",)),
 }
 

@@ -1,9 +1,12 @@
 """Tables to a dataset: CSV, JSON and Parquet files, data frames, Hugging Face datasets.
 
-Which column is what: the label, the id and the split are found by their names (:data:`hardpan.tables.ROLES`), or
-given; text, group and time are given, and are kept as metadata. Every other column is a feature, unless
-``features`` names them or there is one column ``features`` of lists. The row index that pandas writes is never a
-feature.
+Which column is what: the label, the id, the split and the text are found by their names
+(:data:`hardpan.tables.ROLES`), or given; group and time are given, and are kept as metadata. Every other column is
+a feature, unless ``features`` names them or there is one column ``features`` of lists. The row index that pandas
+writes is never a feature.
+
+Texts are :attr:`Dataset.texts`. A column is found to be the text by its name, if most of its values differ; where
+nothing else in the table is a feature, all columns of sentences are texts. Several are joined as ``NAME: VALUE``.
 
 One encoding: numbers stay; a missing number becomes the median of its column, and a column ``NAME is missing`` says
 where; text becomes one column of 0 and 1 per value (``NAME=VALUE``; the 30 most common values, then
@@ -63,7 +66,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VECTOR = "features"
-FOUND_ROLES, KEPT_ROLES = ("label", "id", "split"), ("text", "group", "time")
+FOUND_ROLES, KEPT_ROLES = ("label", "id", "split"), ("group", "time")
+SENTENCE = 3.0  # words that the values of a column have on average, from which it is taken for text
+LETTERS = 30  # the same in letters, for languages without spaces
 MOST_LEVELS = 30
 MISSING, OTHER = "(missing)", "(other)"
 _PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
@@ -76,7 +81,7 @@ class DataOptions:
 
     label: str | int | None = None
     id: str | int | None = None
-    text: str | int | None = None
+    text: str | int | Sequence[str | int] | None = None
     group: str | int | None = None
     columns: Mapping[str, Any] | None = None
     features: Sequence[str | int] | None = None
@@ -87,15 +92,28 @@ class DataOptions:
 
     def given_columns(self) -> dict[str, Any]:
         """The names of columns that were given, by role."""
-        return table_columns_by_role(self.columns, label=self.label, id=self.id, text=self.text, group=self.group)
+        given = table_columns_by_role(self.columns, label=self.label, id=self.id, group=self.group)
+        given.pop("text", None)
+        return given
+
+    def given_texts(self) -> tuple[str | int, ...]:
+        """The columns that were given as texts."""
+        columns = self.columns if isinstance(self.columns, Mapping) else {}
+        given = self.text if self.text is not None else columns.get("text")
+        if given is None:
+            return ()
+        return (given,) if isinstance(given, (str, int)) else tuple(given)
 
 
 def read_dataset_table(path: Path, **options: Any) -> Dataset:
     """Read a table file, or a folder of them; ``options`` are fields of :class:`DataOptions`."""
     settings = DataOptions(**options)
     given = settings.given_columns()
-    text_roles = (given.get(role) for role in ("id", "group", "text"))
-    as_text = {plain_name(str(name)) for name in ("id", *text_roles) if name is not None}
+    as_text = {
+        plain_name(str(name))
+        for name in ("id", given.get("id"), given.get("group"), *settings.given_texts())
+        if name is not None
+    }
 
     def is_text(column: str) -> bool:
         return plain_name(column) in as_text
@@ -224,7 +242,11 @@ def from_tables(
     table, noted = _with_missing_words(table, meaning)
     table, meaning, dates = _with_date_parts(table, meaning)
     notes += [*noted, *dates]
-    features = _feature_matrix(table, meaning, where, options.resize)
+    texts = _joined_texts(table, meaning.texts, where)
+    if texts is not None and not meaning.features:
+        features = _Features(np.zeros((table.num_rows, 0)), (), list(meaning.others), [])
+    else:
+        features = _feature_matrix(table, meaning, where, options.resize)
     if (kept := features.rows) is not None:
         table, rows = table.take(kept), rows[kept]
         labels = None if labels is None else labels[kept]
@@ -232,6 +254,8 @@ def from_tables(
         metadata = {role: values[kept] for role, values in metadata.items()}
     n = table.num_rows
     x, native = features.x, features.native
+    if texts is not None and x.ndim > 2:
+        raise InputError(f": {where}has images and texts; name one of them with features", argument="text")
     notes += _text_notes(table, meaning)
     for column in (*features.unused, *(name for item in dates for name in item.columns)):
         with suppress(InputError):  # of a type that is neither numbers nor text
@@ -239,7 +263,7 @@ def from_tables(
     if "id" in roles:
         ids = arguments.ids(f"{where}{roles['id']}", _column_values(table, roles["id"], where, required=True), n)
     else:
-        ids = content_ids(x) if native is None else _ids_of_table_rows(native)
+        ids = content_ids(x, texts) if native is None else _ids_of_table_rows(native, texts)
     for column in map(table.column, meaning.features):
         if types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
             paths = compute.struct_field(column, "path").to_pylist()
@@ -262,7 +286,25 @@ def from_tables(
             *array_column_warnings(*((native.values, native.names) if native else (x, features.names))),
         ),
         table=native,
+        texts=texts,
     )
+
+
+def _joined_texts(table: pyarrow.Table, names: Sequence[str], where: str) -> NDArray[Any] | None:
+    """(N,) texts; those of several columns one below the other, each after the name of its column."""
+    if not names:
+        return None
+    columns = [
+        ["" if value is None else str(value) for value in cells_of(table.column(name), f"{where}{name}")]
+        for name in names
+    ]
+    texts = np.empty(table.num_rows, dtype=object)
+    if len(names) == 1:
+        texts[:] = columns[0]
+    else:
+        rows = zip(*columns, strict=True)
+        texts[:] = ["\n".join(f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in rows]
+    return texts
 
 
 def from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapping[str, Any]) -> Dataset:
@@ -305,12 +347,13 @@ def from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapp
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """The column of each role, the feature columns, whether they were named, and the columns that are left."""
+    """The column of each role, the feature columns, whether they were named, the columns left, those of texts."""
 
     roles: dict[str, str]
     features: tuple[str, ...]
     explicit: bool
     others: tuple[str, ...]
+    texts: tuple[str, ...] = ()
 
 
 def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
@@ -321,15 +364,24 @@ def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> 
         for argument in ("features", "drop")
     ]
     features, drop = named[0], named[1]
+    texts = [named_column(present, name, "text", place) for name in options.given_texts()]
     taken = {*features, *drop} - set(given_columns(present, allowed, given, place).values())
-    free = [name for name in present if name not in taken]
+    for name in texts:
+        role = next(
+            (role for role, column in given_columns(present, allowed, given, place).items() if column == name), ""
+        )
+        if role or name in (*features, *drop) or not _is_text_column(table.column(name)):
+            what = f"is given as {role}" if role else "is given for features or drop"
+            what = what if role or name in (*features, *drop) else f"has {table.column(name).type}, not text"
+            raise InputError(f": {where}column {name!r} {what}; name a column of texts", argument="text")
+    free = [name for name in present if name not in taken and name not in texts]
     roles = find_columns(free, FOUND_ROLES, given, exact=("id", "split"), only_given=KEPT_ROLES, where=place)
     notes = []
     index = [name for name in index_columns(table) if name not in (*features, *roles.values())]
     if index:
         listed = few([name or "(no name)" for name in index])
         notes.append(DataWarning(f"dropped the row index: {listed}", "index_column", tuple(index)))
-    used = {*roles.values(), *index, *drop}
+    used = {*roles.values(), *index, *drop, *texts}
     others = tuple(name for name in present if name not in used)
     rivals = [name for name in others if plain_name(name) in ("label", *ROLES["label"][0].split())]
     if rivals and "label" not in given and options.features is None and VECTOR not in present:
@@ -343,10 +395,61 @@ def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> 
         raise InputError(
             f": {where}column {clash!r} is also the label, id, split, group or dropped", argument="features"
         )
+    if not texts:
+        texts = _text_columns(
+            table, [name for name in others if name not in features], options.features is not None
+        )
+        others = tuple(name for name in others if name not in texts)
     if options.features is None:
         features = [VECTOR] if VECTOR in others else list(others)
+        if texts:  # of a type that is no feature
+            columns = ((name, table.column(name)) for name in features)
+            features = [name for name, column in columns if _is_feature_column(column) or _is_dates(column)]
     rest = tuple(name for name in others if name not in features)
-    return _Meaning(roles, tuple(features), options.features is not None, rest), notes
+    return _Meaning(roles, tuple(features), options.features is not None, rest, tuple(texts)), notes
+
+
+def _text_columns(table: pyarrow.Table, names: Sequence[str], explicit: bool) -> list[str]:
+    """Columns of texts by their names; where nothing else is a feature, all columns of sentences."""
+    free = [name for name in names if _is_text_column(table.column(name)) and not _is_category(table.column(name))]
+    for words in ("text", ROLES["text"][0]):
+        named = [name for name in free if plain_name(name) in words.split()]
+        if named:
+            return named
+    if explicit or any(_is_feature_column(table.column(name)) for name in names):
+        return []
+    return [name for name in free if _looks_like_sentences(table.column(name))]
+
+
+def _is_text_column(column: Any) -> bool:
+    return _column_kind(column.type) == "text"
+
+
+def _is_category(column: Any) -> bool:
+    """Whether text repeats: with nearly as many values as filled cells it is no category."""
+    levels, filled = len(set(column.unique().to_pylist()) - {None, ""}), int(_filled_cells(column).sum())
+    return levels <= max(2, min(1000, filled // 2))
+
+
+def _is_feature_column(column: Any) -> bool:
+    """Whether a column is one of numbers, lists, images or categories."""
+    kind = _column_kind(column.type)
+    return _is_pictures(column) or (kind != "other" and (kind != "text" or _is_category(column)))
+
+
+def _is_dates(column: Any) -> bool:
+    return _dates_of_column(column) is not None
+
+
+def _looks_like_sentences(column: Any) -> bool:
+    """Whether the values of a column have several words, or as many letters, on average."""
+    some = [value for value in column.slice(0, 1000).to_pylist() if value]
+    words, letters = (sum(map(measure, some)) / max(1, len(some)) for measure in (_word_count, len))
+    return words >= SENTENCE or letters >= LETTERS
+
+
+def _word_count(text: str) -> int:
+    return len(text.split())
 
 
 def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
@@ -552,9 +655,8 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     for name in meaning.features:
         column = table.column(name)
         kind = _column_kind(column.type)
-        if kind == "text" and not meaning.explicit:  # not a category if it has nearly as many values as rows
-            levels, filled = len(set(column.unique().to_pylist()) - {None, ""}), int(_filled_cells(column).sum())
-            kind = "text" if levels <= max(2, min(1000, filled // 2)) else "other"
+        if kind == "text" and not meaning.explicit and not _is_category(column):
+            kind = "other"
         if (kind == "other" and meaning.explicit) or (name == VECTOR and not meaning.explicit and kind != "list"):
             expected = "lists of numbers" if name == VECTOR else "numbers, text or lists of numbers"
             raise InputError(f"{where}{name} must be {expected}; got {column.type}: encode it, or drop it")
@@ -562,7 +664,7 @@ def _features_by_kind(table: pyarrow.Table, meaning: _Meaning, where: str) -> di
     if len(by_kind["other"]) == len(meaning.features):
         raise InputError(
             f"{where}the table has no features ({few(table.column_names)}); give columns of numbers or categories, "
-            f"or a column {VECTOR} of lists of numbers: encode free text first, such as by an embedding"
+            f"a column {VECTOR} of lists of numbers, or a column of texts with text (--text NAME)"
         )
     return by_kind
 
@@ -578,6 +680,13 @@ def _feature_matrix(table: pyarrow.Table, meaning: _Meaning, where: str, resize:
     rest, notes = [*meaning.others, *unused], []
     if unused:
         message = f"not used as features (long text, other types): {few(unused)}"
+        sentences = [
+            name
+            for name in unused
+            if _is_text_column(table.column(name)) and _looks_like_sentences(table.column(name))
+        ]
+        if sentences and not meaning.texts:
+            message += f"; {sentences[0]} looks like text: use it with --text {sentences[0]}"
         notes.append(DataWarning(message, "unused_column", tuple(unused)))
     check_reading_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
     vectors = [_features_of_lists(table.column(name), f"{where}{name}") for name in lists]
@@ -665,7 +774,7 @@ def _encoded_columns(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[
     return np.column_stack([values.astype(np.float64) for _, values in columns]), names
 
 
-def _ids_of_table_rows(native: TableFeatures) -> NDArray[np.str_]:
+def _ids_of_table_rows(native: TableFeatures, texts: NDArray[Any] | None) -> NDArray[np.str_]:
     """Content ids of rows before encoding, so that an id does not depend on the other rows."""
     cells = [
         ["" if value != value else f"={levels[int(value)]}" if categorical else repr(value) for value in column]
@@ -673,6 +782,8 @@ def _ids_of_table_rows(native: TableFeatures) -> NDArray[np.str_]:
             native.values.T.tolist(), native.levels, native.categorical, strict=True
         )
     ]
+    if texts is not None:
+        cells.append(texts.tolist())
     rows = ("\x1f".join(row) for row in zip(*cells, strict=True))
     return numbered_content_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
 

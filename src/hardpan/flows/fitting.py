@@ -270,7 +270,9 @@ def fit(
         task = prepare_fit(dataset, split, settings, device)
         identity = dataclasses.asdict(settings) | {"dataset": dataset.name, "rows": len(dataset)}
         # A file of the same name and length may hold other examples by now.
-        identity["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(dataset.require_labels())[:32]
+        identity["data_sha256"] = (
+            array_hash(dataset.require_vectors("a flow"))[:32] + array_hash(dataset.require_labels())[:32]
+        )
         del identity["device"]
         begun = time.monotonic()
         history = engine.run_epochs(
@@ -295,7 +297,7 @@ def prepare_fit(dataset: Dataset, split: Split, config: FlowConfig, device: torc
     if counts.min() == 0:
         missing = dataset.class_names[int(counts.argmin())]
         raise InputError(f"class {missing!r} has no training row; remove the class or add rows")
-    x = dataset.x[split.train]
+    x = dataset.require_vectors("a flow")[split.train]
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
     train = FitRows(network, x, labels[split.train], device)
     held_out = split.validation if len(split.validation) else split.train

@@ -33,7 +33,7 @@ def estimator_predictions(
     if folds:
         answers = _refitted_model_answers(model, dataset, int(folds), group, seed)
     else:
-        answers = _model_answers(model, dataset, dataset.x)
+        answers = _model_answers(model, dataset, dataset.model_inputs)
     if answers.ndim == 1:
         answers = np.eye(max(dataset.n_classes, 2), dtype=np.float32)[answers]
     return array_predictions(
@@ -131,7 +131,7 @@ def _refitted_model_answers(
             f"must be at most {smallest}, the {'groups' if grouped else 'size'} of the smallest class; got {folds}",
             argument="folds",
         )
-    x = _model_inputs(model, dataset, dataset.x)
+    x = _model_inputs(model, dataset, dataset.model_inputs)
     result: NDArray[Any] | None = None
     cut = (StratifiedGroupKFold if grouped else StratifiedKFold)(folds, shuffle=True, random_state=seed)
     for train, test in cut.split(np.zeros(len(dataset)), labels, groups if grouped else None):

@@ -84,7 +84,7 @@ class TrainingRun:
             "architecture": self.config.model,
             "data": dataset.name,
             "data_sha256": array_hash(dataset.ids)[:32] + array_hash(labels)[:32],
-            "examples_sha256": dataset_hash(dataset.x),
+            "examples_sha256": dataset_hash(dataset.require_vectors("training")),
             "groups_sha256": "" if self.groups is None else array_hash(self.groups),
             **json.loads(json.dumps(self.config.deciding())),
         }
@@ -191,7 +191,11 @@ def _fit_run(
             recorder.record(probs, seed=run.seed, epoch=epoch)
             recorder.flush()
 
-    config, labels, x = run.config, dataset.require_labels(), as_training_examples(dataset.x)
+    config, labels, x = (
+        run.config,
+        dataset.require_labels(),
+        as_training_examples(dataset.require_vectors("training")),
+    )
     with fitting_device(config) as (device, precision):
         examples = examples_on(x, normalization(x, split.train), device)
         groups = None if run.groups is None else torch.from_numpy(run.groups).to(device)
@@ -306,7 +310,7 @@ def train(
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
     loaded, split = load_run_data(data)
     loaded.require_labels()
-    shape = as_training_examples(loaded.x, f"examples of {loaded.name}").shape
+    shape = as_training_examples(loaded.require_vectors("training"), f"examples of {loaded.name}").shape
     group_of_row = read_objective_groups(group, loaded, config.objective, split)
     device = engine.pick_device(config.device)
     with distributed.process_group(device):

@@ -144,7 +144,9 @@ def predict(
     result = model if isinstance(model, SavedModel) else load_model(model)
     if isinstance(data, (str, os.PathLike)):
         data = Dataset.open(data)
-    x = as_training_examples(data.x if isinstance(data, Dataset) else np.asarray(data), "data")
+    x = as_training_examples(
+        data.require_vectors("a network") if isinstance(data, Dataset) else np.asarray(data), "data"
+    )
     target = engine.pick_device(device)
     examples = examples_on(x, result.normalization, target)
     input_shape, n_classes = tuple(result.description["input_shape"]), int(result.description["n_classes"])

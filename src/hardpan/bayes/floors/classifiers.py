@@ -27,6 +27,8 @@ MOST_BOOSTED = 2e7  # training rows × features up to which boosted trees are fi
 TREE_NUMBERS = 4e6  # training rows × features per second up to which extra trees are fitted to all rows
 RIDGE_PRODUCTS = 4e10  # training rows × features² per second up to which ridge regression is
 PENALTIES = (100.0, 1.0, 0.01)  # inverse strengths of the linear model's penalty
+TEXT_NUMBERS = 2e7  # n-grams of all training texts × classes per second up to which a linear model takes them all
+TEMPERATURES = tuple(np.geomspace(0.1, 30, 24).tolist())  # inverse ones, of the scores of a text model
 MOST_LINEAR = (
     4e7  # training rows × features up to which the linear model is logistic; beyond it is ridge regression
 )
@@ -42,6 +44,9 @@ class Table:
         labels: (N,) class numbers.
         n_classes: K.
         categorical: (d,) which columns of ``raw`` are categories.
+        ngrams: (N, v) sparse TF-IDF of texts, for linear models; None without texts.
+        words: how many of its columns, the first ones, are words.
+        directions: how many columns of ``raw`` and ``scaled``, the first ones, are directions of the n-grams.
     """
 
     raw: NDArray[Any]
@@ -49,6 +54,9 @@ class Table:
     labels: Labels
     n_classes: int
     categorical: NDArray[np.bool_]
+    ngrams: Any = None
+    words: int = 0
+    directions: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +125,12 @@ def fit_boosted(
 
 
 def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:
-    """Logistic regression with the penalty that validation examples choose; ridge regression for large data."""
+    """Logistic regression with the penalty that validation examples choose; ridge regression for large data.
+
+    Of texts, a linear support vector machine of their n-grams.
+    """
+    if table.ngrams is not None:
+        return fit_text_model(table, train, validation, seconds, seed, "words and characters")
     from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
     end = time.monotonic() + seconds
@@ -147,6 +160,59 @@ def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, 
     return lambda which: _class_probabilities(
         fitted, rows(which), table.n_classes
     ), f"logistic regression, C = {strength:g}"
+
+
+def fit_text_model(
+    table: Table, train: Labels, validation: Labels, seconds: float, seed: int, view: str
+) -> tuple[Predictor, str]:
+    """A linear model of n-grams and of the other columns, its probabilities calibrated on validation examples.
+
+    Args:
+        table: with n-grams.
+        train: rows to fit on; a sample of them where all would take longer than ``seconds``.
+        validation: rows that choose the temperature of the softmax of the scores.
+        seconds: of the fit.
+        seed: of the sample.
+        view: "words", "characters" or "words and characters" for a linear support vector machine; "naive Bayes" for
+            a multinomial one of both.
+
+    Source: Wang and Manning, Baselines and bigrams (2012).
+    """
+    from scipy import sparse
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.svm import LinearSVC
+
+    other = table.scaled[:, table.directions :]
+    columns = {"words": slice(0, table.words), "characters": slice(table.words, None)}.get(view, slice(None))
+    naive = view == "naive Bayes"
+
+    def inputs(rows: Labels) -> Any:
+        values = table.ngrams[rows][:, columns].astype(np.float64)
+        if not other.shape[1] or naive:
+            return values
+        return sparse.hstack([values, sparse.csr_matrix(np.clip(other[rows], -5, 5) / 5)], format="csr")
+
+    each = max(1.0, table.ngrams.nnz / table.ngrams.shape[0]) * (1 if table.n_classes == 2 else table.n_classes)
+    some = sampled_rows(table.labels, train, max(1000, int(TEXT_NUMBERS * seconds / each)), seed)
+    model = MultinomialNB(alpha=0.1) if naive else LinearSVC(random_state=seed % 2**31)
+    model.fit(inputs(some), table.labels[some])
+
+    def scores(rows: Labels) -> Floats:
+        if naive:
+            return np.asarray(model.predict_log_proba(inputs(rows)))
+        values = model.decision_function(inputs(rows))
+        return np.column_stack([-values, values]) if values.ndim == 1 else np.asarray(values)
+
+    outside = scores(validation)
+    scale = min(TEMPERATURES, key=lambda t: _log_loss(_softmax(outside, t, model, table), table.labels[validation]))
+    name = f"{view}, {'' if naive else 'linear support vector machine, '}{len(some):,} training examples"
+    return lambda rows: _softmax(scores(rows), scale, model, table), name
+
+
+def _softmax(scores: Floats, scale: float, model: Any, table: Table) -> Floats:
+    """Probabilities of all classes by scores of the trained ones, times ``scale``."""
+    powers = np.exp(scale * (scores - scores.max(axis=1, keepdims=True)))
+    return _with_untrained_classes(powers / powers.sum(axis=1, keepdims=True), model.classes_, table.n_classes)
 
 
 def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:

@@ -236,7 +236,8 @@ def floor(
 
 def _fit_classifiers_of_floor(inputs: FloorInputs, config: FloorConfig, report: Progress) -> list[Fitted]:
     """Fit the classifiers of the settings; probabilities are those of the test rows of ``inputs``."""
-    auto = IMAGE_CLASSIFIERS if inputs.is_images else TABLE_CLASSIFIERS
+    plain = inputs.is_images or (inputs.dataset.is_texts and not inputs.dataset.x.shape[1])
+    auto = IMAGE_CLASSIFIERS if plain else TABLE_CLASSIFIERS
     names = list(dict.fromkeys(new for name in config.classifiers for new in (auto if name == "auto" else (name,))))
     fitted = []
     for number, name in enumerate(names if len(inputs.test) else ()):
@@ -290,7 +291,7 @@ def floor_of(
     apart = inputs.apart or bool(inputs.numbering)
     weighed, bracket = weigh(ordered, n_classes=k, confidence=level, apart=apart)
     hashes = {
-        "Examples, sha256": files.array_hash(inputs.dataset.x),
+        "Examples, sha256": inputs.dataset.content_hash(),
         "Labels, sha256": files.array_hash(inputs.labels),
     }
     hashes |= {f"{model.name}, sha256": files.array_hash(model.probs) for model in models if not model.trained_here}

@@ -83,6 +83,7 @@ def flow_evidence(
         most_rows: posteriors of at most this many validation and test examples.
     """
     report = progress or no_progress
+    dataset.require_vectors("a flow")
     if flow.n_classes != dataset.n_classes:
         raise InputError(f": has {flow.n_classes} classes; {dataset.name} has {dataset.n_classes}", argument="flow")
     if not flow_fits_dataset(flow, dataset):

@@ -14,8 +14,10 @@ from hardpan import arguments, stats
 from hardpan.bayes.floors.classifiers import Table
 from hardpan.bayes.floors.entries import Sampling
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs
+from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs, equal_texts
 from hardpan.data.dataset import Dataset, Split
+from hardpan.data.texts import normalised_text
+from hardpan.encoders.ngrams import dense_directions, fit_ngrams
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files.reading import check_memory
@@ -79,9 +81,10 @@ class FloorInputs:
     def without_numbering(self) -> FloorInputs:
         """The same, where the columns that number the rows say nothing."""
         raw, scaled = self.table.raw.copy(), self.table.scaled.copy()
-        raw[:, np.isin(feature_columns(self.dataset).names, self.numbering)] = 0.0
-        names = self.dataset.feature_names or tuple(map(str, range(scaled.shape[1])))
-        scaled[:, np.isin(names, self.numbering)] = 0.0
+        first = self.table.directions
+        raw[:, first:][:, np.isin(feature_columns(self.dataset).names, self.numbering)] = 0.0
+        names = self.dataset.feature_names or tuple(map(str, range(scaled.shape[1] - first)))
+        scaled[:, first:][:, np.isin(names, self.numbering)] = 0.0
         table = dataclasses.replace(self.table, raw=raw, scaled=scaled)
         return dataclasses.replace(self, table=table, numbering=(), decisions={})
 
@@ -159,7 +162,7 @@ def prepare_floor_inputs(dataset: Dataset, seed: int = 0) -> FloorInputs:
     Whether test rows that equal a training row are copies is not tested here, so the bracket holds with and without
     them.
     """
-    if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
+    if dataset.x.dtype.kind not in "biuf" or (0 in dataset.x.shape and not dataset.is_texts):
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
     labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
     inputs = split_inputs(dataset, labels, seed)
@@ -178,24 +181,49 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
     raw = dataset.x if dataset.table is None else dataset.table.values
     if not dataset.is_images:
         check_memory(dataset.name, BYTES_PER_NUMBER * raw.size, "give fewer rows, or fewer columns by --drop")
-    equal = equal_inputs(raw)
+    equal = equal_inputs(raw) if dataset.texts is None else equal_texts(dataset.texts, raw)
     if dataset.split is None:
         by_input = dataset.times() is None and bool((equal.sizes > 1).any())
     else:
         by_input = stats.kept_together_test(equal.group, dataset.split == "test")
     group, unit = equal.group, EQUAL if by_input else ROWS
+    if dataset.texts is not None:  # texts that differ in case, spaces and marks only are on one side of a cut
+        plain = np.array([normalised_text(text) for text in dataset.texts], dtype=object)
+        group = equal_texts(plain, raw[:, :0]).group
     if "group" in dataset.metadata:
         group, unit = np.unique(dataset.metadata["group"], return_inverse=True)[1].ravel().astype(np.int64), GROUPS
     split = dataset.splits(seed, together=group)
     categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
     scaled = standardised(dataset.x, split.train)
-    table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)
+    table = Table(raw.reshape(len(raw), raw[0].size), scaled, labels, dataset.n_classes, categorical)
+    if dataset.texts is not None:
+        table = _with_texts(table, dataset.texts, seed)
     copied = equal.occurs_in(split.test, np.concatenate([split.train, split.validation]))
     inputs = FloorInputs(dataset, labels, split, table, equal, split.test, split.test[copied], group, unit)
     if inputs.is_images:
         return inputs
     numbering = numbering_columns(feature_columns(dataset), *file_order(dataset))
     return dataclasses.replace(inputs, numbering=tuple(numbering))
+
+
+def _with_texts(table: Table, texts: NDArray[Any], seed: int) -> Table:
+    """The table with n-grams, and their directions before its other columns.
+
+    Both are those of all texts, whatever their split and without labels, so that rows stay exchangeable.
+    """
+    ngrams, values = fit_ngrams(texts.tolist())
+    directions = dense_directions(values, seed=seed)
+    k = directions.shape[1]
+    return dataclasses.replace(
+        table,
+        raw=np.concatenate([directions, table.raw], axis=1, dtype=np.float64) if table.raw.shape[1] else directions,
+        # Deviations are about 1, as those of other columns.
+        scaled=np.concatenate([directions * np.sqrt(np.float32(k)), table.scaled], axis=1, dtype=np.float32),
+        categorical=np.concatenate([np.zeros(k, dtype=bool), table.categorical]),
+        ngrams=values,
+        words=ngrams.words,
+        directions=k,
+    )
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
@@ -209,7 +237,9 @@ def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
         >>> standardised(np.array([[1.0, 50.0], [3.0, 50.0]]), np.array([0, 1])).round(6).tolist()
         [[-1.0, 0.0], [1.0, 0.0]]
     """
-    flat = x.reshape(len(x), -1)
+    flat = x.reshape(len(x), int(np.prod(x.shape[1:])))
+    if not flat.shape[1]:
+        return flat.astype(np.float64)
     if flat.dtype.kind != "f" and x.ndim > 2:
         return flat
     scaled = flat.astype(np.float64)

@@ -68,6 +68,24 @@ def equal_inputs(x: NDArray[Any]) -> EqualInputs:
     return EqualInputs(group.astype(np.int64).ravel(), sizes.astype(np.int64))
 
 
+def equal_texts(texts: NDArray[Any], x: NDArray[Any]) -> EqualInputs:
+    """Group rows whose texts and other columns are equal.
+
+    Args:
+        texts: (N,) strings.
+        x: (N, d) other columns; d may be 0.
+
+    Example:
+        >>> equal_texts(np.array(["b", "a", "b"], dtype=object), np.zeros((3, 0))).group.tolist()
+        [1, 0, 1]
+    """
+    number: dict[str, int] = {}
+    for text in sorted(set(texts.tolist())):
+        number[text] = len(number)
+    own = np.array([number[text] for text in texts], dtype=np.float64)
+    return equal_inputs(np.column_stack([own, x.astype(np.float64)]))
+
+
 def row_digests(x: NDArray[Any]) -> NDArray[Any]:
     """(N,) 16 bytes of BLAKE2b of each row: equal for equal rows, and for others by no chance worth counting.
 

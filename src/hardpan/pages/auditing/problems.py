@@ -14,6 +14,7 @@ from hardpan.pages.sections import Chart, ProblemLine, Section
 
 MOST_OPEN = 5  # problems and notes that the first screen shows without a click
 THUMBNAILS = 8  # under a problem on the first screen
+_OF_TEXTS = ("the number of ", "the proportion of ", "the word “")  # how the names of text properties begin
 _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
 
 
@@ -233,6 +234,8 @@ def _leak_words(problem: BenchmarkProblem) -> tuple[str, str]:
 def _column_of_class(item: Mapping[str, Any]) -> str:
     name = str(item["column"])
     subject = f"a block of {name} alone" if name.startswith("pixels in ") else f"column {name} alone"
+    if name.startswith(_OF_TEXTS):
+        subject = f"{name} alone"
     target = "class {} against the rest".format(item["class"]) if item["class"] else "the label"
     return f"{subject} predicts {target}"
 
@@ -289,7 +292,11 @@ def _problem_units_words(unit: Mapping[str, Any]) -> str:
 
 def _shifted_column_words(item: Mapping[str, Any]) -> str:
     name = str(item["column"])
-    words = formatting.capital(name) if " of the pixels" in name or name.startswith("pixels ") else f"Column {name}"
+    words = (
+        formatting.capital(name)
+        if name.startswith(_OF_TEXTS) or " of the pixels" in name or name.startswith("pixels ")
+        else f"Column {name}"
+    )
     if "train" in item:
         words += (
             f": median {formatting.number(item['train'], 4)} in train, {formatting.number(item['test'], 4)} in test"

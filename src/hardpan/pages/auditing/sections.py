@@ -384,8 +384,11 @@ def contents_section(evidence: Evidence) -> Section:
     by_size = np.argsort(-total, kind="stable").tolist()
     kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
     size = int(np.prod(dataset.x.shape[1:]))
+    each = f" ({counted(size, 'number')} each)"
+    if dataset.is_texts:
+        kind, each = "texts", f" and {each.strip(' ()')}" if size else ""
     sentences = [
-        f"{dataset.name} has {len(dataset):,} {kind} ({counted(size, 'number')} each) in {k:,} classes.",
+        f"{dataset.name} has {len(dataset):,} {kind}{each} in {k:,} classes.",
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
         f"Every class has {int(total[0]):,} examples."
