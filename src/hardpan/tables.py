@@ -82,7 +82,7 @@ ROLES = {
     ),
     "item": (
         "item_id question_id example_id doc_id sample_id instance_id problem_id prompt_id task_id qid uid id",
-        "example question prompt instruction problem image filename",
+        "example question prompt instruction problem image filename query user_input input",
     ),
     "task": ("set test_set dataset", "split"),
     "score": (
@@ -92,8 +92,14 @@ ROLES = {
     "run": ("run_id run_idx repeat repetition epoch trial seed attempt", ""),
     "seed": ("run", ""),
     "epoch": ("", ""),
-    "answer": ("prediction predictions pred response extracted_answer y_pred output", ""),
-    "key": ("target targets label labels gold correct_answer y_true reference", ""),
+    "answer": (
+        "prediction predictions pred predicted predicted_label response extracted_answer y_pred output",
+        "model_answer actual_output completion",
+    ),
+    "key": (
+        "target targets label labels true_label gold gold_answer correct_answer y_true reference ground_truth",
+        "expected expected_answer expected_output",
+    ),
     "annotator": ("annotator_id rater rater_id worker worker_id", ""),
     "model_a": ("model_1 system_a", ""),
     "model_b": ("model_2 system_b", ""),

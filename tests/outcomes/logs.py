@@ -341,6 +341,24 @@ def write_live_code_bench(folder: Path, model: str, scores: Scores) -> Path:
     return write_json(folder / model / "Scenario.codegeneration_1_0.2_eval_all.json", rows)
 
 
+def write_eval_plus(folder: Path, model: str, scores: Scores) -> Path:
+    statuses = {1: "pass", 0: "fail", None: "timeout"}
+    solutions = {
+        f"HumanEval/{number}": [{"solution": "", "base_status": "pass", "plus_status": statuses[score]}]
+        for number, score in enumerate(scores)
+    }
+    return write_json(folder / f"{model}_eval_results.json", {"date": "2026-01-02 03:04", "eval": solutions})
+
+
+def write_bfcl(folder: Path, model: str, scores: Scores) -> Path:
+    """Scores of BFCL: counts in the first line, wrong answers below it."""
+    wrong = [number for number, score in enumerate(scores) if not score]
+    right = len(scores) - len(wrong)
+    first = {"accuracy": right / len(scores), "correct_count": right, "total_count": len(scores)}
+    rows = [{"id": f"simple_{number}", "model_name": model, "valid": False} for number in wrong]
+    return write_lines(folder / "score" / model / "BFCL_v3_simple_score.json", [first, *rows])
+
+
 def write_lighteval(folder: Path, model: str, scores: Scores) -> Path:
     """Details of lighteval: one Parquet file per task."""
     from pyarrow import Table, parquet
@@ -412,6 +430,7 @@ LOGS: dict[str, Callable[[Path, str, Any], Any]] = {
         folder / f"{model}.eval", inspect_log(model, [sample(i, "IC"[score]) for i, score in enumerate(scores)])
     ),
     "HELM runs": lambda folder, model, scores: write_helm(folder / model, model, [float(s) for s in scores]),
+    "BFCL scores": write_bfcl,
 }
 # The same, for logs that state failures.
 LOGS_WITH_FAILURES: dict[str, Callable[[Path, str, Scores], Any]] = {
@@ -424,6 +443,7 @@ LOGS_WITH_FAILURES: dict[str, Callable[[Path, str, Scores], Any]] = {
     "AlpacaEval annotations": write_alpaca_eval,
     "MT-bench judgments": write_mt_bench,
     "LiveCodeBench results": write_live_code_bench,
+    "EvalPlus results": write_eval_plus,
     "lighteval details": write_lighteval,
     "OpenCompass details": write_open_compass,
     "MTEB results": write_mteb,

@@ -381,3 +381,21 @@ def test_tasks_of_mteb_with_scores_outside_0_to_1_are_left_out_for_all_models(tm
     outcomes = Outcomes.open(tmp_path)
     assert (outcomes.items.tolist(), outcomes.scores.tolist()) == (["Task0/test"], [[1], [1]])
     assert any("Below" in note for note in outcomes.notes)
+
+
+def test_runs_of_terminal_bench_in_one_folder_are_told_apart(tmp_path: Path) -> None:
+    solved = np.random.default_rng(0).random((3, 6)) < 0.5
+    for run, values in enumerate(solved):
+        trials = [
+            {"task_id": f"t{k}", "trial_name": f"t{k}.1-of-1", "is_resolved": bool(value)}
+            for k, value in enumerate(values)
+        ]
+        write_json(tmp_path / "agent" / f"2026-01-0{run + 1}_results.json", {"results": trials})
+    np.testing.assert_array_equal(Outcomes.open(tmp_path).scores[0], solved.T)
+
+
+def test_score_files_of_several_versions_of_bfcl_are_refused(tmp_path: Path) -> None:
+    LOGS["BFCL scores"](tmp_path, "a", [1, 0, 1])
+    LOGS["BFCL scores"](tmp_path, "b", [1, 0, 1, 1])
+    with pytest.raises(InputError):
+        Outcomes.open(tmp_path)

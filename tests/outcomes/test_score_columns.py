@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,3 +172,72 @@ def test_other_columns_beside_labels_are_no_predictions() -> None:
         Outcomes.open(rows)
     rows = [{**row, "net": (row["label"] if k % 4 else 0)} for k, row in enumerate(rows)]
     assert Outcomes.open(rows).models == ("net",)
+
+
+def test_files_with_scores_of_the_same_cells_are_parts_or_repeats(tmp_path: Path) -> None:
+    scores = {name: RNG.random((2, 30)) < 0.5 for name in ("math", "law")}
+    for name, (small, large) in scores.items():
+        rows = "".join(f"{item},{a:d},{b:d}\n" for item, (a, b) in enumerate(zip(small, large, strict=True)))
+        (tmp_path / f"{name}.csv").write_text("id,small,large\n" + rows)
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(tmp_path)
+    assert raised.value.argument == "columns"
+    choices = remedies(str(raised.value))
+    assert [list(choice) for choice in choices] == [["task"], ["run"]]
+    parts, repeats = (Outcomes.open(tmp_path, columns=choice) for choice in choices)
+    np.testing.assert_array_equal(parts.scores, np.concatenate([scores["law"], scores["math"]], axis=1))
+    assert parts.groups["file"].tolist() == ["law"] * 30 + ["math"] * 30
+    np.testing.assert_array_equal(repeats.scores, np.stack([scores["law"], scores["math"]], axis=2))
+
+
+def test_seeds_of_several_files_are_runs(tmp_path: Path) -> None:
+    scores = (RNG.random((3, 20)) < 0.5).astype(int)
+    for seed, values in enumerate(scores):
+        rows = "".join(f"m,q{item},{seed},{score}\n" for item, score in enumerate(values))
+        (tmp_path / f"s{seed}.csv").write_text("model,item,seed,score\n" + rows)
+    np.testing.assert_array_equal(Outcomes.open(tmp_path).scores[0], scores.T)
+
+
+def test_metrics_of_one_model_are_no_models() -> None:
+    rows = [{"id": k, "bleu": k / 30, "is_fluent": k % 2, "length": 40 + k} for k in range(20)]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert raised.value.argument == "metric"
+    assert Outcomes.open(rows, metric="bleu").scores.tolist() == [[k / 30 for k in range(20)]]
+
+
+def test_a_column_of_metrics_is_chosen_from() -> None:
+    rows = [{**row, "metric": name} for name in ("f1", "em") for row in table(model=MODELS, item=numbered("i", 9))]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert raised.value.argument == "metric"
+    expected = np.array([row["score"] for row in rows if row["metric"] == "em"]).reshape(3, 9)
+    np.testing.assert_array_equal(Outcomes.open(rows, metric="em").scores, expected)
+
+
+def test_rows_without_a_model_or_item_are_refused() -> None:
+    rows = [{"model": "m", "item": f"i{k}", "score": k % 2} for k in range(9)]
+    for name in ("model", "item"):
+        with pytest.raises(InputError):
+            Outcomes.open([{**rows[0], name: None}, *rows[1:]])
+
+
+def test_boards_of_whole_test_sets_are_no_items() -> None:
+    board = [{"rank": k + 1, "team": f"t{k}", "model": f"m{k % 3}", "score": k / 30} for k in range(20)]
+    with pytest.raises(InputError):
+        Outcomes.open(board)
+    percent = [{"model": f"m{k}", "maths": 40.0 + k, "law": 60.0 - k} for k in range(5)]
+    with pytest.raises(InputError, match="max_score=100"):
+        Outcomes.open(percent)
+    assert Outcomes.open(percent, max_score=100).scores[0].tolist() == [0.4, 0.6]
+
+
+def test_equal_questions_are_items_of_their_own_on_request() -> None:
+    rows = [
+        {"prompt": f"Which of these {k // 2} sentences is the longest one? " * 3, "a": 1, "b": k % 2}
+        for k in range(8)
+    ]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    assert raised.value.argument == "by_order"
+    assert Outcomes.open(rows, by_order=True).scores.tolist() == [[1] * 8, [0, 1] * 4]

@@ -98,6 +98,7 @@ class Cells:
         self._columns: dict[str, dict[int, str]] = {}
         self._model_columns: dict[str, dict[int, str]] = {}
         self._keys: dict[int, str] = {}
+        self._runs: dict[Hashable, int] = {}
         self._other_keys = 0
         self._questions: dict[int, str] = {}
         self._texts: dict[str, int] = {"": 0}
@@ -114,6 +115,32 @@ class Cells:
     def model(self, name: str) -> int:
         """The number of a model."""
         return self._models.setdefault((name, ()), len(self._models))
+
+    def run(self, name: Hashable) -> int:
+        """The number of a run that several tables may have."""
+        return self._runs.setdefault(name, len(self._runs))
+
+    def check_overlap_of_tables(self, starts: Sequence[int], names: Sequence[str]) -> None:
+        """Refuse tables with different scores of one model and item, which may be parts of a test or repeats."""
+        if len(starts) < 2:
+            return
+        table = np.repeat(np.arange(len(starts)), np.diff([*starts, len(self)]))
+        columns = (_int32_array(self._model_of), _int32_array(self._item_of), _int32_array(self._run_of))
+        order = np.lexsort((table, *columns[::-1]))
+        same = np.logical_and.reduce([np.diff(column[order]) == 0 for column in columns])
+        score = np.frombuffer(self._scores, dtype=np.float64)[order]
+        differ = (score[1:] != score[:-1]) & ~(np.isnan(score[1:]) & np.isnan(score[:-1]))
+        clash = np.flatnonzero(same & differ & (np.diff(table[order]) != 0))
+        if not len(clash):
+            return
+        first, second = order[clash[0]], order[clash[0] + 1]
+        model, label = list(self._models)[columns[0][first]][0], self.labels[columns[1][first]]
+        raise InputError(
+            f": {names[table[first]]} and {names[table[second]]} have different scores of {model[:60]!r} on "
+            f"{label[:60]!r}: are the files parts of the test, or repeats? decide with --column task=file or "
+            "--column run=file (in Python columns={'task': 'file'})",
+            argument="columns",
+        )
 
     def model_of_log(self, name: str, folder: Path, task: str) -> int:
         """The number of the model of a log.

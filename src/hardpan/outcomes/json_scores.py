@@ -160,8 +160,14 @@ def _rows_of_parts(value: Mapping[str, Any], depth: int) -> Rows | None:
 
 
 def _shared_fields(value: Mapping[str, Any]) -> dict[str, str]:
-    """The model and task of a whole file."""
+    """The model and task of a whole file, also in an object of settings such as "config"."""
     words = column_role_names("model", "task")
+    for fields in (value, *(part for part in value.values() if isinstance(part, dict))):
+        shared = {
+            name: text for name, text in fields.items() if isinstance(text, str) and plain_name(name) in words
+        }
+        if any(plain_name(name) in column_role_names("model") for name in shared):
+            return shared
     return {name: text for name, text in value.items() if isinstance(text, str) and plain_name(name) in words}
 
 

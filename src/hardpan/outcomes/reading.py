@@ -210,10 +210,13 @@ def _read_all_tables(
     if named and all(of_counts) and not len(cells):
         tables_by_name = [(name, columns) for _, name, columns in named]
         return counts.read_counts(tables_by_name, cells.options.metric, totals, source)
+    starts: list[int] = []
     for (where, name, columns), is_counts in zip(named, of_counts, strict=True):
         if is_counts:
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
+        starts.append(len(cells))
         tables.read_score_table(columns, where, name, cells)
+    cells.check_overlap_of_tables(starts, [name for _, name, _ in named])
     return _read_group_first(cells.outcomes(source), cells.options.group)
 
 

@@ -1,9 +1,10 @@
-"""Logs of suites of benchmarks: LiveCodeBench, lighteval, OpenCompass, MTEB and Every Eval Ever."""
+"""Logs of suites of benchmarks: LiveCodeBench, EvalPlus, BFCL, lighteval, OpenCompass, MTEB and Every Eval Ever."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,71 @@ def _live_code_bench_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
                 question=json_at(row, "question_content"),
                 document=row,
             )
+
+
+def is_eval_plus(data: Any) -> bool:
+    """Whether a JSON object has the solutions of EvalPlus with their statuses, by task."""
+    first = next(iter(json_object(data, "eval").values()), None)
+    return "base_status" in json_object(json_at(first, 0))
+
+
+def _eval_plus_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
+    for name, solutions in json_object(log.value(), "eval").items():
+        for solution in solutions if isinstance(solutions, list) else ():
+            base, plus = json_at(solution, "base_status"), json_at(solution, "plus_status")
+            scores = {"plus": base == plus == "pass"} if plus is not None else {}
+            yield LogEntry(
+                model_of_path(log.path).removesuffix("_eval_results"),
+                str(name),
+                {**scores, "base": base == "pass"},
+                failed="timeout" in (base, plus),
+                answer=json_at(solution, "solution"),
+            )
+
+
+def is_bfcl(data: Any) -> bool:
+    """Whether a JSON object is the first line of a score file of BFCL, which lists the wrong answers below it."""
+    return isinstance(data, dict) and {"accuracy", "correct_count", "total_count"} <= data.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class _BfclCategory:
+    """The number of items of a category, by the file that says so, and those that some model got wrong."""
+
+    path: Path
+    total: int
+    wrong: dict[str, None]
+
+
+def _bfcl_overview(logs: Sequence[LogFile]) -> Mapping[str, _BfclCategory]:
+    categories: dict[str, _BfclCategory] = {}
+    for log in logs:
+        total, right, wrong = _bfcl_wrong(log)
+        known = categories.setdefault(stem_of(log.path), _BfclCategory(log.path, total, {}))
+        known.wrong.update(dict.fromkeys(wrong))
+        if total != known.total or len(wrong) != total - right or len(known.wrong) > total:
+            raise InputError(
+                f"{log.path}: {total:,} items, {right:,} right and {len(wrong):,} listed as wrong, but "
+                f"{known.total:,} items in {known.path}; give score files of one version of the benchmark"
+            )
+    return categories
+
+
+def _bfcl_wrong(log: LogFile) -> tuple[int, int, list[str]]:
+    rows = list(log.rows())
+    counts = [json_at(rows[0], name) for name in ("total_count", "correct_count")]
+    if not all(isinstance(count, int) for count in counts):
+        raise InputError(f"{log.path}: no whole numbers as total_count and correct_count; write it again")
+    return counts[0], counts[1], list(dict.fromkeys(str(json_at(row, "id")) for row in rows[1:]))
+
+
+def _bfcl_entries(log: LogFile, categories: Mapping[str, _BfclCategory]) -> Iterator[LogEntry]:
+    name, parts = stem_of(log.path), log.path.resolve().parts
+    model = parts[len(parts) - parts[::-1].index("score")] if "score" in parts[:-2] else parts[-2]
+    category, wrong = categories[name], set(_bfcl_wrong(log)[2])
+    unlisted = [f"right for all {number + 1}" for number in range(category.total - len(category.wrong))]
+    for item in (*sorted(category.wrong, key=lambda item: (len(item), item)), *unlisted):
+        yield LogEntry(model, item, {"valid": item not in wrong}, task=name.removesuffix("_score"))
 
 
 def is_lighteval(columns: Collection[str]) -> bool:
@@ -192,6 +258,21 @@ HARNESSES = (
         is_log=is_live_code_bench,
         roles="the model is the folder, an item is a question, the score is whether an answer passed, runs are "
         "the answers to a question (graded_list)",
+    ),
+    entry_harness(
+        "EvalPlus results",
+        _eval_plus_entries,
+        is_log=is_eval_plus,
+        roles="the model is the file or the folder, an item is a task, the score is whether a solution passes all "
+        "tests (plus; --metric base: the original ones), runs are the solutions; a timeout is a failure",
+    ),
+    entry_harness(
+        "BFCL scores",
+        _bfcl_entries,
+        overview=_bfcl_overview,
+        is_log=is_bfcl,
+        roles="the model is the folder below score, an item is an entry of a category, the score is whether it is "
+        "valid; the files list wrong answers only: items that all models got right have numbers in place of ids",
     ),
     entry_harness(
         "lighteval details",

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError, few
+from hardpan.errors import InputError, counted, few
 from hardpan.files import suffix_of
-from hardpan.outcomes.cells import BLANK, GROUPS, Cells, score_of
+from hardpan.outcomes.cells import BLANK, GROUPS, Cells, Options, distinct, score_of
 from hardpan.outcomes.counts import COUNT_WORDS
 from hardpan.outcomes.json_scores import READABLE, json_score_rows
 from hardpan.outcomes.score_columns import (
@@ -26,6 +26,7 @@ from hardpan.tables import column_role_names, find_columns, plain_name, read_col
 
 Columns = Mapping[str, Sequence[Any]]
 ROWS = ("models", "items")
+FILE = "file"  # as the column of a role: the name of the file
 MOST_SENTINELS = 0.25  # share of scores of -1 up to which they mark failures, and no losses of -1, 0 and 1
 SCORE_ROLES = ("model", "item", "task", "score", "run", "answer", "key")
 _ROW_NUMBERS = ("index", "row")  # they name the items where no other column does
@@ -34,7 +35,16 @@ _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-
 _MODEL_LIKE = re.compile(r"(?:model|system|llm)[\s_\-#]*\w*", re.IGNORECASE)
 _LABELS = ("label", "labels", "target", "targets", "y_true")  # beside them other columns are predicted classes
 _WORDS = {*GROUPS, *COUNT_WORDS, *column_role_names(*SCORE_ROLES)}
-_ERRORS = re.compile(r"(?:.*_)?(?:err|errors?|error_rate|wrong|mistakes|loss)", re.IGNORECASE)
+_ERRORS = re.compile(
+    r"(?:.*[_.\s])?(?:err|errors?|error_rate|wrong|mistakes|loss|wer|cer|perplexity)", re.IGNORECASE
+)
+_METRICS = re.compile(  # names of metrics and of properties of answers, which are not names of models
+    r"(?:is|has|was|did|can|should)_.+|.*(?:score|bleu|rouge|meteor|chrf|precision|recall|accuracy|relevan|faithful).*"
+    r"|(?:.*_)?(?:f1|em|exact_match|acc|auc|correctness|similarity|confidence|probability|valid|success|passed)",
+    re.IGNORECASE,
+)
+_RANKS = ("rank", "place", "elo")  # of the rows of a board, which are no items
+_LIKELY_HIGHEST = (5.0, 10.0, 100.0)
 
 
 def score_table_columns(source: Any, where: str) -> Columns:
@@ -74,7 +84,10 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         if len(columns) > 1 and list(map(str, columns[name])) == list(counted):
             del columns[name]  # an index that only counts rows; one with names becomes the column of row names
     given = dict(options.columns)
-    if options.metric is not None:
+    if FILE in given.values() and FILE not in columns:
+        columns[FILE] = [stem] * len(next(iter(columns.values()), ()))
+    columns, chosen = _rows_of_metric(columns, options.metric, where)
+    if options.metric is not None and not chosen:
         if options.metric not in columns:
             raise InputError(
                 f"{options.metric!r} is not a column of {where}; it has {few(list(columns))}", argument="metric"
@@ -89,9 +102,11 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
     if "score" not in roles and roles.keys() >= {"answer", "key"}:
         answers, keys = ([_score_text(value) for value in columns[roles[role]]] for role in ("answer", "key"))
         if not set(answers) & set(keys):
+            scores = _metric_options(columns, [name for name in columns if name not in roles.values()], options)
             raise InputError(
-                f"{where}: no answer in column {roles['answer']!r}, such as {answers[0]!r}, is a value of "
-                f"{roles['key']!r}, such as {keys[0]!r}: write both with the same names"
+                f"{where}: no answer in column {roles['answer']!r}, such as {answers[0][:60]!r}, is a value of "
+                f"{roles['key']!r}, such as {keys[0][:60]!r}: "
+                + (f"say which column has the scores ({scores})" if scores else "write both with the same names")
             )
         columns["score"] = [
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
@@ -107,12 +122,13 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         )
     if score is not None and (
         item is not None
+        or "score" in given
         or (model is None and _is_long_without_names(columns, score))
         or (model is not None and len(set(map(str, columns[model]))) < len(columns[model]))
     ):
         _read_long_table(columns, roles, given, where, stem, cells)
     else:
-        _read_wide_table(columns, model, item, roles.get("group"), where, cells)
+        _read_wide_table(columns, roles, where, cells)
 
 
 def _long_table_of_answers(columns: Columns, roles: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -141,6 +157,13 @@ def _read_long_table(
     columns: Columns, roles: Mapping[str, str], given: Mapping[str, Any], where: str, stem: str, cells: Cells
 ) -> None:
     columns, roles = _with_items(columns, roles, where, cells.options.by_order)
+    for role in ("model", "item"):
+        empty = [row for row, value in enumerate(columns[roles[role]]) if _is_empty(value)] if role in roles else []
+        if empty:
+            raise InputError(
+                f"{where}: column {roles[role]!r} names no {role} in {counted(len(empty), 'row')}, first in row "
+                f"{empty[0] + 1}; remove these rows, or write their {role}"
+            )
     check_score_columns(columns, roles, given, where)
     model, item, score, task = (roles.get(role) for role in ("model", "item", "score", "task"))
     assert item is not None
@@ -164,6 +187,8 @@ def _read_long_table(
     failed = _sentinel_of_failure(columns[score], where, cells)
     _check_range_of_scores(columns, roles, failed, where, cells.options.max_score)
     runs, note = repeats_of_rows(columns, roles)
+    if "run" in roles:  # the same in all tables
+        runs = [cells.run((str(name), run)) for name, run in zip(columns[roles["run"]], runs, strict=True)]
     cells.notes += [note] if note else []
     for row, value in enumerate(columns[score]):
         label = str(columns[item][row])
@@ -215,6 +240,12 @@ def _with_items(
             count[name] = count.get(name, -1) + 1
             labels.append(f"item-{count[name]}")
         return {**columns, "item": labels}, {**roles, "item": "item"}
+    rank = next((name for name in columns if plain_name(name) in _RANKS), None)
+    if rank is not None and 2 * len(set(map(str, columns[rank]))) > len(columns[rank]):
+        raise InputError(
+            f"{where}: one row for each {rank}: scores of whole test sets, without items; give one row per model "
+            "and item, or counts (the columns model, correct, total)"
+        )
     known = item_columns(columns, roles)
     if known == [roles.get("task")]:
         return columns, {role: name for role, name in roles.items() if role != "task"} | {"item": known[0]}
@@ -252,13 +283,13 @@ def _check_range_of_scores(
         if name not in used and _is_score_column(columns[name]) and is_in_range(columns[name])
     ]
     choose = [f"--metric {shlex.quote(name)}" for name in others[:3]]
-    remedy = "max_score (--set max_score=...) to divide by the highest possible score"
+    remedy = _max_score_option(max(scores))
     raise InputError(
         f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside 0 to "
-        f"{max_score or 1.0:g}; choose another column ({' or '.join(choose)}), or pass {remedy}"
+        f"{max_score or 1.0:g}; choose another column ({' or '.join(choose)}), or {remedy}"
         if others
         else f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside 0 to "
-        f"{max_score or 1.0:g}; pass {remedy}"
+        f"{max_score or 1.0:g}; {remedy}"
     )
 
 
@@ -271,7 +302,7 @@ def _group_columns_of_scores(columns: Columns, roles: Mapping[str, str]) -> list
         ids = [f"{name}/{label}" for name, label in zip(columns[task], ids, strict=True)]
     names = []
     for name, values in columns.items():
-        if name == group:
+        if name in (group, task):
             names.append(name)
         elif name not in used and item is not None:
             known: dict[str, str] = {}
@@ -282,16 +313,15 @@ def _group_columns_of_scores(columns: Columns, roles: Mapping[str, str]) -> list
     return names
 
 
-def _read_wide_table(
-    columns: Columns, model: str | None, item: str | None, group: str | None, where: str, cells: Cells
-) -> None:
+def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cells: Cells) -> None:
+    model, item, group, task, run = (roles.get(role) for role in ("model", "item", "group", "task", "run"))
     names = model or item or next((name for name in columns if _INDEX.fullmatch(name)), None)
     if names is None and not _is_score_column(next(iter(columns.values()))):
         names = next(iter(columns))
     by_item = cells.options.rows == "items" or (model is None and item is not None)
     words = set(column_role_names("key", "run"))
     words |= set(GROUPS) if by_item else set()
-    other = {names, group, *(name for name in columns if plain_name(name) in words)}
+    other = {names, group, task, run, *(name for name in columns if plain_name(name) in words)}
     body = _wide_scores(columns, other, where)
     count = len(next(iter(body.values())))
     labels = [str(value) for value in columns[names]] if names is not None else None
@@ -300,11 +330,20 @@ def _read_wide_table(
         rows = _rows_of_score_table(list(body), labels, count)
         cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
     if rows == "models":
+        _check_range_of_board(body, where, cells.options.max_score)
         models = labels or [f"model-{row}" for row in range(count)]
         items = list(body)
         matrix = [[body[name][row] for name in items] for row in range(count)]
     else:
         highest = cells.options.max_score or 1.0
+        metrics = [name for name in body if _METRICS.fullmatch(name)]
+        if cells.options.rows is None and 2 * len(metrics) >= len(body):
+            raise InputError(
+                f": {few(list(map(repr, metrics)))} of {where} are no names of models; say which column has the "
+                f"scores ({_metric_options(columns, metrics, cells.options) or '--metric NAME'}), or pass "
+                "rows='items' (--set rows=items) if they are models",
+                argument="metric",
+            )
         high = [name for name in body if max(score_of(value) or 0.0 for value in body[name]) > highest]
         if high and (group is None or len(high) == len(body)):
             verb, first = "has" if len(high) == 1 else "have", high[0]
@@ -320,6 +359,8 @@ def _read_wide_table(
             body = {name: values for name, values in body.items() if name not in high}
         models = list(body)
         items = labels or [f"item-{row}" for row in range(count)]
+        if task is not None:
+            items = [f"{part}/{label}" for part, label in zip(columns[task], items, strict=True)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
         twice = next(name for name in models if models.count(name) > 1)
@@ -327,12 +368,20 @@ def _read_wide_table(
             f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once, or in a table "
             f"with one row per model and item say which column has the scores: {_score_options(body, cells)}"
         )
+    if len(set(items)) < len(items) and cells.options.by_order:
+        items = distinct(items)
     if len(set(items)) < len(items):
         twice = next(name for name in items if items.count(name) > 1)
+        options = "" if len(body) > 1 and has_long_texts(items) else _score_options(body, cells)
         raise InputError(
-            f": {where} has several rows of {twice!r}, and no column whose name says that it has the scores; say "
-            f"which it is: {_score_options(body, cells)}",
-            argument="columns",
+            f": {where} has several rows of {twice[:60]!r}; if each row is an item of its own, pass True (--set "
+            "by_order=true)"
+            + (
+                f"; if it has one row per model and item, say which column has the scores: {options}"
+                if options
+                else ""
+            ),
+            argument="columns" if options else "by_order",
         )
     index = [cells.item(("", name), name) for name in items]
     others = {name: values for name, values in columns.items() if name not in body and name != names}
@@ -353,9 +402,73 @@ def _read_wide_table(
                 cells.model(one),
                 column,
                 None if number == failed else number,
+                run=cells.run(columns[run][0]) if run is not None else 0,
                 where=f"{where}, {one}",
                 missing=_is_blank_score(value),
             )
+
+
+def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> tuple[dict[str, Any], bool]:
+    """The rows of one metric of a table with a column of their names beside one of scores; whether it was named."""
+    names = [str(name) for name in columns.get("metric", ())]
+    known = dict.fromkeys(names)
+    scores = [name for name in columns if name in column_role_names("score")]
+    if not scores or not 1 < len(known) <= len(names) / 2 or (metric is not None and metric in columns):
+        return dict(columns), False
+    if metric not in known:
+        raise InputError(
+            f"must be one of {few(list(known))}, of which column 'metric' of {where} has several"
+            + ("" if metric is None else f"; got {metric!r}"),
+            argument="metric",
+        )
+    kept = {
+        name: [value for value, own in zip(values, names, strict=True) if own == metric]
+        for name, values in columns.items()
+        if name != "metric"
+    }
+    return kept, True
+
+
+def _metric_options(columns: Columns, names: Sequence[str], options: Options) -> str:
+    """The options that choose one of the columns as that of the scores, of those in the range of scores."""
+    fitting = [
+        name
+        for name in names
+        if _is_score_column(columns[name])
+        and all(0.0 <= (score_of(value) or 0.0) <= (options.max_score or 1.0) for value in columns[name])
+    ]
+    return " or ".join(f"--metric {shlex.quote(name)}" for name in fitting[:3])
+
+
+def _max_score_option(highest: float) -> str:
+    """The option that divides scores by the highest possible one, which is likely to be 5, 10 or 100."""
+    likely = next((value for value in _LIKELY_HIGHEST if highest <= value), math.inf)
+    value = "..." if math.isinf(likely) else f"{likely:g}"
+    return f"pass max_score (--set max_score={value}) to divide by the highest possible score" + (
+        "" if math.isinf(likely) else f", if that is {likely:g}"
+    )
+
+
+def _check_range_of_board(body: Columns, where: str, max_score: float | None) -> None:
+    """Refuse a table with one row per model and numbers that are no scores in [0, 1] of items or tasks."""
+    highest = {name: max(score_of(value) or 0.0 for value in values) for name, values in body.items()}
+    above = {name: value for name, value in highest.items() if value > (max_score or 1.0)}
+    if not above:
+        return
+    percent = [name for name in above if max_score is None and above[name] <= _LIKELY_HIGHEST[-1]]
+    other = [name for name in above if name not in percent]
+    listed = few([f"{name} up to {above[name]:g}" for name in (other or percent)], 5)
+    first = f"remove the columns that are no scores ({listed})" if other else ""
+    second = _max_score_option(max(above[name] for name in percent)) if percent else ""
+    raise InputError(
+        f"{where}: a row per model, and values above {max_score or 1:g}: "
+        + " and ".join(filter(None, (first, second)))
+        + ("" if other else f" ({listed})")
+    )
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value != value or not str(value).strip()
 
 
 def _score_options(body: Columns, cells: Cells) -> str:
