@@ -28,6 +28,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 
 if TYPE_CHECKING:
+    from hardpan.auditing.contents import RowContents
     from hardpan.auditing.fresh import FreshScores
     from hardpan.auditing.hardness import Hardness
     from hardpan.auditing.metrics import ScoreMetrics
@@ -250,6 +251,7 @@ class Evidence:
         flow: the flow's own curve and likelihood.
         issues: labels ranked by predictions that did not see them.
         metrics: the best model beside guessing.
+        contents: what the rows contain, as people read it.
         label_count: what the review of a random sample of the labels says.
         probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
         hard: confusion of every example.
@@ -280,6 +282,7 @@ class Evidence:
     issues: LabelIssues | None = None
     label_count: LabelCount | None = None
     metrics: ScoreMetrics | None = None
+    contents: RowContents | None = None
     probs: Mapping[str, Floats] = field(default_factory=dict)
     hard: Hardness | None = None
     fresh: FreshScores | None = None

@@ -8,6 +8,7 @@ a step of the audit computed them:
 - ``floor_posterior``: probability that the flow gives the label; ``floor_difficulty``: 1 − its largest posterior;
 - ``selection_frequency``: proportion of annotators that selected the image for its class;
 - ``duplicate``, ``duplicate_distance``, ``duplicate_split``: of a test example, the nearest training example;
+- ``text``, ``feature: NAME``: what the row contains, the most telling columns first (at most 30);
 - ``correct: MODEL``: whether a model is right; ``proportion_correct``: the proportion of models that are.
 """
 
@@ -142,4 +143,9 @@ def _example_column(values: NDArray[Any]) -> pa.Array:
         return pa.array(values.astype(np.float32), from_pandas=True)
     if values.dtype.kind in "US":
         return pa.array(values.astype(object)).dictionary_encode()
-    return pa.array(values.tolist() if values.dtype == object else values)
+    if values.dtype == object:
+        try:
+            return pa.array(values.tolist())
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # of several types
+            return pa.array([None if value is None else str(value) for value in values.tolist()])
+    return pa.array(values)

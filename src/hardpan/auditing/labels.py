@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.auditing.contents import FEATURE
 from hardpan.auditing.evidence import USABLE, Evidence
 from hardpan.auditing.example_table import Examples, read_example_table
 from hardpan.bayes.floors.error_estimates import Labels
@@ -67,7 +68,10 @@ def outvoted_labels(evidence: Evidence) -> tuple[Labels, Labels]:
 
 
 def label_table(evidence: Evidence) -> tuple[dict[str, list[Any]], dict[str, NDArray[Any]]]:
-    """Labels that differ from the prediction: columns of problems/labels.csv; and columns of the joined table."""
+    """Labels that differ from the prediction: columns of problems/labels.csv; and columns of the joined table.
+
+    After id, label, suggested class and probability of the label come the contents of the row.
+    """
     dataset, issues, annotations = evidence.dataset, evidence.issues, evidence.annotations
     columns: dict[str, NDArray[Any]] = {}
     if annotations is not None and annotations.votes is not None and annotations.rows is not None:
@@ -88,6 +92,9 @@ def label_table(evidence: Evidence) -> tuple[dict[str, list[Any]], dict[str, NDA
         "suggested": names[issues.suggested].tolist(),
         "probability": [round(float(p), 4) for p in issues.probability],
     }
+    if evidence.contents is not None:
+        for name, values in evidence.contents.columns.items():
+            table[f"{FEATURE}{name}" if name in (*headers, "path") else name] = values[rows].tolist()
     if "path" in dataset.metadata:
         table["path"] = [str(dataset.metadata["path"][row]) for row in rows]
     suggested = np.full(len(dataset), None, dtype=object)

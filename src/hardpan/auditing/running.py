@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from hardpan import arguments, files, report, stats, tables
 from hardpan.arguments import seconds
+from hardpan.auditing.contents import FEATURE, row_contents
 from hardpan.auditing.copies import copies_across_split
 from hardpan.auditing.data_curve import DataCurve, data_curve
 from hardpan.auditing.error_budget import ErrorBudget, find_error_budget
@@ -326,7 +327,11 @@ def _run_audit(
         evidence.fresh = find_fresh_scores(evidence)
     listed = tuple(find_problems(evidence, error))
     evidence.metrics = score_metrics(evidence)
+    evidence.contents = row_contents(evidence)
     label_csv, label_columns = label_table(evidence)
+    evidence.columns |= {
+        name if name == "text" else f"{FEATURE}{name}": values for name, values in evidence.contents.columns.items()
+    }
     evidence.columns |= {} if evidence.hard is None else evidence.hard.columns
     evidence.columns |= label_columns
     test = np.zeros(0, dtype=np.int64) if inputs is None else inputs.test

@@ -35,7 +35,7 @@ from hardpan.data.dataset import SPLIT_WORDS, Dataset, DataWarning
 from hardpan.data.downloads import SOURCES, read_published
 from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_table_splits
-from hardpan.errors import InputError, few, reason
+from hardpan.errors import InputError, counted, few, reason
 from hardpan.files import check_reading_memory, existing_file, read_text
 from hardpan.tables import (
     Notes,
@@ -526,12 +526,14 @@ def open_subset_rows(manifest: str, ids: ArrayLike) -> NDArray[np.int64]:
 def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
     """Replace labels by those in the column ``corrected_label`` and leave out examples tagged "exclude".
 
-    ``hardpan browse`` writes such a file, and every command takes it: ``hardpan audit digits@corrections.csv``.
+    ``hardpan browse`` writes such a file, and every command takes it: ``hardpan audit digits@corrections.csv``. The
+    list of an audit, ``problems/labels.csv``, is taken, too: without a column ``corrected_label`` the labels of its
+    rows become those of ``suggested``, and a warning of the dataset says how many.
 
     Args:
         dataset: labelled examples.
-        path: a CSV with the columns ``id`` and ``corrected_label`` (empty: the label stays), and optionally
-            ``tags`` (separated by semicolons).
+        path: a CSV with the columns ``id`` and ``corrected_label``, or ``suggested`` (empty: the label stays), and
+            optionally ``tags`` (separated by semicolons).
 
     Example:
         >>> import pathlib
@@ -548,7 +550,8 @@ def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
         raise InputError(f"{dataset.name}: has no labels to correct; give a labelled dataset")
     file = existing_file(path, "corrections")
     columns = read_columns(file, text=True, empty=True)
-    if not {"id", "corrected_label"} <= set(columns):
+    column = "corrected_label" if "corrected_label" in columns else "suggested"
+    if not {"id", column} <= set(columns):
         raise InputError(
             f": {file} needs the columns id and corrected_label; got {few(columns)}", argument="corrections"
         )
@@ -556,7 +559,7 @@ def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
     positions = {str(name): row for row, name in enumerate(dataset.ids)}
     labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)
     tags = columns.get("tags", [""] * len(columns["id"]))
-    for row in zip(columns["id"], columns["corrected_label"], tags, strict=True):
+    for row in zip(columns["id"], columns[column], tags, strict=True):
         name, label, tag = map(stored_cell, row)
         if name not in positions:
             raise InputError(
@@ -572,4 +575,13 @@ def open_corrected(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
         if EXCLUDE in tag.split(";"):
             keep[positions[name]] = False
     corrected = dataclasses.replace(dataset, labels=labels)
+    replaced = int((labels != dataset.labels).sum())
+    if column == "suggested" and replaced:
+        message = (
+            f"{counted(replaced, 'label')} replaced by suggestions of an audit; unless a person has checked them, "
+            "a score on such labels favours the models that made them"
+        )
+        corrected = dataclasses.replace(
+            corrected, warnings=(*corrected.warnings, DataWarning(message, "suggested"))
+        )
     return corrected if keep.all() else corrected.select(np.flatnonzero(keep))

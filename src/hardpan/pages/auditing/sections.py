@@ -38,6 +38,9 @@ COLUMNS = 20  # classes that are drawn as upright bars
 OPEN_ROWS = 8  # of a table that is open on the page
 CLASS_BARS = 12  # classes with the largest errors
 MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
+SHOWN_COLUMNS, SHOWN_DIFFERENCES = 5, 3  # contents of a row in a table of the page
+LONGEST_CELL = 160  # characters
+MOST_CANDIDATES = 20_000  # training rows among which the nearest is sought for a table of the page
 WIDEST = 0.5  # an interval of the proportion of errors that is wider says nothing
 SKIPPED = {
     "not-requested": "not requested",
@@ -59,7 +62,9 @@ def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     """The sections of a page in their order; those of steps that were not possible are left out."""
     parts = []
     if evidence.hard is not None:
-        parts.append(hard_section(evidence.hard, evidence.floor))
+        hard = hard_section(evidence.hard, evidence.floor)
+        table = _hard_rows(evidence)
+        parts.append(dataclasses.replace(hard, folded=(*([table] if table else []), *hard.folded)))
     if evidence.fresh is not None:
         parts.append(fresh_section(evidence, evidence.fresh))
     if evidence.issues is not None:
@@ -125,6 +130,28 @@ def hard_section(hard: Hardness, floor: Floor | None) -> Section:
     )
 
 
+def _hard_rows(evidence: Evidence) -> Table | None:
+    """The most confusing test rows with their contents; None for images, which have a gallery."""
+    score = np.asarray(evidence.columns.get("confusion", ()), dtype=np.float64)
+    if evidence.is_images or evidence.contents is None or not len(score):
+        return None
+    test = evidence.modelled.test
+    rows = test[np.argsort(-np.nan_to_num(score[test], nan=-1.0), kind="stable")][:MOST_LISTED]
+    names, answers = evidence.dataset.class_names, evidence.columns.get("predicted")
+    shown, cells = _content_cells(evidence, rows)
+    listed = tuple(
+        (
+            evidence.dataset.place(row),
+            names[evidence.labels[row]],
+            None if answers is None else answers[row],
+            round(float(score[row]), 3),
+            *cells[row],
+        )
+        for row in rows.tolist()
+    )
+    return Table("The most confusing rows", ("example", "label", "predicted", "confusion, bits", *shown), listed)
+
+
 def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
     """Whether the score holds: models of a table, or the networks, on both sets."""
     if fresh.comparison is not None:
@@ -175,8 +202,16 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
         *(problem_sentences(item) for item in problems[1:]),
     ]
     names, some = np.array(evidence.dataset.class_names), slice(MOST_LISTED)
+    shown, cells = _content_cells(evidence, issues.row[some], near=True)
+    made_here, place = evidence.dataset.split is None, evidence.dataset.place  # else the place says the split
     rows = [
-        (split, evidence.dataset.place(int(row)), names[label], names[other], round(float(p), 3))
+        (
+            f"{split} {place(int(row))}" if made_here else place(int(row)),
+            names[label],
+            names[other],
+            round(float(p), 3),
+            *cells[int(row)],
+        )
         for split, row, label, other, p in zip(
             *(
                 column[some]
@@ -191,7 +226,7 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
         suggested = names[issues.suggested[:GALLERY]].tolist()
         title_of = "Labels that differ from the prediction"
         charts.append(_section_gallery(evidence, issues.row, captions, title_of, "all", suggested))
-    columns = ("split", "example", "label", "predicted", "probability of the label")
+    columns = ("example", "label", "predicted", "p of label", *shown)
     table = Table("Labels that differ from the prediction", columns, tuple(rows))
     # Without pictures the first rows of the table are what there is to look at.
     first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
@@ -204,6 +239,51 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
         key="labels",
         short="Labels",
     )
+
+
+def _content_cells(
+    evidence: Evidence, rows: Labels, *, near: bool = False
+) -> tuple[tuple[str, ...], dict[int, tuple[Any, ...]]]:
+    """Names of the most telling columns, and their cells by row: the text, the columns of the table, the metadata.
+
+    With ``near`` a last cell has the nearest training row, its label, and the columns that differ most.
+    """
+    contents = evidence.contents
+    if contents is None:
+        return (), {int(row): () for row in rows}
+    names = list(contents.columns)[:SHOWN_COLUMNS]
+    cells = {int(row): tuple(_short_cell(contents.columns[name][row]) for name in names) for row in rows}
+    candidates = evidence.training_rows()[:: max(1, len(evidence.training_rows()) // MOST_CANDIDATES)]
+    if not near or not contents.compared or len(candidates) < 2 or not len(rows):
+        return tuple(names), cells
+    for row, other in zip(rows.tolist(), contents.nearest(rows, candidates).tolist(), strict=True):
+        label = evidence.dataset.class_names[evidence.labels[other]]
+        where = evidence.dataset.place(other)
+        cells[row] = (*cells[row], f"{where}, {label}: {difference_words(evidence, other, row)}")
+    return (*names, "nearest training example → this one"), cells
+
+
+def difference_words(evidence: Evidence, row: int, other: int) -> str:
+    """The columns in which two rows differ most, with both values: "age 41 → 43; smoker no → yes"."""
+    contents = evidence.contents
+    differing = contents.differences(row, other) if contents is not None else []
+    if contents is None or not differing:
+        return "no difference"
+    known = [name for name in differing if name in contents.columns][:SHOWN_DIFFERENCES]
+    words = [
+        f"{name} {_short_cell(contents.columns[name][row])} → {_short_cell(contents.columns[name][other])}"
+        for name in known
+    ]
+    return "; ".join(words)
+
+
+def _short_cell(value: Any) -> Any:
+    """A value as a cell of a table: long texts cut, numbers with four digits."""
+    if isinstance(value, float):
+        return formatting.number(value, 4)
+    if isinstance(value, str) and len(value) > LONGEST_CELL:
+        return value[: LONGEST_CELL - 1] + "…"
+    return "missing" if value is None else value
 
 
 def _section_gallery(
@@ -235,14 +315,21 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     order = np.argsort(np.where(np.isfinite(away), away, np.inf), kind="stable")[:MOST_LISTED]
     near = evidence.columns["duplicate"]
     position, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
+    has_columns = evidence.contents is not None and bool(evidence.contents.compared)
     rows = tuple(
-        (position(int(row)), names[labels[row]], position(row_of[str(near[row])]), round(float(away[row]), 4))
-        for row in order
+        (
+            position(int(row)),
+            names[labels[row]],
+            position(other := row_of[str(near[row])]),
+            names[labels[other]],
+            round(float(away[row]), 4),
+            *([difference_words(evidence, other, int(row))] if has_columns else []),
+        )
+        for row in order.tolist()
         if np.isfinite(away[row])
     )
-    pairs = Table(
-        "Closest pairs across the split", ("test example", "label", "nearest training example", "distance"), rows
-    )
+    columns = ("test example", "label", "nearest training example", "its label", "distance")
+    pairs = Table("Closest pairs across the split", (*columns, *(["training → test"] if has_columns else [])), rows)
     charts = []
     if evidence.is_images and len(order):
         both = np.array([r for row in order[: GALLERY // 2] for r in (row, row_of[str(near[row])])])
@@ -256,8 +343,10 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     conflicts = [item for item in problems if item.kind == "conflicting-labels"]
     tables = [pairs]
     if conflicts:
-        listed = tuple((position(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
-        tables.insert(0, Table("Equal rows with different labels", ("example", "label"), listed))
+        some = np.array(conflicts[0].rows[:MOST_LISTED])
+        shown, cells = _content_cells(evidence, some)
+        listed = tuple((position(row), names[labels[row]], *cells[row]) for row in some.tolist())
+        tables.insert(0, Table("Equal rows with different labels", ("example", "label", *shown), listed))
     title = title_and_advice(problems[0])[0] if problems else "No equal rows"
     across = any(item.kind in ("test-copies", "near-copies") for item in problems)
     return Section(

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hardpan.arguments import clean_text
+from hardpan.auditing.contents import FEATURE
 from hardpan.auditing.example_table import Examples
 from hardpan.errors import InputError
 from hardpan.tables import cells_of, is_number
@@ -270,7 +271,9 @@ def _queryable_column(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _column_of(name: str, values: pa.ChunkedArray) -> Column:
     title = TITLES.get(name) or (
-        f"{name.removeprefix(CORRECT)} is right"
+        name.removeprefix(FEATURE)
+        if name.startswith(FEATURE)
+        else f"{name.removeprefix(CORRECT)} is right"
         if name.startswith(CORRECT)
         else name.replace("_", " ").strip().capitalize() or name
     )
