@@ -406,6 +406,59 @@ def test_a_column_of_another_length_is_refused():
         example_table.join_example_table(dataset, {}, {"confusion": np.zeros(3)})
 
 
+def test_the_queue_of_suspicious_labels_makes_corrections_that_can_be_undone(digits, tmp_path):
+    table = example_table.read_example_table(digits)
+    given = table.table["label"].to_pylist()
+    doubted = {1000: 0.3, 400: 0.1, 7: 0.2}
+    suggested = [str((int(label) + 1) % 10) if row in doubted else None for row, label in enumerate(given)]
+    probability = np.array([doubted.get(row, 0.9) for row in range(1797)])
+    rank = np.empty(1797)
+    rank[np.argsort(probability, kind="stable")] = np.arange(1.0, 1798.0)
+    near = [table.table["id"][3].as_py() if row == 400 else None for row in range(1797)]
+    columns = {name: table.table[name] for name in ("id", "split", "row", "label")}
+    columns |= {"suggested_label": pa.array(suggested), "label_rank": rank, "label_probability": probability}
+    columns |= {"duplicate": pa.array(near), "feature: ink": np.arange(1797) / 2}
+    app = create_app(Examples(pa.table(columns)), folder=tmp_path)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    assert client.get("/api/table").json()["queue"] == 3
+    found = client.get("/api/review").json()
+    assert [item["index"] for item in found["items"]] == [400, 7, 1000]
+    first = found["items"][0]
+    assert (first["suggested"], first["content"]) == (suggested[400], [["ink", "200"]])
+    assert (first["near"]["label"], first["near"]["content"]) == (given[3], [["ink", "1.5"]])
+
+    def answer(positions, verdict, right=""):
+        return client.post("/api/review", json={"positions": positions, "verdict": verdict, "right_class": right})
+
+    def corrections():
+        rows = client.get("/api/corrections.csv").text.splitlines()[1:]
+        return {tuple(row.split(",")[i] for i in (2, 5, 6)) for row in rows}
+
+    assert answer([0, 1, 2], "accepted").json()["judged"] == 3
+    assert corrections() == {(str(row), suggested[row], "") for row in doubted}
+    corrected = open_corrected(Dataset.open("digits"), tmp_path / "corrections.csv")
+    assert corrected.labels[400] == int(suggested[400])
+    assert answer([0, 1], "").json()["judged"] == 1  # undone
+    assert answer([0], "right").json()["answers"] == [{"verdict": "right", "right_class": ""}]
+    assert answer([0], "ambiguous").json()["answers"] == [{"verdict": "ambiguous", "right_class": ""}]
+    other = next(name for name in "0123456789" if name not in (given[7], suggested[7]))
+    assert answer([1], "wrong", other).json()["judged"] == 3
+    assert corrections() == {("400", "", "ambiguous"), ("7", other, ""), ("1000", suggested[1000], "")}
+    again = create_app(Examples(pa.table(columns)), folder=tmp_path)
+    resumed = TestClient(again, base_url="http://127.0.0.1").get("/api/review").json()
+    assert [item["verdict"] for item in resumed["items"]] == ["ambiguous", "wrong", "accepted"]
+    bad = (
+        ([3], "right"),
+        ([], "right"),
+        ([True], "right"),
+        ([0], "fine"),
+        ([0], "wrong"),
+        ([0], "right", "1"),
+        (0, ""),
+    )
+    assert all(answer(*query).status_code == 400 for query in bad)
+
+
 def test_a_review_hides_what_models_say_and_refuses_what_is_no_answer(digits, tmp_path):
     table = example_table.read_example_table(digits)
     rank = pa.array(np.arange(1.0, 1798.0))
@@ -416,7 +469,7 @@ def test_a_review_hides_what_models_say_and_refuses_what_is_no_answer(digits, tm
     client = TestClient(create_app(ranked, review=site), base_url="http://127.0.0.1")
     sample = client.get("/api/review").json()
     assert len(sample["items"]) == 20
-    assert set(sample["items"][0]) == {"index", "where", "label", "verdict", "right_class"}
+    assert set(sample["items"][0]) == {"index", "where", "label", "verdict", "right_class", "content"}
     assert "review.js" in client.get("/review").text
     good = {"position": 3, "verdict": "ambiguous", "right_class": ""}
     assert client.post("/api/review", json=good).json() == {"judged": 1, "result": None}

@@ -25,7 +25,7 @@ SEARCHED = {
 FIX = {
     "test-copies": "Remove the copies: tag them “exclude” in hardpan browse, or cut a new split",
     "near-copies": "Look at the pairs; tag copies “exclude” in hardpan browse",
-    "labels": "Judge the labels that differ; the answers are saved as corrections",
+    "labels": "Judge the labels that differ, one by one (Labels to judge); answers are saved as corrections",
     "leak-feature": "Drop a column that is known only after the outcome (--set drop=NAME)",
     "index-feature": "Drop columns that number the rows (--set drop=NAME), or name the time",
     "groups": "Split by group: --group COLUMN",
@@ -182,7 +182,7 @@ def actions(audit: Audit) -> tuple[Action, ...]:
     in_browser = kind in ("labels", "test-copies", "near-copies")
     return (
         Action("Look", "See every example, the problems first", browse),
-        Action("Fix", FIX[kind], f"{browse} --review 200" if browse and kind == "labels" else ""),
+        Action("Fix", FIX[kind], browse if in_browser else ""),
         Action(
             "Audit again",
             "With your corrections" if in_browser and audit.folder else "After the fix",

@@ -206,7 +206,9 @@
   };
   const step = (by) => { if (page[open + by]) story(page[open + by]); };
 
+  const brief = (value) => shown(value).length > 140 ? `${shown(value).slice(0, 139)}…` : shown(value);
   const gallery = (rows) => {
+    const contents = about.columns.map((column) => column.name).filter((name) => name === "text" || name.startsWith("feature: ")).slice(0, 4);
     const list = make("ul", { className: "gallery" });
     rows.forEach((row, place) => {
       const item = document.createElement("li");
@@ -214,6 +216,7 @@
       if (about.thumbnails) button.append(picture(place, 112, rows));
       button.append(make("span", { className: "name", textContent: row.label === undefined ? whereabouts(row) : shown(row.label) }));
       if (row.mark.corrected_label) button.append(make("span", { className: "more corrected", textContent: `corrected: ${row.mark.corrected_label}` }));
+      if (!about.thumbnails) button.append(...contents.filter((name) => row[name] !== null).map((name) => make("span", { className: "more content", textContent: `${title(name)}: ${brief(row[name])}` })));
       const words = [];
       if (row.predicted !== undefined && row.predicted !== null && row.predicted !== row.label) words.push(`predicted ${shown(row.predicted)}`);
       if (state.sort && !["id", "label", "predicted", "row", "path"].includes(state.sort)) words.push(shown(row[state.sort]));
@@ -299,6 +302,8 @@
       $("side-by-side").setAttribute("aria-pressed", String(state.sides));
     };
     $("report").hidden = !about.report;
+    $("queue").hidden = !about.queue;
+    $("queue").textContent = `Labels to judge (${counted(about.queue)})`;
     tags();
     const labels = about.columns.find((column) => column.name === "label")?.choices ?? [];
     $("relabel").append(make("option", { value: "", textContent: "as it is" }), ...labels.map((label) => make("option", { value: label, textContent: label })));

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,13 @@ class Marks:
         return list(self._marks)
 
     def set(
-        self, rows: list[dict[str, Any]], *, label: str | None = None, add: str = "", remove: str = ""
+        self,
+        rows: list[dict[str, Any]],
+        *,
+        label: str | None = None,
+        add: str = "",
+        remove: str = "",
+        tags: Sequence[str] | None = None,
     ) -> list[Mark]:
         """Relabel or tag examples and write the file; where that fails, nothing changes.
 
@@ -70,8 +76,9 @@ class Marks:
             label: the corrected label; an empty text takes it back; None leaves it.
             add: a tag to add.
             remove: a tag to remove.
+            tags: in place of all tags.
         """
-        for tag in (add, remove):
+        for tag in (add, remove, *(tags or ())):
             if len(tag) > LONGEST_TAG or any(letter in ';"' for letter in tag) or arguments.clean_text(tag) != tag:
                 raise InputError(
                     f"must have at most {LONGEST_TAG} characters, no semicolon and no control character; "
@@ -85,8 +92,8 @@ class Marks:
                 mark = marks.get(key, Mark())
                 if label is not None:
                     mark = replace(mark, corrected_label="" if label == str(row.get("label")) else label)
-                tags = [tag for tag in (*mark.tags, add) if tag and tag != remove]
-                mark = replace(mark, tags=tuple(dict.fromkeys(tags)))
+                names = [tag for tag in (*(mark.tags if tags is None else tags), add) if tag and tag != remove]
+                mark = replace(mark, tags=tuple(dict.fromkeys(names)))
                 facts[key] = {"split": "", **row}
                 if mark == Mark():
                     marks.pop(key, None)

@@ -27,13 +27,14 @@ from hardpan.errors import HardpanError, InputError
 from hardpan.pages.palette import DARK, LIGHT
 from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.query import ExampleQueries, is_query_text, read_filters
-from hardpan.web.explorer.review import ReviewSite
+from hardpan.web.explorer.review import LabelQueue, ReviewSite
 from hardpan.web.explorer.thumbnails import Thumbnails
 from hardpan.web.requests import read_request_json
 from hardpan.web.security import local
 
 PAGE_ROWS = 120
 MOST_ROWS = 1000
+RANKED = {"split", "row", "label", "suggested_label", "label_rank", "label_probability"}  # columns
 SIDE_BY_SIDE = 60  # examples of each side of a disagreement
 DOWNLOADS = {"/report": "index.html", "/report.json": "report.json"}  # address to file
 
@@ -62,11 +63,16 @@ def create_app(
         hosts: names that it answers to, besides this machine's own.
         folder: the audit's folder: its page is served at /report, and corrections.csv is written there.
         images: the folder of the image files that the table names; files outside it are never read.
-        review: a review of labels, served at /review.
+        review: the review of a random sample of labels, served at /review; without one, /review has the queue of
+            suspicious labels, where the audit ranked labels.
     """
     paths = examples.table["path"] if "path" in examples.table.column_names else None
     thumbnails = Thumbnails(examples.thumbnails, paths, None if images is None else images.resolve())
-    site = ExplorerSite(ExampleQueries(examples), Marks(folder), thumbnails, title, folder, review)
+    marks = Marks(folder)
+    queue: LabelQueue | ReviewSite | None = review
+    if review is None and set(examples.table.column_names) >= RANKED:
+        queue = LabelQueue(examples, marks)
+    site = ExplorerSite(ExampleQueries(examples), marks, thumbnails, title, folder, queue)
     get = ["GET"]
     styles = _explorer_file("explorer.css", light=LIGHT.css(), dark=DARK.css())
     routes = [
@@ -83,12 +89,12 @@ def create_app(
         _query_route("/api/marks", site.mark),
         _query_route("/api/subset", site.subset),
     ]
-    if review is not None:
+    if queue is not None:
         routes += [
             Route("/review", _explorer_file("review.html"), methods=get),
             Route("/review.js", _explorer_file("review.js"), methods=get),
             Route("/api/review", site.review_sample),
-            _query_route("/api/review", review.judge),
+            _query_route("/api/review", queue.judge),
         ]
     if site.page is not None:
         # The files that the page links to are copied too.
@@ -135,7 +141,7 @@ class ExplorerSite:
     thumbnails: Thumbnails
     title: str
     folder: Path | None
-    review: ReviewSite | None
+    review: LabelQueue | ReviewSite | None
 
     @property
     def page(self) -> Path | None:
@@ -176,6 +182,7 @@ class ExplorerSite:
                 "tags": self.marks.tags(),
                 "marked": len(self.marks),
                 "report": self.page is not None,
+                "queue": 0 if self.review is None else len(self.review),
                 **self.thumbnails.layout(),
             }
         )
