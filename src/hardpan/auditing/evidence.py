@@ -60,7 +60,9 @@ class AuditConfig:
         flow: "bundled" (the bundled flow of this dataset, if there is one), "auto" (fit a small one), "none", or
             the folder of a fitted flow.
         new_test: a fresh dataset with the same classes, on which the networks are evaluated, too.
-        votes: an npz or npy file with annotators' votes (examples × classes) or ``soft_labels``, and ``ids``.
+        votes: annotators' votes: a table (CSV, JSONL, ...) of example, annotator and label, or with a column per
+            annotator or class; or an npz or npy file with ``votes`` (examples × classes) or ``soft_labels``, and
+            ``ids``.
         label_noise: rate of random label flips, if known; gives a lower bound of the error.
         ensemble: "auto" to train classifiers, "none" to train nothing.
         seeds: number of networks in the ensemble.

@@ -185,7 +185,11 @@ def audit(
         votes = config.votes or evidence.dataset.metadata.get("votes")
         if votes is not None and len(votes):
             evidence.annotations = read_votes(
-                votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
+                votes,
+                n_classes=evidence.dataset.n_classes,
+                class_names=evidence.dataset.class_names,
+                ids=evidence.dataset.ids,
+                test=evidence.split.test,
             )
     evidence.label_count = None if out is None else saved_count(out, evidence.dataset)
     with _work_folder(out, evidence) as work:
@@ -310,6 +314,7 @@ def _run_audit(
             fitted=evidence.fitted,
             flow=flow,
             annotations=evidence.annotations,
+            out_of_fold=evidence.out_of_fold,
             progress=between(tell, 0.75, 0.85),
         )
         error = evidence.floor.best_error
@@ -347,6 +352,8 @@ def _run_audit(
     (command, folder), hashes = origin, _hashes_of_evidence(evidence)
     table = join_example_table(dataset, evidence.parts, evidence.columns)
     downloads = {**example_table_files(table, dataset), "problems/labels.csv": tables.csv_text(label_csv)}
+    if evidence.floor is not None and evidence.floor.consensus is not None:
+        downloads["problems/consensus.csv"] = tables.csv_text(evidence.floor.consensus.columns)
     if evidence.hard is not None:
         downloads[HARD_SUBSET] = files.json_text(evidence.hard.subset) + "\n"
     versions = report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else []))

@@ -40,7 +40,8 @@ def floor_command(
         typer.Option(
             "--votes",
             metavar="FILE",
-            help="An npz or npy file with annotators' votes (examples × classes) or soft_labels, and ids.",
+            help="Annotators' votes: a table of example, annotator and label, or with a column per annotator or "
+            "class; or an npz or npy file with votes (examples × classes) or soft_labels, and ids.",
         ),
     ] = "",
     reading: Reading = DATA_FLAGS,

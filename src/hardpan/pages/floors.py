@@ -24,9 +24,20 @@ from hardpan.bayes.floors.inputs import EQUAL, GROUPS
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning
-from hardpan.pages.sections import Chart, Section, Table, Tile, View, fields_of, table_of
+from hardpan.pages.sections import (
+    Aligned,
+    Cell,
+    Chart,
+    Section,
+    Table,
+    Tile,
+    View,
+    fields_of,
+    table_of,
+    table_of_columns,
+)
 from hardpan.report import Provenance
-from hardpan.tables import columns_of
+from hardpan.tables import columns_of, csv_text
 
 ASSUMPTIONS = {
     HELD_OUT: "the test examples are independent draws that no classifier was tuned on",
@@ -72,6 +83,16 @@ CITATIONS = (
     "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against Bayes "
     "Optimality”, 2021.",
 )
+VOTE_METHOD = (
+    "Majority: the proportions of the votes; an annotator is right where the majority of the others agrees. "
+    "Dawid–Skene: each annotator has a confusion matrix, estimated by maximum likelihood with the true classes "
+    "unknown. CROWDLAB: a weighted mean of held-out predictions and votes. Each is also fitted without one answer of "
+    "every example with three or more; the method that predicts most of these answers gives the consensus. "
+    "Confidence is the probability of the consensus label by that method; it is not calibrated.",
+    "Dawid and Skene, “Maximum likelihood estimation of observer error-rates using the EM algorithm”, 1979. Goh, "
+    "Tkachenko and Mueller, “CROWDLAB”, 2022. Krippendorff, “Computing Krippendorff’s alpha-reliability”, 2011.",
+)
+MOST_ANNOTATORS, MOST_UNSURE = 20, 20
 MOST_CLASSIFIERS = 6  # in the chart; the table has them all
 FEW_TEST = 1000  # with fewer test examples a warning says that intervals are wide
 UNDER_ASSUMPTION = "Estimates under an assumption (not part of the bracket)"
@@ -80,7 +101,7 @@ UNDER_ASSUMPTION = "Estimates under an assumption (not part of the bracket)"
 @view.register
 def _(floor: Floor) -> View:
     everything = (*floor.entries, *floor.seen)
-    whole = floor_section(floor)
+    whole, voted = floor_section(floor), consensus_section(floor)
     narrow = [
         _entry_table("Classifiers", "classifier", _table_entries(floor, "classifiers"), "error"),
         _entry_table("Evidence", "evidence", _table_entries(floor, "evidence"), "value", "status"),
@@ -90,7 +111,7 @@ def _(floor: Floor) -> View:
     return View(
         title=f"The floor of {floor.dataset}",
         headline=floor_headline(floor),
-        sections=(whole,),
+        sections=(whole, *voted),
         provenance=Provenance(
             method=METHOD,
             citations=CITATIONS,
@@ -106,8 +127,66 @@ def _(floor: Floor) -> View:
         },
         name=floor.dataset,
         size=f"{floor.n_test:,} test examples, {floor.n_classes:,} classes" if floor.n_test else "",
-        terminal=(dataclasses.replace(whole, tables=tuple(table for table in narrow if table.rows)),),
+        terminal=(dataclasses.replace(whole, tables=tuple(table for table in narrow if table.rows)), *voted),
+        downloads=consensus_file(floor, "consensus.csv"),
+        links={"Consensus labels (CSV)": "consensus.csv"} if consensus_file(floor, "") else {},
     )
+
+
+def consensus_file(floor: Floor, name: str) -> dict[str, str]:
+    """The consensus of annotators' votes as a file of corrections, under this name; empty where there is none."""
+    found = floor.consensus
+    return {} if found is None or not found.columns else {name: csv_text(found.columns)}
+
+
+def consensus_section(floor: Floor) -> list[Section]:
+    """What annotators agree on: consensus labels by every method, annotators, and examples that need another vote."""
+    found = floor.consensus
+    if found is None:
+        return []
+    each = formatting.number(found.votes / found.examples)
+    sentences = [f"{found.votes:,} votes on {found.examples:,} examples, {each} each."]
+    if found.alpha is not None and found.alpha.value == found.alpha.value:
+        low, high = formatting.number(found.alpha.low), formatting.number(found.alpha.high)
+        sentences.append(
+            f"Agreement: Krippendorff’s α {formatting.number(found.alpha.value)} ({low} to {high}; 1 is perfect)."
+        )
+    if found.differing is not None:
+        sentences.append(
+            f"{found.differing:,} labels of the dataset differ from the consensus by {found.method}; consensus.csv is "
+            "a file of corrections: DATA@consensus.csv."
+        )
+    else:
+        sentences.append(f"Consensus labels by {found.method}, with confidence: consensus.csv.")
+    methods = Table(
+        "Methods on one answer per example that they did not see",
+        ("method", "answers predicted"),
+        tuple(
+            (name, "no example has three answers" if item is None else formatting.estimate(item))
+            for name, item in found.methods.items()
+        ),
+    )
+    qualities = {"majority": "majority", "Dawid–Skene": "dawid_skene", "CROWDLAB": "crowdlab"}
+    quality: dict[str, Cell | Aligned] = {
+        name: lambda who, key=key: None if getattr(who, key) is None else formatting.percent(getattr(who, key))
+        for name, key in qualities.items()
+        if name in found.methods
+    }
+    annotators = table_of("Annotators, worst first: how often right, by method",
+                          found.annotators[:MOST_ANNOTATORS], {"annotator": "name", "votes": "votes", **quality})
+    unsure = {name: values for name, values in found.columns.items() if name != "corrected_label"}
+    needing = table_of_columns("Examples that need another vote most", unsure, MOST_UNSURE)
+    return [
+        Section(
+            "What do the annotators agree on?",
+            tuple(sentences),
+            tables=(methods, annotators),
+            key="votes",
+            short="Votes",
+            folded=(needing,) if needing.rows else (),
+            methods=VOTE_METHOD,
+        )
+    ]
 
 
 def _table_entries(floor: Floor, kind: str) -> list[Entry]:

@@ -20,11 +20,11 @@ from hardpan.replicate import database
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import AnnotatedImages, average_frequency, sampling_columns
 from hardpan.report import Report
+from hardpan.stats.annotators import krippendorff_alpha
 from hardpan.stats.intervals import beta_interval, share
 from hardpan.tables import columns_of, rows_to_columns
 
 MIN_INFORMEDNESS = 0.5
-ALPHA_RESAMPLES = 1000
 _FLAGS = {"1": True, "true": True, "yes": True, "1.0": True, "0": False, "false": False, "no": False, "0.0": False}
 COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
 
@@ -204,49 +204,6 @@ def quality_frequency_table(
 def _annotator_agreement(pairs: Sequence[tuple[int, int]]) -> Estimate | None:
     counts = np.array([(selected, total - selected) for selected, total in pairs if total >= 2])
     return krippendorff_alpha(counts) if len(counts) else None
-
-
-def krippendorff_alpha(counts: NDArray[np.int64]) -> Estimate:
-    """Krippendorff's α for categories without order: 1 − observed / expected disagreement.
-
-    With n_uc ratings of unit u in category c, m_u their sum, n the sum over units with m_u ≥ 2:
-    observed = (1/n) Σ_u Σ_{c≠d} n_uc n_ud / (m_u − 1), expected = Σ_{c≠d} n_c n_d / (n (n − 1)).
-
-    Args:
-        counts: (units, categories), how many raters put each unit into each category.
-
-    Returns:
-        α with a 95 % percentile interval over bootstrap samples of units; NaN where every rating is the same.
-
-    Source: Krippendorff, "Computing Krippendorff's alpha-reliability" (2011).
-
-    Example:
-        >>> krippendorff_alpha(np.array([[2, 0], [0, 2], [2, 0], [0, 2]])).value
-        1.0
-    """
-    counts = counts[counts.sum(axis=1) >= 2]
-    sizes = counts.sum(axis=1)
-    disagreements = (sizes**2 - (counts**2).sum(axis=1)) / (sizes - 1.0)
-    value = float(_alpha_values(disagreements.sum(), counts.sum(axis=0)[None])[0])
-    rng = np.random.default_rng([0, 0])
-    draws = np.empty(ALPHA_RESAMPLES)
-    for start in range(0, ALPHA_RESAMPLES, 100):
-        weights = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=100)
-        draws[start : start + 100] = _alpha_values(weights @ disagreements, weights @ counts)
-    good = draws[np.isfinite(draws)]
-    known = len(good) > 1
-    low, high = np.quantile(good, [0.025, 0.975]).tolist() if known else (np.nan, np.nan)
-    method = f"Krippendorff α, {ALPHA_RESAMPLES:,} bootstrap samples of units"
-    return Estimate(
-        value, float(good.std(ddof=1)) if known else np.nan, low, high, method=method, n=len(counts), seed=0
-    )
-
-
-def _alpha_values(disagreement: Any, totals: NDArray[Any]) -> NDArray[np.float64]:
-    n = totals.sum(axis=1)
-    expected = (n**2 - (totals**2).sum(axis=1)) / np.maximum(n - 1.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(expected > 0, 1.0 - disagreement / expected, np.nan), dtype=np.float64)
 
 
 def annotation_vote_columns(project: ProjectFolder) -> dict[str, list[Any]]:

@@ -1,6 +1,15 @@
 """Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
 from hardpan.lazy import exports
+from hardpan.stats.annotators import (
+    CROWDLAB,
+    DAWID_SKENE,
+    MAJORITY,
+    Consensus,
+    consensus,
+    count_answers,
+    krippendorff_alpha,
+)
 from hardpan.stats.correlation import kendall_tau, pearson
 from hardpan.stats.hypothesis_tests import (
     holm,

@@ -9,19 +9,18 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hardpan import files
 from hardpan.arguments import check_confidence, one_of, real_number
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, fit_classifier
 from hardpan.bayes.floors.entries import REPEATS, STATED_NOISE, Bracket, Entry, classifier_entry, weigh
-from hardpan.bayes.floors.error_estimates import error_of_best_classifier
+from hardpan.bayes.floors.error_estimates import Floats, error_of_best_classifier
 from hardpan.bayes.floors.flow import FloorFlow, FlowEvidence, flow_entries, flow_evidence
 from hardpan.bayes.floors.inputs import ROWS, FloorInputs, prepare_floor_inputs
 from hardpan.bayes.floors.model_predictions import ModelPredictions, Sources, model_entries, read_models
 from hardpan.bayes.floors.neighbours import neighbour_entries
 from hardpan.bayes.floors.repeats import repeat_floor
-from hardpan.bayes.floors.votes import Annotations, read_votes, vote_entries
+from hardpan.bayes.floors.votes import Annotations, VoteConsensus, read_votes, vote_consensus, vote_entries
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -91,6 +90,7 @@ class Floor(Report):
         along: of a flow, its Bayes error after each epoch of its fit.
         hashes: what was read, and its sha256.
         seen: errors of models that may have seen the test examples; they decide nothing.
+        consensus: of annotators' votes, where it is known who voted.
     """
 
     dataset: str
@@ -107,6 +107,7 @@ class Floor(Report):
     along: tuple[Mapping[str, Any], ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     seen: tuple[Entry, ...] = ()
+    consensus: VoteConsensus | None = None
 
     def __getitem__(self, name: str) -> Entry:
         """The entry of that name."""
@@ -148,7 +149,7 @@ def floor(
     *,
     predictions: Sources | None = None,
     flow: FloorFlow | None = None,
-    votes: ArrayLike | str | os.PathLike[str] | None = None,
+    votes: Any = None,
     config: FloorConfig | None = None,
     progress: Progress | None = None,
     **changes: Any,
@@ -168,7 +169,9 @@ def floor(
             enter the bracket if the dataset has an official test split, if they were recorded as held out, or with
             ``held_out=True``; else they are listed as models that may have seen these rows.
         flow: a fitted flow of this dataset.
-        votes: (n, K) counts of annotators' votes, or soft labels; an array or the path of an npz or npy file.
+        votes: annotators' votes or soft labels: an array (n, K) of counts or probabilities, or a table or file as
+            :func:`hardpan.bayes.floors.votes.read_votes` describes. Where it is known who voted, the result has
+            consensus labels.
         config: the settings; the defaults of :class:`FloorConfig` if None.
         progress: called with the current step and the fraction of the work that is done.
         changes: settings to be changed in ``config``, such as ``label_noise=0.1``.
@@ -210,7 +213,11 @@ def floor(
     votes = inputs.dataset.metadata.get("votes") if votes is None else votes
     if votes is not None:
         annotations = read_votes(
-            votes, n_classes=inputs.dataset.n_classes, ids=inputs.dataset.ids, test=inputs.split.test
+            votes,
+            n_classes=inputs.dataset.n_classes,
+            class_names=inputs.dataset.class_names,
+            ids=inputs.dataset.ids,
+            test=inputs.split.test,
         )
     evidence = None
     if flow is not None:
@@ -256,9 +263,14 @@ def floor_of(
     fitted: Sequence[Fitted] = (),
     flow: FlowEvidence | None = None,
     annotations: Annotations | None = None,
+    out_of_fold: Floats | None = None,
     progress: Progress | None = None,
 ) -> Floor:
-    """The floor of a prepared dataset from models, fitted classifiers, a flow and votes."""
+    """The floor of a prepared dataset from models, fitted classifiers, a flow and votes.
+
+    ``out_of_fold`` are (N, K) predictions of rows that are not in the test split by models that did not see their
+    labels, 0 where there are none; the consensus of votes uses them.
+    """
     report = progress or no_progress
     level, k = config.confidence, inputs.dataset.n_classes
     entries: list[Entry] = []
@@ -310,7 +322,30 @@ def floor_of(
         along=flow.along if flow is not None else (),
         hashes=hashes,
         seen=tuple(seen),
+        consensus=_consensus_of_votes(inputs, models, fitted, annotations, out_of_fold),
     )
+
+
+def _consensus_of_votes(
+    inputs: FloorInputs,
+    models: Sequence[ModelPredictions],
+    fitted: Sequence[Fitted],
+    annotations: Annotations | None,
+    out_of_fold: Floats | None,
+) -> VoteConsensus | None:
+    """The consensus of votes, with the mean prediction by models that did not see these examples' labels."""
+    if annotations is None or annotations.rows is None:
+        return None
+    rows = annotations.rows
+    probs = np.full((len(inputs.dataset), inputs.dataset.n_classes), np.nan)
+    if out_of_fold is not None:
+        probs[out_of_fold.sum(axis=1) > 0] = out_of_fold[out_of_fold.sum(axis=1) > 0]
+    if fitted:
+        probs[inputs.test] = np.mean([item.probs for item in fitted], axis=0)
+    own = [model.probs for model in models if model.held_out and not model.trained_here and model.covers(rows)]
+    probs = np.mean(own, axis=0) if own else probs
+    predicted = probs[rows]
+    return vote_consensus(annotations, inputs.labels[rows], predicted if np.isfinite(predicted).all() else None)
 
 
 def _entries_without_numbering(
@@ -347,7 +382,7 @@ def _fitted_entry(item: Fitted, inputs: FloorInputs, confidence: float) -> Entry
     return classifier_entry(item.name, wrong, f"{item.name}, {item.settings}", confidence, inputs.sampling)
 
 
-def _floor_of_votes(votes: ArrayLike | str | os.PathLike[str] | None, config: FloorConfig) -> Floor:
+def _floor_of_votes(votes: Any, config: FloorConfig) -> Floor:
     if votes is None:
         raise InputError(": a floor needs a dataset, or votes or soft labels; got neither", argument="dataset")
     annotations = read_votes(votes)
@@ -358,4 +393,5 @@ def _floor_of_votes(votes: ArrayLike | str | os.PathLike[str] | None, config: Fl
     entries = vote_entries(annotations, None, confidence=config.confidence)
     weighed, bracket = weigh(entries, n_classes=table.shape[1], confidence=config.confidence)
     hashes = {"Votes, sha256": files.array_hash(table)}
-    return Floor(name, config, bracket, weighed, n_classes=table.shape[1], hashes=hashes)
+    consensus = vote_consensus(annotations)
+    return Floor(name, config, bracket, weighed, n_classes=table.shape[1], hashes=hashes, consensus=consensus)

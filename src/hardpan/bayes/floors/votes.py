@@ -1,22 +1,24 @@
-"""The floor from annotators' votes and soft labels, if labels are drawn as annotators vote."""
+"""Annotators' votes and soft labels: reading, consensus, and the floor if labels are drawn as annotators vote."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtr
 
-from hardpan import arguments
+from hardpan import arguments, stats, tables
 from hardpan.bayes.floors.entries import SOFT_LABELS, VOTES, AssumptionTest, Entry
 from hardpan.bayes.floors.error_estimates import Floats, Labels, mean_error_estimate
 from hardpan.bayes.floors.plugin import plug_in, plug_in_errors_test
-from hardpan.errors import InputError
+from hardpan.errors import InputError, few
 from hardpan.estimates import Estimate
-from hardpan.files import read_arrays, record
+from hardpan.files import TRANSIENT, check_reading_memory, read_arrays, record
 
 
 @record(dropped=("point",))
@@ -116,31 +118,168 @@ def fewer_differences_p_value(votes: ArrayLike, labels: ArrayLike, floor: VoteFl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotations:
-    """Votes or soft labels, one of them None, and their rows in the dataset, where there is one."""
+    """Votes or soft labels, one of them None.
+
+    Attributes:
+        votes: (n, K) counts.
+        soft_labels: (n, K) probabilities.
+        rows: (n,) rows of the dataset; None where there is none.
+        answers: (n, A) class numbers by annotator, −1 where there is none; None where only counts are known.
+        annotators: the A names.
+        ids: (n,) names of the examples; empty where they have none.
+        class_names: the K names; empty where they have none.
+    """
 
     votes: Floats | None
     soft_labels: Floats | None
     rows: Labels | None = None
+    answers: Labels | None = None
+    annotators: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+
+
+@record
+class AnnotatorQuality:
+    """An annotator: how many votes, and how often right by each method (:func:`hardpan.stats.consensus`).
+
+    ``crowdlab`` is None where no model predicts the voted examples.
+    """
+
+    name: str
+    votes: int
+    majority: float | None
+    dawid_skene: float | None
+    crowdlab: float | None = None
+
+
+@record(eq=False)
+class VoteConsensus:
+    """Consensus labels of votes whose annotators are known.
+
+    Attributes:
+        methods: share of held back answers that each method predicts, by its name; None where no example has three.
+        method: the one whose labels are used: the first of those that predict most held back answers.
+        annotators: each of them, the worst first.
+        alpha: Krippendorff's α; None where no example has two votes.
+        examples: with votes.
+        votes: all of them.
+        differing: labels of the dataset that differ from the consensus; None without a dataset.
+        columns: one entry per example, the least confident first: id, label, corrected_label (the consensus, where
+            it differs), confidence, votes, and the label by each method; not in the JSON.
+    """
+
+    methods: Mapping[str, Estimate | None]
+    method: str
+    annotators: tuple[AnnotatorQuality, ...]
+    alpha: Estimate | None
+    examples: int
+    votes: int
+    differing: int | None = None
+    columns: Mapping[str, list[Any]] = field(default_factory=dict, metadata=TRANSIENT)
+
+
+def vote_consensus(
+    annotations: Annotations | None, labels: Labels | None = None, probs: Floats | None = None
+) -> VoteConsensus | None:
+    """Consensus labels by every method, the quality of annotators, and which examples need another vote.
+
+    None where annotators are not known.
+
+    Args:
+        annotations: with answers by annotator.
+        labels: (n,) labels of the dataset for the same examples, where there is one.
+        probs: (n, K) predictions of these examples by models that did not see their labels.
+    """
+    if annotations is None or annotations.answers is None or annotations.votes is None:
+        return None
+    answers, counts = annotations.answers, annotations.votes
+    k = counts.shape[1]
+    found = {item.method: item for item in stats.consensus(answers, n_classes=k, probs=probs)}
+    held_back = {name: item.held_back for name, item in found.items()}
+    method = max(held_back, key=lambda name: -1.0 if (value := held_back[name]) is None else value.value)
+    names = np.array(annotations.class_names or tuple(map(str, range(k))), dtype=object)
+    ids = annotations.ids or tuple(map(str, range(len(answers))))
+    order = np.argsort(found[method].confidence, kind="stable")
+    chosen = found[method].labels
+    differs = np.ones(len(order), dtype=bool) if labels is None else chosen != labels
+    columns: dict[str, list[Any]] = {
+        "id": [ids[row] for row in order],
+        **({} if labels is None else {"label": names[labels[order]].tolist()}),
+        "corrected_label": np.where(differs[order], names[chosen[order]], "").tolist(),
+        "confidence": [round(float(value), 4) for value in found[method].confidence[order]],
+        "votes": [
+            ", ".join(
+                f"{int(counts[row, c])} {names[c]}"
+                for c in np.argsort(-counts[row], kind="stable")
+                if counts[row, c]
+            )
+            for row in order
+        ],
+    }
+    columns |= {name: names[item.labels[order]].tolist() for name, item in found.items()}
+
+    def quality(name: str, who: int) -> float | None:
+        value = float(found[name].quality[who]) if name in found else np.nan
+        return value if np.isfinite(value) else None
+
+    annotators = [
+        AnnotatorQuality(
+            name,
+            int((answers[:, who] >= 0).sum()),
+            *(quality(each, who) for each in (stats.MAJORITY, stats.DAWID_SKENE, stats.CROWDLAB)),
+        )
+        for who, name in enumerate(annotations.annotators)
+    ]
+    sort_by = {stats.MAJORITY: "majority", stats.DAWID_SKENE: "dawid_skene", stats.CROWDLAB: "crowdlab"}[method]
+    annotators.sort(key=lambda item: (getattr(item, sort_by) is None, getattr(item, sort_by) or 0.0))
+    several = bool((counts.sum(axis=1) >= 2).any())
+    return VoteConsensus(
+        held_back,
+        method,
+        tuple(annotators),
+        stats.krippendorff_alpha(counts.astype(np.int64)) if several else None,
+        len(answers),
+        int(counts.sum()),
+        None if labels is None else int(differs.sum()),
+        columns,
+    )
 
 
 def read_votes(
-    source: ArrayLike | str | os.PathLike[str] | None,
+    source: Any,
     *,
     n_classes: int = 0,
+    class_names: Sequence[str] = (),
     ids: NDArray[np.str_] | None = None,
     test: Labels | None = None,
 ) -> Annotations:
-    """Read votes or soft labels from an npz (``votes`` or ``soft_labels``, and ``ids``), npy file or an array.
+    """Read votes or soft labels from a table, npz (``votes`` or ``soft_labels``, and ``ids``), npy file or array.
 
-    Rows are joined to a dataset by id; without ids there must be one row for each example, or for each test
-    example.
+    A table (CSV, JSONL, Parquet, ..., or a frame) is long, with columns for the example (``id``, ``example``), the
+    annotator (``annotator``, ``worker``, ``rater``) and the label; or wide, with ``id`` and a column of counts per
+    class, or a column of labels per annotator, empty where there is none. A wide table has counts if its columns
+    are the classes, or if no dataset says the classes and all its cells are whole numbers.
+
+    Rows are joined to a dataset by id, or by row number where the examples are numbered; without ids there must be
+    one row for each example, or for each test example.
 
     Args:
-        source: path of the file, or the array: whole numbers are votes, rows of sum 1 soft labels.
+        source: path of the file, frame, or array: whole numbers are votes, rows of sum 1 soft labels.
         n_classes: K of the dataset; 0 where there is none.
+        class_names: those of the dataset.
         ids: (N,) ids of the dataset; None where there is none.
         test: rows of its test split.
     """
+    is_path = isinstance(source, (str, os.PathLike))
+    if tables.is_table_file(Path(source)) if is_path else _is_vote_table(source):
+        found = _read_vote_table(source, tuple(class_names))
+        rows = None
+        if ids is not None:
+            where = f": {os.fspath(source)}" if is_path else ""
+            voted = np.array(found.ids) if found.ids else None
+            rows = _voted_rows(where, len(found.votes), voted, ids, test)  # type: ignore[arg-type]
+        return replace(found, rows=rows, ids=found.ids or (() if rows is None or ids is None else tuple(ids[rows])))
     path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     arrays = read_arrays(path, ("votes", "soft_labels", "ids")) if path else {"": np.asarray(source)}
     table: NDArray[Any] | None = next((arrays[key] for key in ("votes", "soft_labels", "") if key in arrays), None)
@@ -161,6 +300,107 @@ def read_votes(
     return Annotations(_vote_counts(table), None, rows)
 
 
+def _is_vote_table(source: Any) -> bool:
+    if isinstance(source, list):
+        return bool(source) and all(isinstance(row, Mapping) for row in source)
+    return isinstance(source, Mapping) or (tables.is_frame(source) and not isinstance(source, np.ndarray))
+
+
+def _read_vote_table(source: Any, class_names: tuple[str, ...]) -> Annotations:
+    """Votes of a long or wide table (:func:`read_votes`)."""
+    where = f": {os.fspath(source)}" if isinstance(source, (str, os.PathLike)) else ""
+    table = tables.read_table(source, name="votes", notes=[])
+    table = table.drop_columns(tables.index_columns(table))
+    roles = tables.find_columns(
+        table.column_names, ("id", "annotator", "label"), where=where.lstrip(": ") or "votes"
+    )
+    cells = {name: _label_texts(table.column(name)) for name in table.column_names}
+    ids = cells.pop(roles["id"]) if "id" in roles else None
+    gap = next((row for row, value in enumerate(ids or ()) if not value), None)
+    if gap is not None:
+        raise InputError(
+            f"{where}: row {gap} has no {roles['id']}; name the example of every row", argument="votes"
+        )
+    if "label" in roles and ids is not None and ("annotator" in roles or len(cells) == 1):
+        return _long_votes(ids, cells.get(roles.get("annotator", "")), cells[roles["label"]], class_names, where)
+    if not cells:
+        raise InputError(f"{where}: has no columns of votes beside {roles['id']}", argument="votes")
+    if ids is not None and len(set(ids)) < len(ids):
+        again = next(name for row, name in enumerate(ids) if name in ids[:row])
+        raise InputError(
+            f"{where}: example {again!r} has several rows; give one row per example, or the columns "
+            "example, annotator and label",
+            argument="votes",
+        )
+    names, counted = tuple(cells), all(cell.isdecimal() for column in cells.values() for cell in column)
+    if counted and (set(names) == set(class_names) or (not class_names and len(names) > 1)):
+        order = class_names or names
+        counts = np.array([[int(cell) for cell in cells[name]] for name in order], dtype=np.float64).T
+        return Annotations(_vote_counts(counts), None, ids=tuple(ids or ()), class_names=order)
+    classes, number = _numbered_classes({cell for column in cells.values() for cell in column}, class_names, where)
+    answers = np.array([[number[cell] for cell in column] for column in cells.values()], dtype=np.int64).T
+    return Annotations(
+        stats.count_answers(answers, len(classes)), None, None, answers, names, tuple(ids or ()), classes
+    )
+
+
+def _long_votes(
+    ids: list[str], who: list[str] | None, given: list[str], class_names: tuple[str, ...], where: str
+) -> Annotations:
+    """Votes of a table with a row per vote."""
+    kept = [row for row, label in enumerate(given) if label]
+    classes, number = _numbered_classes({given[row] for row in kept}, class_names, where)
+    examples = list(dict.fromkeys(ids[row] for row in kept))
+    at = {name: row for row, name in enumerate(examples)}
+    rows = np.array([at[ids[row]] for row in kept], dtype=np.int64)
+    label = np.array([number[given[row]] for row in kept], dtype=np.int64)
+    if who is None:
+        counts = np.zeros((len(examples), len(classes)))
+        np.add.at(counts, (rows, label), 1)
+        return Annotations(counts, None, ids=tuple(examples), class_names=classes)
+    annotators = list(dict.fromkeys(who[row] for row in kept))
+    column = {name: position for position, name in enumerate(annotators)}
+    by = np.array([column[who[row]] for row in kept], dtype=np.int64)
+    check_reading_memory("votes", 8 * len(examples) * len(annotators))
+    answers = np.full((len(examples), len(annotators)), -1, dtype=np.int64)
+    answers[rows, by] = label
+    if int((answers >= 0).sum()) < len(kept):
+        pairs = np.unique(np.column_stack([rows, by]), axis=0, return_counts=True)
+        row, person = pairs[0][pairs[1] > 1][0]
+        raise InputError(
+            f"{where}: {annotators[person]!r} votes several times on example {examples[row]!r}; keep one vote",
+            argument="votes",
+        )
+    counts = stats.count_answers(answers, len(classes))
+    return Annotations(counts, None, None, answers, tuple(annotators), tuple(examples), classes)
+
+
+def _label_texts(column: Any) -> list[str]:
+    """The cells of a column as text: 3 for 3.0, as columns of numbers with gaps have it; empty where missing."""
+    values = tables.cells_of(column, "votes")
+    return [
+        ""
+        if value is None or value != value
+        else str(int(value) if isinstance(value, float) and value == int(value) else value).strip()
+        for value in values
+    ]
+
+
+def _numbered_classes(
+    given: set[str], class_names: tuple[str, ...], where: str
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The classes, and the number of each label as it is written; −1 of an empty cell."""
+    known = class_names or tuple(sorted(given - {""}, key=lambda name: (not name.isdecimal(), len(name), name)))
+    number = {str(position): position for position in range(len(known))} | {"": -1}
+    number |= {name: position for position, name in enumerate(known)}
+    unknown = sorted(given - set(number))
+    if unknown:
+        raise InputError(f"{where}: {unknown[0]!r} is no class; classes: {few(known)}", argument="votes")
+    if len(known) < 2:
+        raise InputError(f"{where}: all votes are for {few(known)}; two classes are needed", argument="votes")
+    return known, number
+
+
 def _voted_rows(
     where: str, n: int, vote_ids: NDArray[Any] | None, ids: NDArray[np.str_], test: Labels | None
 ) -> NDArray[np.int64]:
@@ -168,6 +408,8 @@ def _voted_rows(
     if vote_ids is not None:
         row_of = {str(item): row for row, item in enumerate(ids)}
         unknown = [str(item) for item in vote_ids.tolist() if str(item) not in row_of]
+        if len(unknown) == len(vote_ids) == n and all(name.isdecimal() and int(name) < len(ids) for name in unknown):
+            return np.array([int(name) for name in unknown], dtype=np.int64)
         if unknown or len(vote_ids) != n:
             raise InputError(
                 f"{where}: {len(unknown):,} of {len(vote_ids):,} ids are not in the dataset, such as "
