@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from hardpan.bayes.floors.entries import (
     Entry,
 )
 from hardpan.bayes.floors.inputs import EQUAL, GROUPS
+from hardpan.bayes.floors.votes import AnnotatorQuality
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.flow_charts import flow_training_chart, flow_unsettled_warning
@@ -86,8 +88,8 @@ CITATIONS = (
 VOTE_METHOD = (
     "Majority: the proportions of the votes; an annotator is right where the majority of the others agrees. "
     "Dawid–Skene: each annotator has a confusion matrix, estimated by maximum likelihood with the true classes "
-    "unknown. CROWDLAB: a weighted mean of held-out predictions and votes. Each is also fitted without one answer of "
-    "every example with three or more; the method that predicts most of these answers gives the consensus. "
+    "unknown. CROWDLAB: a weighted mean of held-out predictions and votes. Each is also fitted without one answer "
+    "of every example with three or more; the method that predicts most of these answers gives the consensus. "
     "Confidence is the probability of the consensus label by that method; it is not calibrated.",
     "Dawid and Skene, “Maximum likelihood estimation of observer error-rates using the EM algorithm”, 1979. Goh, "
     "Tkachenko and Mueller, “CROWDLAB”, 2022. Krippendorff, “Computing Krippendorff’s alpha-reliability”, 2011.",
@@ -139,8 +141,13 @@ def consensus_file(floor: Floor, name: str) -> dict[str, str]:
     return {} if found is None or not found.columns else {name: csv_text(found.columns)}
 
 
+def _quality_cell(method: str, annotator: AnnotatorQuality) -> str | None:
+    value = getattr(annotator, method)
+    return None if value is None else formatting.percent(value)
+
+
 def consensus_section(floor: Floor) -> list[Section]:
-    """What annotators agree on: consensus labels by every method, annotators, and examples that need another vote."""
+    """What annotators agree on: methods of consensus, annotators, and examples that need another vote."""
     found = floor.consensus
     if found is None:
         return []
@@ -153,8 +160,8 @@ def consensus_section(floor: Floor) -> list[Section]:
         )
     if found.differing is not None:
         sentences.append(
-            f"{found.differing:,} labels of the dataset differ from the consensus by {found.method}; consensus.csv is "
-            "a file of corrections: DATA@consensus.csv."
+            f"Labels of the dataset that differ from the consensus by {found.method}: {found.differing:,}. "
+            "consensus.csv is a file of corrections: DATA@consensus.csv."
         )
     else:
         sentences.append(f"Consensus labels by {found.method}, with confidence: consensus.csv.")
@@ -168,12 +175,13 @@ def consensus_section(floor: Floor) -> list[Section]:
     )
     qualities = {"majority": "majority", "Dawid–Skene": "dawid_skene", "CROWDLAB": "crowdlab"}
     quality: dict[str, Cell | Aligned] = {
-        name: lambda who, key=key: None if getattr(who, key) is None else formatting.percent(getattr(who, key))
-        for name, key in qualities.items()
-        if name in found.methods
+        name: functools.partial(_quality_cell, key) for name, key in qualities.items() if name in found.methods
     }
-    annotators = table_of("Annotators, worst first: how often right, by method",
-                          found.annotators[:MOST_ANNOTATORS], {"annotator": "name", "votes": "votes", **quality})
+    annotators = table_of(
+        "Annotators, worst first: how often right, by method",
+        found.annotators[:MOST_ANNOTATORS],
+        {"annotator": "name", "votes": "votes", **quality},
+    )
     unsure = {name: values for name, values in found.columns.items() if name != "corrected_label"}
     needing = table_of_columns("Examples that need another vote most", unsure, MOST_UNSURE)
     return [

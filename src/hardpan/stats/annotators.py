@@ -47,7 +47,7 @@ class Consensus:
     @property
     def labels(self) -> NDArray[np.int64]:
         """(n,) consensus labels; of equal probabilities the first class."""
-        return self.posterior.argmax(axis=1)
+        return np.asarray(self.posterior.argmax(axis=1), dtype=np.int64)
 
     @property
     def confidence(self) -> Floats:
@@ -87,7 +87,7 @@ def consensus(
         >>> right = rng.random((500, 5)) < [0.9, 0.9, 0.5, 0.5, 0.5]
         >>> answers = np.where(right, truth[:, None], rng.integers(0, 3, (500, 5)))
         >>> [(item.method, float(np.mean(item.labels == truth))) for item in consensus(answers)]
-        [('majority', 0.928), ('Dawid–Skene', 0.962)]
+        [('majority', 0.976), ('Dawid–Skene', 0.984)]
     """
     given = np.asarray(answers)
     if given.ndim != 2 or given.dtype.kind not in "iu" or not given.size or given.max(initial=-1) < 0:

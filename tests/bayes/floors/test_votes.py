@@ -1,11 +1,15 @@
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.refusals import refused
 
+from hardpan.bayes.floors import floor
 from hardpan.bayes.floors.votes import _disagreement_with_other_votes, read_votes, vote_floor
+from hardpan.data.dataset import Dataset
+from hardpan.data.opening import open_corrected
 from hardpan.errors import InputError
 
 POSTERIORS = {
@@ -114,3 +118,65 @@ def test_votes_are_read_from_files_and_joined_by_id(tmp_path):
     (tmp_path / "not.npz").write_text("no")
     with pytest.raises(InputError, match=r"not\.npz"):
         read_votes(tmp_path / "not.npz", n_classes=2, ids=ids)
+
+
+LONG = [("b", "ann", "dog"), ("a", "bob", "cat"), ("a", "ann", "cat"), ("c", "bob", "dog"), ("b", "cy", "cat")]
+
+
+def test_votes_are_read_from_long_and_wide_tables(tmp_path):
+    names = ("cat", "dog")
+    long = pandas.DataFrame(LONG, columns=["example", "worker", "label"])
+    wide = long.pivot(index="example", columns="worker", values="label").reset_index()
+    counts = pandas.DataFrame({"id": ["a", "b", "c"], "dog": [0, 1, 1], "cat": [2, 1, 0]})
+    long.to_json(tmp_path / "long.jsonl", orient="records", lines=True)
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    ids = np.array(["c", "x", "a", "b"])
+    for source in (long, long.to_dict("records"), tmp_path / "long.jsonl", wide, tmp_path / "wide.csv", counts):
+        found = read_votes(source, n_classes=2, class_names=names, ids=ids)
+        assert dict(zip(found.ids, found.votes.tolist(), strict=True)) == {"a": [2, 0], "b": [1, 1], "c": [0, 1]}
+        assert [ids[row] for row in found.rows] == list(found.ids)
+        if source is not counts:
+            at = {name: found.annotators.index(name) for name in ("ann", "bob", "cy")}
+            row = found.ids.index("b")
+            assert [int(found.answers[row, at[name]]) for name in ("ann", "bob", "cy")] == [1, -1, 0]
+
+
+def test_numbers_are_classes_and_rows_are_examples():
+    table = {"example": [0, 0, 2], "annotator": ["x", "y", "x"], "label": [1.0, None, 0.0]}
+    found = read_votes(table, n_classes=2, class_names=("cat", "dog"), ids=np.array(["p", "q", "r"]))
+    assert found.rows.tolist() == [0, 2]
+    assert found.ids == ("p", "r")
+    assert found.votes.tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"example": ["a"], "annotator": ["x"], "label": ["owl"]},
+        {"example": ["a", "a"], "annotator": ["x", "x"], "label": ["cat", "dog"]},
+        {"example": ["a", None], "annotator": ["x", "x"], "label": ["cat", "dog"]},
+        {"example": ["a", "a"], "x": ["cat", "dog"], "y": ["cat", "dog"]},
+        {"example": ["z"], "annotator": ["x"], "label": ["cat"]},
+        {"example": ["a"]},
+    ],
+)
+def test_tables_that_are_no_votes_are_refused(table):
+    with refused("votes"):
+        read_votes(table, n_classes=2, class_names=("cat", "dog"), ids=np.array(["a", "b"]))
+
+
+def test_the_consensus_corrects_the_labels(tmp_path):
+    """Ten wrong labels, which three annotators each see: the file that a floor writes corrects them."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 200)
+    given = np.where(np.arange(200) < 10, 1 - truth, truth)
+    data = Dataset.from_arrays(rng.normal(size=(200, 2)), given, class_names=["no", "yes"])
+    names = np.array(["no", "yes"])[truth]
+    votes = pandas.DataFrame({"id": data.ids, **dict.fromkeys(("ann", "bob", "cy"), names)})
+    result = floor(data, votes=votes, classifiers=(), neighbours=False)
+    assert result.consensus.differing == 10
+    assert {item.majority for item in result.consensus.annotators} == {1.0}
+    (tmp_path / "consensus.csv").write_text(result.view().downloads["consensus.csv"], encoding="utf-8")
+    corrected = open_corrected(data, tmp_path / "consensus.csv")
+    np.testing.assert_array_equal(corrected.labels, truth)
+    assert "votes" in [section.key for section in result.sections()]

@@ -279,7 +279,9 @@ def read_votes(
             where = f": {os.fspath(source)}" if is_path else ""
             voted = np.array(found.ids) if found.ids else None
             rows = _voted_rows(where, len(found.votes), voted, ids, test)  # type: ignore[arg-type]
-        return replace(found, rows=rows, ids=found.ids or (() if rows is None or ids is None else tuple(ids[rows])))
+        return replace(
+            found, rows=rows, ids=found.ids if rows is None or ids is None else tuple(ids[rows].tolist())
+        )
     path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     arrays = read_arrays(path, ("votes", "soft_labels", "ids")) if path else {"": np.asarray(source)}
     table: NDArray[Any] | None = next((arrays[key] for key in ("votes", "soft_labels", "") if key in arrays), None)
@@ -408,7 +410,9 @@ def _voted_rows(
     if vote_ids is not None:
         row_of = {str(item): row for row, item in enumerate(ids)}
         unknown = [str(item) for item in vote_ids.tolist() if str(item) not in row_of]
-        if len(unknown) == len(vote_ids) == n and all(name.isdecimal() and int(name) < len(ids) for name in unknown):
+        if len(unknown) == len(vote_ids) == n and all(
+            name.isdecimal() and int(name) < len(ids) for name in unknown
+        ):
             return np.array([int(name) for name in unknown], dtype=np.int64)
         if unknown or len(vote_ids) != n:
             raise InputError(

@@ -36,7 +36,9 @@ def audit_view(audit: Audit) -> View:
     """The page of an audit."""
     size = audit.size
     learning = [learning_section(audit.learning)] if audit.learning is not None else []
-    floor = [floors.floor_section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
+    floor: list[Section] = []
+    if audit.floor is not None:
+        floor = [floors.floor_section(audit.floor, bracket_in_title=True), *floors.consensus_section(audit.floor)]
     parts = () if audit.evidence is None else audit_sections(audit.evidence, audit.problems)
     first = [section for section in parts if section.key in ("hard", "fresh", "labels", "models")]
     last = [section for section in parts if section not in first]
