@@ -55,6 +55,11 @@ CALLS = {
     "gate": ("baseline", lambda value: hp.gate(value, PREDICTIONS)),
     "leaderboard.compare": ("outcomes", lambda value: hp.leaderboard.compare(value, "a", "b")),
     "leaderboard.items": ("outcomes", hp.leaderboard.items),
+    **{
+        f"leaderboard.{name}": ("outcomes", getattr(hp.leaderboard, name))
+        for name in ("suite", "runs", "judge", "amounts")
+    },
+    "leaderboard.battles": ("source", hp.leaderboard.battles),
     "leaderboard.shorten": ("outcomes", lambda value: hp.leaderboard.shorten(value, items=10)),
     "leaderboard.suspect_keys": ("outcomes", hp.leaderboard.suspect_keys),
     "leaderboard.inflation": ("outcomes", lambda value: hp.leaderboard.inflation(value, value)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import read_npz_array
+from hardpan.leaderboard.bradley_terry import is_battles
 from hardpan.leaderboard.keys import read_verdicts
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
@@ -54,6 +55,25 @@ def _scores(logs: Path | list[Path], reading: Mapping[str, Any]) -> Iterator[tup
         print(*outcomes.notes, sep="\n", file=sys.stderr)
 
 
+def _ranked(
+    logs: list[Path],
+    reading: Mapping[str, Any],
+    options: Mapping[str, Any],
+    analyse: Callable[[Outcomes, Progress], Report],
+) -> Report:
+    """The analysis of scores; the ranking of battles, or of scores without a range, where the logs hold these."""
+    common = {"group": reading["group"], "confidence": options["confidence"]}
+    try:
+        with _scores(logs, reading) as (outcomes, progress):
+            if outcomes.is_unbounded():
+                return leaderboard.amounts(outcomes, **common, seed=options["seed"])
+            return analyse(outcomes, progress)
+    except InputError:
+        if not is_battles(logs, reading["columns"]):
+            raise
+    return leaderboard.battles(logs, columns=reading["columns"], **common)
+
+
 @app.command()
 @reporting
 def report(
@@ -73,8 +93,14 @@ def report(
 
     Example: [bold]hardpan leaderboard report logs/ --out board[/bold]
     """
-    with _scores(logs, reading) as (outcomes, progress):
-        return leaderboard.summarize(outcomes, group=reading["group"], **options, progress=progress)
+    return _ranked(
+        logs,
+        reading,
+        options,
+        lambda outcomes, progress: leaderboard.summarize(
+            outcomes, group=reading["group"], **options, progress=progress
+        ),
+    )
 
 
 @app.command()
@@ -88,8 +114,12 @@ def rank(
 
     Example: [bold]hardpan leaderboard rank logs/ --group task[/bold]
     """
-    with _scores(logs, reading) as (outcomes, progress):
-        return leaderboard.rank(outcomes, reading["group"], **options, progress=progress)
+    return _ranked(
+        logs,
+        reading,
+        options,
+        lambda outcomes, progress: leaderboard.rank(outcomes, reading["group"], **options, progress=progress),
+    )
 
 
 @app.command()

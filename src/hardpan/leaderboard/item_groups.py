@@ -11,6 +11,7 @@ from scipy import sparse
 
 from hardpan.errors import InputError, few
 from hardpan.outcomes import Outcomes
+from hardpan.tables import column_role_names, plain_name
 
 Floats = NDArray[np.float64]
 FEW_GROUPS = 20
@@ -60,6 +61,14 @@ def item_groups(outcomes: Outcomes, group: str | None = None) -> ItemGroups | No
     if group is not None:
         raise InputError(f"must be a column with 2 or more groups; {group!r} has one", argument="group")
     return None
+
+
+def task_column(outcomes: Outcomes) -> str:
+    """The group column that names the tasks of a suite; "" without one, or where the items have one task."""
+    words = column_role_names("task")
+    return next(
+        (n for n in outcomes.groups if plain_name(n) in words and len(np.unique(outcomes.groups[n])) > 1), ""
+    )
 
 
 def item_group_counts(groups: ItemGroups | None) -> dict[str, Any]:

@@ -201,12 +201,12 @@ def rank(
     low, high = _ranked_score_limits(scores, means, counts, groups, binary, level, seed)
     tell("comparing all pairs", 0.3)
     tests = all_pairs(scores, groups, binary=binary)
-    p_holm, separated = _holm_separated(tests, 1 - level)
+    p_holm, separated = separated_pairs(tests, 1 - level)
     tell("ranking", 0.8)
     order = np.lexsort((np.arange(len(scores)), -means.raw, -np.nan_to_num(means.score, nan=-1.0)))
-    tier = _tiers(separated, order)
+    tier = tiers_of(separated, order)
     first_tier = order[: np.argmax(tier != 1) if (tier != 1).any() else len(order)]
-    difference, top = np.nan_to_num(tests.difference), np.ix_(order[:TOP], order[:TOP])
+    top = np.ix_(order[:TOP], order[:TOP])
     models = tuple(outcomes.models[row] for row in order)
     between, within = _repeat_variances(outcomes)
     lead, needed = _lead_of_first(outcomes, order, column, level)
@@ -219,9 +219,7 @@ def rank(
         stderr_clustered=means.clustered[order],
         low=low[order],
         high=high[order],
-        rank_low=1 + (separated & (difference < 0)).sum(axis=1)[order],
-        rank_high=len(order) - (separated & (difference > 0)).sum(axis=1)[order],
-        tier=tier,
+        **rank_sets(tests.difference, separated, order),
         items=counts[order],
         n_items=outcomes.n_items,
         complete=int((counts == outcomes.n_items).sum()),
@@ -264,7 +262,7 @@ def _failed_answers(outcomes: Outcomes, order: Ints) -> dict[str, Any]:
     }
 
 
-def _holm_separated(tests: PairTests, alpha: float) -> tuple[Floats, NDArray[np.bool_]]:
+def separated_pairs(tests: PairTests, alpha: float) -> tuple[Floats, NDArray[np.bool_]]:
     """P-values of all pairs by Holm, and which pairs are separated."""
     m = len(tests.p_value)
     upper = np.triu_indices(m, 1)
@@ -464,8 +462,18 @@ def _ranked_score_limits(
     return np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
 
 
-def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:
-    """The first tier whose head a model is not separated from; heads are found from the top."""
+def rank_sets(difference: Floats, separated: NDArray[np.bool_], order: NDArray[np.int64]) -> dict[str, Any]:
+    """Best and worst rank and the tier of each model, best first, as the fields of a result name them."""
+    d = np.nan_to_num(difference)
+    return {
+        "rank_low": 1 + (separated & (d < 0)).sum(axis=1)[order],
+        "rank_high": len(order) - (separated & (d > 0)).sum(axis=1)[order],
+        "tier": tiers_of(separated, order),
+    }
+
+
+def tiers_of(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:
+    """The first tier whose head a model is not separated from, by rank; heads are found from the top."""
     heads: list[int] = []
     tiers = []
     for row in order:

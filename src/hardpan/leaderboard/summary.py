@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +13,16 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
+from hardpan.leaderboard.costs import PEOPLE, Amounts, amounts
 from hardpan.leaderboard.item_analysis import ItemFit, items
+from hardpan.leaderboard.item_groups import task_column
+from hardpan.leaderboard.judges import JudgedScores, judge
 from hardpan.leaderboard.keys import FEWEST_MODELS, SuspectKeys, suspect_keys
 from hardpan.leaderboard.pairs import Floats
 from hardpan.leaderboard.ranking import Ranking, rank
+from hardpan.leaderboard.repeated_runs import Runs, runs
 from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
+from hardpan.leaderboard.suites import Suite, suite
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 
@@ -51,6 +58,10 @@ class LeaderboardSummary(Report):
         picture: models (best first) × items (easiest first), averaged to at most 100 × 400 cells; NaN missing.
         source: where the scores come from.
         notes: what the reader of the scores reported.
+        suite: the average over tasks; None with one task.
+        runs: pass@k, flaky items and whole runs; None with one run per item.
+        judge: scores as people would give them; None without a column of scores by people.
+        amounts: costs, times and tokens beside the scores; None without such columns.
     """
 
     ranking: Ranking
@@ -61,6 +72,10 @@ class LeaderboardSummary(Report):
     picture: Floats
     source: str = ""
     notes: tuple[str, ...] = ()
+    suite: Suite | None = None
+    runs: Runs | None = None
+    judge: JudgedScores | None = None
+    amounts: Amounts | None = None
 
 
 def summarize(
@@ -70,6 +85,7 @@ def summarize(
     model: str = "2pl",
     choices: int = 4,
     short_items: int | None = None,
+    weights: Mapping[str, float] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     progress: Progress | None = None,
@@ -82,6 +98,7 @@ def summarize(
         model: item response model: "rasch", "2pl" or "3pl".
         choices: number of choices per item, for "3pl".
         short_items: number of items of the shorter test; default: 15 % of all.
+        weights: of every task in the average over tasks; by default equal.
         confidence: level of intervals and rank sets.
         seed: of everything random.
         progress: called with a step and the fraction done.
@@ -134,7 +151,28 @@ def summarize(
         picture=_summary_picture(scores[order]),
         source=outcomes.source,
         notes=outcomes.notes,
+        **_further_results(used, group, weights, confidence, seed),
     )
+
+
+def _further_results(
+    outcomes: Outcomes, group: str | None, weights: Mapping[str, float] | None, confidence: float, seed: int
+) -> dict[str, Any]:
+    """What tasks, runs, scores by people, costs and times allow to say."""
+    common: dict[str, Any] = {"group": group, "confidence": confidence}
+    found: dict[str, Any] = {}
+    if task_column(outcomes) or weights is not None:
+        within = common | {"group": None if group == task_column(outcomes) else group}
+        with contextlib.nullcontext() if weights is not None else contextlib.suppress(InputError):
+            found["suite"] = suite(outcomes, weights=weights, **within)
+    if outcomes.n_repeats > 1:
+        found["runs"] = runs(outcomes, **common, seed=seed)
+    if PEOPLE in outcomes.measures:
+        with contextlib.suppress(InputError):  # a model with too few scores by people
+            found["judge"] = judge(outcomes, confidence=confidence)
+    if outcomes.measures.keys() - {PEOPLE}:
+        found["amounts"] = amounts(outcomes, **common, seed=seed)
+    return found
 
 
 def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:

@@ -50,6 +50,12 @@ class Options:
     max_score: float | None = None
     rows: str | None = None
     by_order: bool = False
+    min_score: float = 0.0
+
+    def in_range(self, score: float) -> float:
+        """A score as a fraction of its range; as it is where it has none."""
+        highest = 1.0 if self.max_score is None else self.max_score
+        return score if math.isinf(highest) else (score - self.min_score) / (highest - self.min_score)
 
 
 def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
@@ -87,8 +93,14 @@ class Cells:
 
     def __init__(self, options: Options) -> None:
         one_of("unparsed", options.unparsed, UNPARSED)
-        if options.max_score is not None:
+        if options.max_score not in (None, math.inf):
             real_number("max_score", options.max_score, "(0, inf)")
+        if not options.min_score < (1.0 if options.max_score is None else options.max_score):
+            raise InputError(
+                f"must be below the highest possible score, max_score; got {options.min_score!r}",
+                argument="min_score",
+            )
+        self.loss = False  # whether lower scores are better, where they have no range
         self.options = options
         self.notes: list[str] = []
         self._models: dict[tuple[str, tuple[str, ...]], int] = {}  # by name and folder
@@ -106,6 +118,7 @@ class Cells:
         self._model_of, self._item_of, self._run_of, self._answer_of = (array("i") for _ in range(4))
         self._scores = array("d")
         self._failed = array("q")
+        self._measures: dict[str, tuple[array[int], array[float]]] = {}  # numbers of scores, and values, by name
         self._logprobs, self._logprob_rows = array("f"), array("q")
         self._right: dict[int, tuple[int, bool]] = {}
 
@@ -240,15 +253,16 @@ class Cells:
             value = math.nan
         elif score is None:
             self._failed.append(len(self._scores))
-            value = 0.0 if self.options.unparsed == "wrong" else math.nan
+            counts = self.options.unparsed == "wrong" and self.options.max_score != math.inf
+            value = 0.0 if counts else math.nan
         else:
-            highest = self.options.max_score
-            value = score if highest is None else score / highest
-            if not 0.0 <= value <= 1.0:
+            highest, value = self.options.max_score, self.options.in_range(score)
+            if not 0.0 <= value <= 1.0 and highest != math.inf:
                 most = "1" if highest is None else f"max_score={highest:g}"
                 position = f"{where}, line {line}" if line else where
                 raise InputError(
-                    f"{position}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
+                    f"{position}: a score of {score:g} is outside {self.options.min_score:g} to {most}; choose "
+                    "another metric, or pass "
                     "max_score (--set max_score=...) to divide by the highest possible score"
                 )
         self._model_of.append(model)
@@ -260,6 +274,12 @@ class Cells:
         if logprobs:
             self._logprob_rows.extend((len(self._scores) - 1, len(self._logprobs), len(logprobs)))
             self._logprobs.extend(logprobs)
+
+    def measure(self, name: str, value: float) -> None:
+        """A further number of the score that was added last, such as its cost."""
+        numbers, values = self._measures.setdefault(name, (array("q"), array("d")))
+        numbers.append(len(self._scores) - 1)
+        values.append(value)
 
     def add_failed(self, failed: Sequence[tuple[int, int, int]]) -> None:
         """Runs that ended in an error, by model, item and run: without a score, unless another log has one."""
@@ -322,8 +342,13 @@ class Cells:
                 "fewer tasks, and check that the models share their item ids"
             )
         rows, columns = _int32_array(self._model_of)[order], _int32_array(self._item_of)[order]
+        measures = self._mean_measures((m, n))
         scores = np.full((m, n, r), np.nan)
         scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
+        if self.options.max_score == math.inf:
+            low, high = np.nanmin(scores), np.nanmax(scores)
+            measures["loss" if self.loss else "score"] = _means_over_runs(scores)
+            scores = (scores - low) / (high - low if high > low else 1.0)
         answers = self._answers(rows, columns, repeat, order, scores.shape)
         if self._too_long or (answers is None and len(self._texts) > 1):
             self.notes.append("The models' answers are left out: together they need too much memory.")
@@ -349,7 +374,20 @@ class Cells:
             model_groups={name: column(values, m) for name, values in self._model_columns.items()},
             questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
             failed=failed if failed is None or r > 1 else failed[:, :, 0],
+            measures=measures,
         )
+
+    def _mean_measures(self, shape: tuple[int, int]) -> dict[str, NDArray[np.float64]]:
+        """Further numbers by name, means over the rows of a model and item."""
+        result = {}
+        for name, (numbers, values) in self._measures.items():
+            at = np.frombuffer(numbers, dtype=np.int64)
+            cell = _int32_array(self._model_of)[at].astype(np.int64) * shape[1] + _int32_array(self._item_of)[at]
+            size = shape[0] * shape[1]
+            count = np.bincount(cell, minlength=size)
+            total = np.bincount(cell, np.frombuffer(values, dtype=np.float64), size)
+            result[name] = np.where(count > 0, total / np.maximum(count, 1), np.nan).reshape(shape)
+        return result
 
     def _failed_cells(
         self,
@@ -434,6 +472,11 @@ class Cells:
         first = np.flatnonzero(new_cell[keep])
         position = np.arange(int(keep.sum()))
         repeat = position - np.repeat(first, np.diff(np.r_[first, len(position)]))
+        numbers = np.unique(run[keep])
+        if (
+            not conflict.any() and len(numbers) == int(repeat.max()) + 1
+        ):  # a cell that lacks a run keeps the numbers of the others
+            repeat = np.searchsorted(numbers, run[keep])
         return order[keep], repeat
 
     def _answers(
@@ -472,6 +515,12 @@ class Cells:
 def common_parts(paths: Sequence[Sequence[str]]) -> int:
     """How many parts all paths start with."""
     return len(list(itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))))
+
+
+def _means_over_runs(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    known = np.isfinite(scores)
+    count = known.sum(axis=2)
+    return np.where(count > 0, np.where(known, scores, 0.0).sum(axis=2) / np.maximum(count, 1), np.nan)
 
 
 def _int32_array(values: array[int]) -> NDArray[np.int32]:

@@ -5,6 +5,7 @@ A file may hold several test sets (``scores_NAME``): the group column ``set`` th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +26,9 @@ _GROUP = re.compile(r"groups?(?:_(?P<name>.+))?")
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def matrix_outcomes(arrays: Arrays, where: str, stem: str = "", max_score: float | None = None) -> Outcomes:
+def matrix_outcomes(
+    arrays: Arrays, where: str, stem: str = "", max_score: float | None = None, min_score: float = 0.0
+) -> Outcomes:
     """The outcomes of the arrays of one file.
 
     Args:
@@ -33,6 +36,7 @@ def matrix_outcomes(arrays: Arrays, where: str, stem: str = "", max_score: float
         where: for messages.
         stem: the name of a model of which the file has one row.
         max_score: the highest possible score, by which scores are divided.
+        min_score: the lowest possible score.
     """
     sets, models = _score_matrices(arrays, where)
     ids = matrices_by_set(arrays, IDS)
@@ -52,7 +56,12 @@ def matrix_outcomes(arrays: Arrays, where: str, stem: str = "", max_score: float
         set_names += [name] * values.shape[1]
     if len({block.shape[:1] + block.shape[2:] for block in blocks}) > 1:
         raise InputError(f"{where}: the sets {few(list(sets))} must have the same models and repeats")
-    scores = np.concatenate(blocks, axis=1) / (max_score or 1.0)
+    scores, measures = np.concatenate(blocks, axis=1), dict[str, NDArray[np.float64]]()
+    if max_score == math.inf:
+        measures["score"] = scores if scores.ndim == 2 else np.nanmean(scores, axis=2)
+        min_score, max_score = float(np.nanmin(scores)), float(np.nanmax(scores))
+        max_score += max_score == min_score
+    scores = (scores - min_score) / ((max_score or 1.0) - min_score)
     if not (np.nanmin(scores, initial=0.0) >= 0.0 and np.nanmax(scores, initial=1.0) <= 1.0):
         raise InputError(
             f"must be given where scores are not in [0, 1]; {where} has {np.nanmin(scores):g} to "
@@ -64,7 +73,7 @@ def matrix_outcomes(arrays: Arrays, where: str, stem: str = "", max_score: float
         match = _GROUP.fullmatch(name)
         if (match or name in ("task", "tasks", "subject", "category")) and array.shape == (len(items),):
             groups[(match["name"] or "group") if match else name] = array.tolist()
-    return replace(Outcomes.from_arrays(scores, names, distinct(items), groups), source=where)
+    return replace(Outcomes.from_arrays(scores, names, distinct(items), groups), source=where, measures=measures)
 
 
 def _score_matrices(arrays: Arrays, where: str) -> tuple[dict[str, NDArray[Any]], list[str] | None]:

@@ -65,6 +65,9 @@ class Outcomes:
         questions: N texts of the questions ("" where unknown), where logs hold them, or None.
         failed: of the shape of ``scores``: answers without a score (empty, timeout, not parsed), which have 0 or
             NaN there, as ``unparsed`` says; None without any.
+        measures: further numbers of the answers by name, each (M, N), means over the repeats, NaN missing: cost,
+            duration, tokens; human, scores by people of some answers; score or loss, scores without a range as
+            they are (``scores`` are then these, scaled to [0, 1]).
     """
 
     scores: NDArray[np.float64]
@@ -80,6 +83,7 @@ class Outcomes:
     model_groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     questions: tuple[str, ...] | None = None
     failed: NDArray[np.bool_] | None = None
+    measures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Clean the names that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
@@ -103,6 +107,7 @@ class Outcomes:
         group: str | None = None,
         columns: Mapping[str, str] | None = None,
         max_score: float | None = None,
+        min_score: float = 0.0,
         rows: str | None = None,
         by_order: bool = False,
         totals: int | Sequence[int] | Mapping[str, int] | None = None,
@@ -127,8 +132,9 @@ class Outcomes:
             group: column with groups of items, such as a passage: of a table, or a field of a log's documents or
                 metadata; it comes first in ``groups``.
             columns: of a table, columns by role where their names do not say it: model, item, task, score, run,
-                answer, key, group.
-            max_score: the highest possible score, by which scores are divided.
+                answer, key, group, cost, duration, tokens, human (scores by people, in the range of the scores).
+            max_score: the highest possible score; inf for scores without a range, such as losses and times.
+            min_score: the lowest possible score: (score − min_score)/(max_score − min_score) is read.
             rows: what the rows of a wide table are, "models" or "items"; default: by its names.
             by_order: join items by position if files have no item ids.
             totals: sizes of the test sets of tables with accuracies: one for all, one per set, or by name.
@@ -147,7 +153,7 @@ class Outcomes:
                 raise InputError(f"must be text; got {value!r}", argument=name)
         given = table_columns_by_role(columns, group=group)
         group = given.get("group")
-        options = Options(filter, metric, scorer, unparsed, group, given, max_score, rows, by_order)
+        options = Options(filter, metric, scorer, unparsed, group, given, max_score, rows, by_order, min_score)
         return read_outcomes(source, options, totals=totals, progress=progress)
 
     @classmethod
@@ -167,6 +173,12 @@ class Outcomes:
             raise InputError(
                 "must be scores item by item, not accuracies of whole test sets; read logs or a table of items, or "
                 "compare two test sets with hardpan testbed compare",
+                argument="outcomes",
+            )
+        if outcomes.is_unbounded():
+            raise InputError(
+                "must be scores with a range, such as 0 to 1; these have none: use leaderboard.amounts, or give "
+                "max_score",
                 argument="outcomes",
             )
         for what, count, least in (("models", outcomes.n_models, models), ("items", outcomes.n_items, items)):
@@ -247,6 +259,10 @@ class Outcomes:
         """
         return self.n_repeats == 1 and only_zero_or_one(self.scores)
 
+    def is_unbounded(self) -> bool:
+        """Whether the scores have no range, such as losses and times; they are in ``measures``."""
+        return not self.measures.keys().isdisjoint(("score", "loss"))
+
     def item_scores(self) -> NDArray[np.float64]:
         """(M, N) means over the repeats of a cell; NaN where all are missing."""
         if self.scores.ndim == 2:
@@ -293,6 +309,7 @@ class Outcomes:
             model_groups={name: values[rows] for name, values in self.model_groups.items()},
             questions=None if self.questions is None else tuple(self.questions[column] for column in columns),
             failed=None if self.failed is None else self.failed[cells],
+            measures={name: values[cells] for name, values in self.measures.items()},
         )
 
     def align(self, models: Outcomes | Sequence[str]) -> Outcomes:

@@ -68,9 +68,11 @@ def read_outcomes(
     is_matrix = is_matrix and all(isinstance(value, (int, float)) for row in source for value in row)
     if isinstance(source, np.ndarray) or is_matrix:
         matrix = _models_first(np.asarray(source), options)
-        if options.max_score is None:
+        if options.max_score is None and not options.min_score:
             return Outcomes.from_arrays(matrix)
-        return replace(matrices.matrix_outcomes({"": matrix}, "scores", max_score=options.max_score), source="")
+        return replace(
+            matrices.matrix_outcomes({"": matrix}, "scores", "", options.max_score, options.min_score), source=""
+        )
     if isinstance(source, (str, os.PathLike)):
         source = [source]
     if _are_all(source, (str, os.PathLike)):
@@ -164,7 +166,7 @@ def _read_paths(paths: Sequence[Path], cells: Cells, totals: counts.Totals, prog
         arrays = read_arrays(path)
         if list(arrays) == [""]:
             arrays = {"": _models_first(arrays[""], options)}
-        outcomes = matrices.matrix_outcomes(arrays, str(path), stem_of(path), options.max_score)
+        outcomes = matrices.matrix_outcomes(arrays, str(path), stem_of(path), options.max_score, options.min_score)
         if len(formats.arrays) == 1 and not formats.tables:
             return _read_group_first(replace(outcomes, source=source), options.group)
         by_id = not options.by_order and not matrices.matrices_by_set(arrays, matrices.IDS)

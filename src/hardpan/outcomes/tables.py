@@ -29,6 +29,7 @@ ROWS = ("models", "items")
 FILE = "file"  # as the column of a role: the name of the file
 MOST_SENTINELS = 0.25  # share of scores of -1 up to which they mark failures, and no losses of -1, 0 and 1
 SCORE_ROLES = ("model", "item", "task", "score", "run", "answer", "key")
+MEASURES = ("cost", "duration", "tokens", "human")  # further numbers of each answer
 _ROW_NUMBERS = ("index", "row")  # they name the items where no other column does
 _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
 _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
@@ -45,6 +46,7 @@ _METRICS = re.compile(  # names of metrics and of properties of answers, which a
 )
 _RANKS = ("rank", "place", "elo")  # of the rows of a board, which are no items
 _LIKELY_HIGHEST = (5.0, 10.0, 100.0)
+_LOSSES = re.compile(r"loss|perplexity|bits_per|nll|seconds|latency|duration|time")
 
 
 def score_table_columns(source: Any, where: str) -> Columns:
@@ -94,6 +96,8 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             )
         given["score"] = options.metric
     given = join_given_columns(columns, given)
+    _refuse_battles(columns, where)
+    measures = _measure_columns(columns, {role: given.pop(role) for role in MEASURES if role in given}, where)
     roles = find_columns(list(columns), SCORE_ROLES, given, only_given=("group",), where=where)
     if "item" not in roles and (number := next((name for name in columns if plain_name(name) in _ROW_NUMBERS), "")):
         roles["item"] = number  # a row number names the items where no other column does
@@ -112,13 +116,15 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
         ]
         cells.notes.append(f"Scores: 1 where {roles['answer']!r} equals {roles['key']!r}.")
-        _read_long_table(columns, roles | {"score": "score"}, given, where, stem, cells)
+        _read_long_table(columns, roles | {"score": "score"}, given, where, stem, cells, measures)
         return
     model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
+    measures = {role: name for role, name in measures.items() if name not in roles.values()}
     wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
     if score is None and wrong is not None and _is_score_column(columns[wrong]):
         raise InputError(
-            f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'"
+            f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'; for "
+            f"losses without a range pass --column score={wrong} --set max_score=inf"
         )
     if score is not None and (
         item is not None
@@ -126,7 +132,7 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         or (model is None and _is_long_without_names(columns, score))
         or (model is not None and len(set(map(str, columns[model]))) < len(columns[model]))
     ):
-        _read_long_table(columns, roles, given, where, stem, cells)
+        _read_long_table(columns, roles, given, where, stem, cells, measures)
     else:
         _read_wide_table(columns, roles, where, cells)
 
@@ -154,7 +160,13 @@ def _long_table_of_answers(columns: Columns, roles: Mapping[str, str]) -> tuple[
 
 
 def _read_long_table(
-    columns: Columns, roles: Mapping[str, str], given: Mapping[str, Any], where: str, stem: str, cells: Cells
+    columns: Columns,
+    roles: Mapping[str, str],
+    given: Mapping[str, Any],
+    where: str,
+    stem: str,
+    cells: Cells,
+    measures: Mapping[str, str],
 ) -> None:
     columns, roles = _with_items(columns, roles, where, cells.options.by_order)
     for role in ("model", "item"):
@@ -180,12 +192,13 @@ def _read_long_table(
                 f"{where}: {item} {str(name)!r} has several scores, and no column names the models; call it "
                 f"'model', or 'repeat' if they are repeats (the columns are {few(list(columns))})"
             )
-    groups = _group_columns_of_scores(columns, roles)
+    groups = [name for name in _group_columns_of_scores(columns, roles) if name not in measures.values()]
+    cells.loss = bool(_ERRORS.fullmatch(plain_name(score)) or _LOSSES.search(plain_name(score)))
     if not _is_score_column(columns[score]):
         some = next((value for value in columns[score] if not _is_blank_score(value)), "only empty cells")
         raise InputError(f"{where}: column {score!r} must hold scores (numbers, true or false); got {some!r}")
     failed = _sentinel_of_failure(columns[score], where, cells)
-    _check_range_of_scores(columns, roles, failed, where, cells.options.max_score)
+    _check_range_of_scores(columns, roles, failed, where, cells.options)
     runs, note = repeats_of_rows(columns, roles)
     if "run" in roles:  # the same in all tables
         runs = [cells.run((str(name), run)) for name, run in zip(columns[roles["run"]], runs, strict=True)]
@@ -207,6 +220,29 @@ def _read_long_table(
             answer=_score_text(columns[roles["answer"]][row]) if "answer" in roles else "",
             where=f"{where}, row {row + 1}",
         )
+        for role, name in measures.items():
+            if (further := score_of(columns[name][row])) is not None:
+                cells.measure(role, cells.options.in_range(further) if role == "human" else further)
+
+
+def _refuse_battles(columns: Columns, where: str) -> None:
+    if {"model_a", "model_b", "winner"} <= find_columns(list(columns), ("model_a", "model_b", "winner")).keys():
+        raise InputError(
+            f"{where}: each row is a battle of two models, not a score; use hardpan leaderboard rank, or "
+            "leaderboard.battles"
+        )
+
+
+def _measure_columns(columns: Columns, given: Mapping[str, Any], where: str) -> dict[str, str]:
+    """The columns of further numbers by role; one that is not given needs a clear name and numbers."""
+    found = dict[str, str]()
+    for role in MEASURES:
+        try:
+            found |= find_columns(list(columns), (role,), {role: given.get(role)}, where=where)
+        except InputError:
+            if role in given:
+                raise
+    return {role: name for role, name in found.items() if _is_score_column(columns[name])}
 
 
 def _may_be_classes(values: Sequence[Any], keys: Sequence[Any]) -> bool:
@@ -265,15 +301,15 @@ def _with_items(
 
 
 def _check_range_of_scores(
-    columns: Columns, roles: Mapping[str, str], failed: float, where: str, max_score: float | None
+    columns: Columns, roles: Mapping[str, str], failed: float, where: str, options: Options
 ) -> None:
     """Refuse scores outside 0 to the highest possible one, with the columns that may be meant instead."""
 
     def is_in_range(values: Sequence[Any]) -> bool:
         known = [score for value in values if (score := score_of(value)) is not None and score != failed]
-        return bool(known) and min(known) >= 0.0 and max(known) <= (max_score or 1.0)
+        return bool(known) and min(known) >= options.min_score and max(known) <= (options.max_score or 1.0)
 
-    if is_in_range(columns[roles["score"]]):
+    if options.max_score == math.inf or is_in_range(columns[roles["score"]]):
         return
     scores = {score for value in columns[roles["score"]] if (score := score_of(value)) is not None} - {failed}
     used = roles.values()
@@ -284,12 +320,13 @@ def _check_range_of_scores(
     ]
     choose = [f"--metric {shlex.quote(name)}" for name in others[:3]]
     remedy = _max_score_option(max(scores))
+    span = f"{options.min_score:g} to {options.max_score or 1.0:g}"
     raise InputError(
-        f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside 0 to "
-        f"{max_score or 1.0:g}; choose another column ({' or '.join(choose)}), or {remedy}"
+        f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside "
+        f"{span}; choose another column ({' or '.join(choose)}), or {remedy}"
         if others
-        else f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside 0 to "
-        f"{max_score or 1.0:g}; {remedy}"
+        else f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside "
+        f"{span}; {remedy}"
     )
 
 
@@ -515,7 +552,12 @@ def _sentinel_of_failure(values: Sequence[Any], where: str, cells: Cells) -> flo
     """-1 where it can only mark answers without a score, among scores of at least 0; else NaN, no score."""
     scores = [score for value in values if (score := score_of(value)) is not None]
     count = scores.count(-1.0)
-    if not count or min(scores) < -1.0 or any(-1.0 < score < 0.0 for score in scores):
+    if (
+        not count
+        or cells.options.max_score == math.inf
+        or min(scores) < -1.0
+        or any(-1.0 < score < 0.0 for score in scores)
+    ):
         return math.nan
     if count > MOST_SENTINELS * len(scores):
         raise InputError(

@@ -19,6 +19,7 @@ from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.galleries import png_address
 from hardpan.pages.leaderboard import gate as _gate  # registers its view
+from hardpan.pages.leaderboard.battles import judged_section
 from hardpan.pages.leaderboard.items import IRT, ITEM_METHODS, SHORT_METHODS, short_section
 from hardpan.pages.leaderboard.models import (
     CITATIONS,
@@ -27,6 +28,7 @@ from hardpan.pages.leaderboard.models import (
     ranking_table,
     scores_read_sections,
 )
+from hardpan.pages.leaderboard.suites import amount_sections, runs_section, suite_problem_lines, suite_section
 from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
 from hardpan.report import Provenance, versions_of
 
@@ -40,6 +42,7 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         lede.append(keys.headline)
     if short is not None:
         lede.append(short.headline)
+    lede += [other.headline for other in (result.suite, result.judge, result.amounts) if other is not None]
     section = ranked.sections[0]
     sections = [replace(section, charts=(), tables=(), folded=section.tables)]
     hero = [*section.charts]
@@ -65,8 +68,12 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         sections.append(short_section(short))
         downloads |= short.view().downloads
         links["short test for lm-eval"] = "samples.json"
+    sections[1:1] = _sections_of_further_columns(result)
     sections += scores_read_sections(result.notes)
-    problems = (*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys))
+    problems = [*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys)]
+    if result.suite is not None:
+        problems += suite_problem_lines(result.suite, ranking)
+        downloads |= result.suite.view().downloads
     table = ranking_table(ranking, 10)
     fitting = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}
     shown = [name for name in ("ranks", "tier", "without a score") if name in fitting]
@@ -93,6 +100,18 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         downloads=downloads,
         terminal=(Section("Ranking", tables=(brief,)),),
     )
+
+
+def _sections_of_further_columns(result: LeaderboardSummary) -> Iterator[Section]:
+    """What tasks, runs, scores by people, costs and times allow to say."""
+    if result.suite is not None:
+        yield suite_section(result.suite)
+    if result.judge is not None:
+        yield judged_section(result.judge)
+    if result.runs is not None:
+        yield runs_section(result.runs)
+    if result.amounts is not None:
+        yield from amount_sections(result.amounts)
 
 
 def _ranking_problem_lines(ranking: Ranking) -> Iterator[ProblemLine]:
