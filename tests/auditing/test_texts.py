@@ -74,3 +74,66 @@ def test_what_needs_vectors_refuses_texts():
         with pytest.raises(InputError) as caught:
             refused()
         assert caught.value.argument == "dataset"
+
+
+def kinds_of(report):
+    return {item.kind: item for item in report.problems}
+
+
+def test_copies_of_training_texts_in_an_official_test_set_are_a_claim():
+    rng = np.random.default_rng(5)
+    words = [a + b + c for a in "bdgkmnprst" for b in "aeiou" for c in ("ln", "mi", "rt", "s")]
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(500)]
+    labels = np.arange(500) % 2
+    for row in range(400, 470):  # copies with a word changed, or with words before
+        edited = texts[row - 400].split()
+        edited[int(rng.integers(12))] = "zzz"
+        texts[row] = " ".join(edited) if row % 2 else f"well then {texts[row - 400]}"
+        labels[row] = labels[row - 400]
+    data = Dataset.from_arrays(texts, labels, split=["train"] * 400 + ["test"] * 100)
+    found = kinds_of(auditing.audit(data, ensemble="none"))["near-copies"]
+    assert found.p_value < 1e-6
+    assert found.count.value == 70
+    assert set(found.rows) == set(range(400, 470))
+    done = found.details["alterations"]
+    assert (done["one word changed"], done["words added or cut at the beginning"]) == (35, 35)
+    assert all(hits == of for hits, of in found.details["sensitivity"].values())
+
+
+def test_facts_about_planted_texts():
+    texts, labels, _ = news(300, seed=3)
+    for row in range(300):
+        if row < 10:
+            texts[row] = ""
+        elif row < 20:
+            texts[row] = texts[row].replace("talked", "talkÃ©d")
+        elif row < 120:
+            texts[row] = f"Read this text and name its subject: {texts[row]} ({labels[row]})"
+    found = kinds_of(auditing.audit(Dataset.open((texts, labels)), ensemble="none"))
+    assert found["text-quality"].details["counts"] == {"empty": 10, "damaged": 10}
+    assert found["templates"].details["words"] == "Read this text and name its subject:"
+    assert found["templates"].count.value == 100
+    assert set(range(20, 120)) <= set(found["label-words"].rows)
+    assert {item.severity for item in found.values()} == {"note"}
+    assert all(item.title and item.advice for item in found.values())
+
+
+def test_another_language_in_test_is_a_shift():
+    texts, labels, _ = news(600, seed=4)
+    german = {"talked": "sprach", "about": "über", "in the": "in der", "with": "mit"}
+    for row in range(450, 600):
+        for word, other in german.items():
+            texts[row] = texts[row].replace(word, other)
+    data = Dataset.from_arrays(texts, labels, split=["train"] * 400 + ["test"] * 200)
+    found = kinds_of(auditing.audit(data, ensemble="none"))["shift"]
+    assert found.p_value < 1e-6
+    assert "the word “über”" in {item["column"] for item in found.details["columns"]["columns"]}
+
+
+def test_a_word_that_gives_the_label_away_is_listed():
+    rng = np.random.default_rng(6)
+    words = [a + b for a in "bdgkmnprst" for b in ("ana", "elo", "imi", "oku")]
+    labels = rng.integers(0, 2, 400)
+    texts = [" ".join([*rng.choice(words, 9), "indeed" if label else "truly"]) for label in labels]
+    found = kinds_of(auditing.audit(Dataset.open((texts, labels)), budget=8.0))["leak-feature"]
+    assert {"the word “indeed”", "the word “truly”"} & set(found.details["columns"])

@@ -5,7 +5,7 @@ import pyarrow
 import pytest
 
 from hardpan import Dataset
-from hardpan.data.texts import normalised_text, text_properties, word_columns
+from hardpan.data.texts import text_properties, word_columns
 from hardpan.errors import InputError
 from hardpan.tables import write_table
 
@@ -97,12 +97,6 @@ def test_vectors_are_required_in_one_sentence():
     with pytest.raises(InputError) as caught:
         Dataset.open((texts, labels)).require_vectors("a flow")
     assert caught.value.argument == "dataset"
-
-
-def test_normalised_texts_ignore_case_spaces_marks_and_encoding():
-    assert normalised_text("Caf\u00e9,  now") == normalised_text("CAFE\u0301 now!")
-    assert normalised_text("ﬁne") == normalised_text("fine")
-    assert normalised_text("now") != normalised_text("not")
 
 
 def test_properties_are_those_counted_by_hand():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hardpan.auditing.fresh import FreshScores
     from hardpan.auditing.hardness import Hardness
     from hardpan.auditing.metrics import ScoreMetrics
-    from hardpan.auditing.near_copies import ImageSearch
+    from hardpan.auditing.near_copies import AlteredSearch
     from hardpan.auditing.networks import NetworkData
 
 FLOWS = ("bundled", "auto", "none")
@@ -244,7 +244,7 @@ class Evidence:
         curve_model: the model of the learning curve.
         nearest: the training examples that are nearest to test examples.
         turned: test images that equal a turned or mirrored training image.
-        images: test images that are altered training images.
+        altered: test images or texts that are altered training examples.
         network_data: the examples as networks take them, once they are scaled.
         columns: per-example results by name, for the joined table.
         notes: what was not possible, and why.
@@ -274,7 +274,7 @@ class Evidence:
     curve_model: str = ""
     nearest: Nearest | None = None
     turned: Labels = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    images: ImageSearch | None = None
+    altered: AlteredSearch | None = None
     network_data: NetworkData | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     notes: list[AuditNote] = field(default_factory=list)

@@ -19,6 +19,7 @@ from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
+from hardpan.neighbors import text_copies
 
 if TYPE_CHECKING:
     from hardpan.neighbors.image_copies import ImageCopies
@@ -30,20 +31,21 @@ NEAR = 0.5  # of the typical distance: what is listed where no test is possible
 SEARCH_SHARE = 0.1  # of the budget that the search may take
 LEAST_SECONDS = 5.0  # of the search for altered images, whatever the budget
 TURNED_AT_ONCE = 10_000
+LEAST_WORDS = 6  # of a training text that is altered to see whether it is found
 SMALLEST_IMAGE = 8  # pixels a side
 PLANTED = 20  # training images that are altered in every way, to see how many are found
 FEWEST_SEARCHED = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ImageSearch:
-    """Test images that are an altered training image, and how well such images are found.
+class AlteredSearch:
+    """Test images or texts that are an altered training example, and how well such examples are found.
 
     Attributes:
-        found: test rows with the training rows that are most like them; distances are 1 less the correlation, and
-            inf where a pair is no copy.
+        found: test rows with the training rows that are most like them; distances are 1 less the correlation (of
+            texts the proportion of common words), and inf where a pair is no copy.
         alterations: what was done, by test row.
-        sensitivity: how many of some training images that were altered were found, and of how many, by alteration.
+        sensitivity: how many of some training examples that were altered were found, of how many, by alteration.
     """
 
     found: Nearest
@@ -211,7 +213,7 @@ def _near_copy_distances(found: Nearest, group: Labels, among: NDArray[np.bool_]
     return np.asarray(np.where(usable, found.distances, np.inf).min(axis=1))
 
 
-def altered_images(evidence: Evidence) -> tuple[Labels, ImageSearch | None]:
+def altered_images(evidence: Evidence) -> tuple[Labels, AlteredSearch | None]:
     """Test images that are turned training images; and a search for altered ones, from 8 pixels a side on.
 
     Test images are a sample where the search would take more than a tenth of the budget and five seconds.
@@ -251,15 +253,54 @@ def altered_images(evidence: Evidence) -> tuple[Labels, ImageSearch | None]:
         hits = (again.accepted & (inputs[again.references] == planted[:, None])).any(axis=1)
         sensitivity[name] = (int(hits.sum()), len(planted))
     own = near(rng.permutation(train)[: 2 * len(queries)])[0] if official else None
-    return turned, ImageSearch(replace(found, own=own), done, sensitivity)
+    return turned, AlteredSearch(replace(found, own=own), done, sensitivity)
+
+
+def altered_texts(evidence: Evidence) -> AlteredSearch | None:
+    """Search the test texts for altered training texts; a sample where that would take a tenth of the budget."""
+    dataset = evidence.dataset
+    assert evidence.inputs is not None
+    assert dataset.texts is not None
+    texts, group, seed = dataset.texts, evidence.inputs.equal.group, evidence.config.seed
+    train, test = evidence.training_rows(), evidence.modelled.test
+    inputs = train[np.unique(group[train], return_index=True)[1]]
+    rng = np.random.default_rng([seed, 14])
+    most = int(max(LEAST_SECONDS, SEARCH_SHARE * evidence.config.budget) * text_copies.SEARCHES_PER_SECOND)
+    official = dataset.split is not None
+    queries = np.sort(rng.permutation(test)[: most // 3 if official else most])
+    own = rng.permutation(train)[: 2 * len(queries)] if official else train[:0]
+    planted = [row for row in rng.permutation(inputs).tolist() if len(texts[row].split()) >= LEAST_WORDS][:PLANTED]
+    edited = text_copies.altered_texts(texts[planted].tolist(), seed)
+    rows = np.concatenate([queries, own])
+    asked = [*texts[rows].tolist(), *(text for edits in edited.values() for text in edits)]
+    copies = text_copies.match_texts(asked, texts[inputs].tolist())
+    away, training = np.where(copies.accepted, 1 - copies.similarity, np.inf), inputs[copies.references]
+    at = len(rows) + np.arange(len(planted))
+    sensitivity = {}
+    for name in edited:
+        hits = (copies.accepted[at] & (training[at] == np.array(planted)[:, None])).any(axis=1)
+        sensitivity[name] = (int(hits.sum()), len(planted))
+        at = at + len(planted)
+    m = len(queries)
+    found = Nearest(queries, away[:m], training[:m])
+    others = np.where(group[found.training] != group[queries][:, None], found.distances, np.inf)
+    first = others.argmin(axis=1)
+    done = {
+        row: (text_copies.text_alteration(texts[row], texts[found.training[place, first[place]]]),)
+        for place, row in enumerate(queries.tolist())
+        if np.isfinite(others[place, first[place]])
+    }
+    if official:
+        found = replace(found, own=Nearest(own, away[m : len(rows)], training[m : len(rows)]))
+    return AlteredSearch(found, done, sensitivity if planted else {})
 
 
 def find_near_copies(evidence: Evidence) -> tuple[Labels, float | None, dict[str, Any]]:
-    """Test rows near a training row (images: altered ones), the p-value of their excess, and details."""
+    """Test rows near a training row (images and texts: altered ones), the p-value of their excess, and details."""
     assert evidence.inputs is not None
-    group, images, turned = evidence.inputs.equal.group, evidence.images, evidence.turned
-    search = images.found if images is not None else evidence.nearest
-    if search is None or (evidence.is_images and images is None):
+    group, altered, turned = evidence.inputs.equal.group, evidence.altered, evidence.turned
+    search = altered.found if altered is not None else evidence.nearest
+    if search is None or (evidence.is_images and altered is None):
         return turned, None, {"searched": len(evidence.split.test), "p_value": None}
     equal = np.isin(group[search.rows], group[np.concatenate([evidence.split.train, evidence.split.validation])])
     near = near_copies(
@@ -269,17 +310,17 @@ def find_near_copies(evidence: Evidence) -> tuple[Labels, float | None, dict[str
         evidence.training_rows(),
         equal,
         evidence.config.seed,
-        QUANTILES if images is None else (),
+        QUANTILES if altered is None else (),
     )
-    if images is None:
+    if altered is None:
         names = ("limit", "typical", "nearest", "expected", "p_value", "searched")
         return near.rows, near.p_value, {name: getattr(near, name) for name in names}
-    done = Counter(name for row in near.rows.tolist() for name in images.alterations[row])
+    done = Counter(name for row in near.rows.tolist() for name in altered.alterations[row])
     missed = turned[~np.isin(turned, near.rows)]
     details = {
         "searched": len(np.union1d(search.rows, turned)),
         "alterations": dict(done) | ({"exactly turned or mirrored": len(missed)} if len(missed) else {}),
-        "sensitivity": dict(images.sensitivity),
+        "sensitivity": dict(altered.sensitivity),
         "expected": near.expected,
         "p_value": near.p_value,
     }
@@ -291,7 +332,7 @@ def nearest_columns(evidence: Evidence) -> dict[str, NDArray[Any]]:
     dataset, n = evidence.dataset, len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
     # An altered copy is a better pair than the nearest pixels.
-    for found in (evidence.nearest, None if evidence.images is None else evidence.images.found):
+    for found in (evidence.nearest, None if evidence.altered is None else evidence.altered.found):
         if found is not None:
             near = np.isfinite(found.distances[:, 0])
             at, first = found.rows[near], found.training[near, 0]

@@ -21,6 +21,7 @@ from hardpan.auditing.groups import group_facts
 from hardpan.auditing.labels import outvoted_labels
 from hardpan.auditing.near_copies import find_near_copies
 from hardpan.auditing.shift import order_shift_facts, shift_facts
+from hardpan.auditing.text_facts import text_facts
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.estimates import Estimate
 
@@ -51,6 +52,9 @@ KINDS = (
     "duplicates",
     "small-test",
     "imbalance",
+    "label-words",
+    "templates",
+    "text-quality",
     "constant-columns",
     "channels-first",
     "data",
@@ -194,7 +198,7 @@ def searched_kinds(evidence: Evidence) -> tuple[str, ...]:
     grouped = official or {"group", "time"} & set(evidence.dataset.metadata)
     tests = {
         "test-copies": official and bool(len(evidence.split.test)),
-        "near-copies": evidence.nearest is not None or evidence.images is not None,
+        "near-copies": evidence.nearest is not None or evidence.altered is not None,
         "leak-feature": evidence.best_answers() is not None,
         "shift": official,
         "groups": not grouped and bool(len(evidence.inputs.test)),
@@ -486,6 +490,13 @@ def _shift_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
         yield BenchmarkProblem("order", "note", of="train" if facts["split"] else "all", details=facts)
 
 
+def _text_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
+    """What texts show by themselves: facts."""
+    for kind, rows, details in text_facts(evidence):
+        severities = ("note", 0.0, "note")
+        yield _counted_problem(evidence, kind, rows, len(evidence.dataset), severities, of="all", details=details)
+
+
 def _permuted_class_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     for model in evidence.models:
         if model.permutation is not None:
@@ -507,6 +518,7 @@ DETECTORS: tuple[Callable[[Evidence], Iterator[BenchmarkProblem]], ...] = (
     _class_problems,
     _problems_of_columns,
     _shift_problems,
+    _text_problems,
     _permuted_class_problems,
     _fresh_data_note,
     _label_problems,

@@ -30,7 +30,7 @@ from hardpan.auditing.example_table import example_table_files, join_example_tab
 from hardpan.auditing.hardness import find_hardness
 from hardpan.auditing.labels import label_table, rank_labels, saved_count
 from hardpan.auditing.metrics import ScoreMetrics, score_metrics
-from hardpan.auditing.near_copies import altered_images, nearest_columns, nearest_training
+from hardpan.auditing.near_copies import altered_images, altered_texts, nearest_columns, nearest_training
 from hardpan.auditing.problems import ALPHA, BenchmarkProblem, find_problems, searched_kinds
 from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
@@ -320,7 +320,9 @@ def _run_audit(
         error = evidence.floor.best_error
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
-        evidence.turned, evidence.images = altered_images(evidence)
+        evidence.turned, evidence.altered = altered_images(evidence)
+        if dataset.is_texts:
+            evidence.altered = altered_texts(evidence)
         evidence.columns |= nearest_columns(evidence)
         evidence.issues = rank_labels(evidence)
         evidence.probs = evidence.test_probs() if len(inputs.test) else {}

@@ -1,10 +1,8 @@
-"""Texts: read from folders with a file each, compared, and described by a few numbers."""
+"""Texts: read from folders with a file each, and described by a few numbers."""
 
 from __future__ import annotations
 
 import os
-import re
-import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,10 @@ from hardpan.data.dataset import Dataset, DataWarning, content_ids
 from hardpan.data.images import class_folder_files
 from hardpan.errors import InputError, few
 from hardpan.files import check_reading_memory, existing_file
+from hardpan.neighbors.text_copies import WORD
 
 ENDING = ".txt"
 MOST_BYTES = 10_000_000  # of a file
-_MARKS = re.compile(r"[^\w]+")
 
 
 def is_text_folder(path: Path) -> bool:
@@ -77,17 +75,6 @@ def read_text_folder(path: Path) -> Dataset:
     )
 
 
-def normalised_text(text: str) -> str:
-    """A text without case, accents' encoding, spaces and marks: equal for texts that say the same letters.
-
-    Example:
-        >>> normalised_text("  It\u2019s  FINE!") == normalised_text("it's fine")
-        True
-    """
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    return _MARKS.sub(" ", plain).strip() or " ".join(plain.split())
-
-
 SCRIPTS = {  # code points of letters; those before U+0250 are Latin
     "Greek": (0x370, 0x400),
     "Cyrillic": (0x400, 0x530),
@@ -100,7 +87,6 @@ SCRIPTS = {  # code points of letters; those before U+0250 are Latin
     "Chinese": (0x4E00, 0xA000),
 }
 FREQUENT_WORDS = 50
-_WORD = r"(?u)\b\w+\b"
 
 
 def text_properties(texts: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -160,7 +146,7 @@ def word_columns(texts: NDArray[Any], most: int = FREQUENT_WORDS) -> tuple[NDArr
     from sklearn.feature_extraction.text import CountVectorizer
 
     try:
-        counter = CountVectorizer(binary=True, token_pattern=_WORD, max_features=most)
+        counter = CountVectorizer(binary=True, token_pattern=WORD, max_features=most)
         values = counter.fit_transform(texts)
     except ValueError:  # no text has a word
         return np.zeros((len(texts), 0)), ()

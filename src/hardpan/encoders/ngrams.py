@@ -1,7 +1,7 @@
 """Texts as vectors without a model: TF-IDF of word and character n-grams, and a few dense directions of them.
 
-N-grams are hashed, so that any language is read and no vocabulary is kept: words and pairs of words; 2 to 5
-characters within words, which also carry languages without spaces. Of these the columns stay that occur in at least
+N-grams are hashed, so that any language is read and no vocabulary is kept: words and pairs of words (of scripts
+without spaces letters and pairs of letters); 3 and 4 characters within words. The columns stay that occur in at least
 two texts, the most frequent first.
 """
 
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.neighbors.text_copies import WORD
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 KINDS: dict[str, dict[str, Any]] = {
-    "words": {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"},
-    "characters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
+    "words": {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": WORD},
+    "characters": {"analyzer": "char_wb", "ngram_range": (3, 4)},
 }
 BUCKETS = 2**20  # of the hash
 MOST_COLUMNS = 2**17  # of a kind

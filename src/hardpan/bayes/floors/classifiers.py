@@ -194,7 +194,7 @@ def fit_text_model(
 
     each = max(1.0, table.ngrams.nnz / table.ngrams.shape[0]) * (1 if table.n_classes == 2 else table.n_classes)
     some = sampled_rows(table.labels, train, max(1000, int(TEXT_NUMBERS * seconds / each)), seed)
-    model = MultinomialNB(alpha=0.1) if naive else LinearSVC(random_state=seed % 2**31)
+    model = MultinomialNB(alpha=0.1) if naive else LinearSVC(tol=0.1, random_state=seed % 2**31)
     model.fit(inputs(some), table.labels[some])
 
     def scores(rows: Labels) -> Floats:

@@ -16,11 +16,11 @@ from hardpan.bayes.floors.entries import Sampling
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs, equal_texts
 from hardpan.data.dataset import Dataset, Split
-from hardpan.data.texts import normalised_text
 from hardpan.encoders.ngrams import dense_directions, fit_ngrams
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files.reading import check_memory
+from hardpan.neighbors.text_copies import normalised_text
 
 ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
 """What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""

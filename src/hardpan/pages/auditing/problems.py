@@ -15,6 +15,7 @@ from hardpan.pages.sections import Chart, ProblemLine, Section
 MOST_OPEN = 5  # problems and notes that the first screen shows without a click
 THUMBNAILS = 8  # under a problem on the first screen
 _OF_TEXTS = ("the number of ", "the proportion of ", "the word “")  # how the names of text properties begin
+LONGEST_WORDS = 80  # characters of a template in a title
 _SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
 
 
@@ -361,6 +362,44 @@ def _order_words(problem: BenchmarkProblem) -> tuple[str, str]:
     return title, ". ".join(facts) + "." + advice
 
 
+def _text_quality_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    counts, words = problem.details["counts"], []
+    for kind, what in (
+        ("empty", "without a word"),
+        ("damaged", "with damaged letters, such as \ufffd or Ã©"),
+        ("markup", "with HTML, such as <br> or &amp;"),
+        ("cut", "of exactly {length} characters, the longest there are"),
+    ):
+        if kind in counts:
+            words.append(f"{counts[kind]:,} {what.format(length=problem.details.get('length', 0))}")
+    advice = "Check how they were exported; texts that were cut may lack what their label is about."
+    return f"Texts: {formatting.listed(words)}", advice
+
+
+def _label_word_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    details = problem.details
+    classes = [f"{name} ({formatting.percent(share, 0.01)})" for name, share in details["classes"]]
+    return (
+        f"{counted(details['count'], 'text')} {'has' if details['count'] == 1 else 'have'} the name of "
+        f"{'its' if details['count'] == 1 else 'their'} class in the text",
+        f"{_problem_proportion(problem)} of the texts; about {formatting.fixed(details['expected'], 0)} would if "
+        f"labels did not depend on the texts. Most often: {formatting.listed(classes)}. If labels were made from "
+        "these words, or the words from labels, a model needs to learn nothing else.",
+    )
+
+
+def _template_words(problem: BenchmarkProblem) -> tuple[str, str]:
+    details, count = problem.details, _problem_count(problem)
+    shares = [f"{formatting.percent(share, 0.01)} of {name}" for name, share in details["classes"].items()]
+    verb = {"beginning": "begin", "ending": "end"}[details["place"]]
+    words = details["words"] if len(details["words"]) <= LONGEST_WORDS else details["words"][:LONGEST_WORDS] + "…"
+    return (
+        f"{counted(count, 'text')} {verb} with the same words: “{words}”",
+        f"{_problem_proportion(problem)} of the texts; from {' to '.join(reversed(shares))}. A template tells "
+        "nothing about new texts without it; where it is more frequent in one class, it predicts the label.",
+    )
+
+
 def _problem_count(problem: BenchmarkProblem) -> int:
     return 0 if problem.count is None else round(problem.count.value)
 
@@ -426,6 +465,9 @@ _PROBLEM_WORDS = {
     "shift": _shift_words,
     "groups": _group_words,
     "order": _order_words,
+    "text-quality": _text_quality_words,
+    "label-words": _label_word_words,
+    "templates": _template_words,
 }
 
 

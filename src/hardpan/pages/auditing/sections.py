@@ -304,12 +304,14 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     if not problems:
         sentences.append("No row equals another one.")
     sentences += floors.population(evidence.floor) if evidence.floor is not None else ()
-    if evidence.images is not None:
-        found = [f"{name} {hits} of {of}" for name, (hits, of) in evidence.images.sensitivity.items()]
-        sentences.append(
-            f"Of {len(evidence.images.found.rows):,} test images altered copies in train were searched. Of "
-            f"training images that were altered here, the search found: {formatting.listed(found)}."
-        )
+    if evidence.altered is not None:
+        found = [f"{name} {hits} of {of}" for name, (hits, of) in evidence.altered.sensitivity.items()]
+        noun, searched = evidence.dataset.noun, len(evidence.altered.found.rows)
+        sentences.append(f"Of {searched:,} test {noun}s altered copies in train were searched.")
+        if found:
+            sentences.append(
+                f"Of training {noun}s that were altered here, the search found: {formatting.listed(found)}."
+            )
     ids, names, labels = evidence.dataset.ids, evidence.dataset.class_names, evidence.labels
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
     order = np.argsort(np.where(np.isfinite(away), away, np.inf), kind="stable")[:MOST_LISTED]
