@@ -1,8 +1,8 @@
 """Texts as vectors without a model: TF-IDF of word and character n-grams, and a few dense directions of them.
 
 N-grams are hashed, so that any language is read and no vocabulary is kept: words and pairs of words (of scripts
-without spaces letters and pairs of letters); 3 and 4 characters within words. The columns stay that occur in at least
-two texts, the most frequent first.
+without spaces letters and pairs of letters); 3 and 4 characters within words. Columns are those that at least two
+texts have, the most frequent first.
 """
 
 from __future__ import annotations
