@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from hardpan import Dataset, Predictions, auditing, files
-from hardpan.auditing import budget
+from hardpan.auditing import training
 from hardpan.auditing.data_curve import data_curve_levelling_law, data_curve_power_law, fit_data_curve
 from hardpan.engine import devices
 from hardpan.errors import InputError
@@ -167,7 +167,7 @@ def test_a_decision_stump_is_not_called_impossible():
 
 
 def test_the_budget_shares_what_earlier_steps_leave():
-    shared = budget.Budget(10.0, {"a": 1.0, "b": 1.0})
+    shared = training.Budget(10.0, {"a": 1.0, "b": 1.0})
     assert shared.planned == {"a": 5.0, "b": 5.0}
     assert shared.allot("a") == pytest.approx(5.0, abs=0.5)
     assert shared.allot("b") == pytest.approx(10.0, abs=0.5)
@@ -271,8 +271,8 @@ def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
 
 
 def test_steps_are_left_out_where_earlier_ones_took_far_too_long(monkeypatch):
-    monkeypatch.setattr(budget, "OVERRUN", -1e6)
-    monkeypatch.setattr(budget, "OVERRUN_SECONDS", -1e6)
+    monkeypatch.setattr(training, "OVERRUN", -1e6)
+    monkeypatch.setattr(training, "OVERRUN_SECONDS", -1e6)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     report = auditing.audit(

@@ -1,6 +1,6 @@
 """How DATA is read: the same options in every command that takes a dataset."""
 
-from hardpan.cli.data_options import DataFlags
+from hardpan.cli.decorators import DataFlags
 from hardpan.tables import write_table
 
 

@@ -1,22 +1,96 @@
-"""What an audit trains within its budget: classifiers, out-of-fold predictions, a learning curve, a flow."""
+"""What an audit trains within its budget: classifiers, out-of-fold predictions, a learning curve, a flow.
+
+The flow is the one that the settings name, a bundled one, or a small one that is fitted here.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.auditing.budget import plan_budget
-from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence
-from hardpan.auditing.flow import FlowResult, evaluate_flow, fit_small_flow, open_flow
+from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
 from hardpan.bayes.floors.error_estimates import Floats, Labels
+from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset
 from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between
+
+OVERRUN, OVERRUN_SECONDS = 0.1, 10.0  # so much over the budget, optional steps are left out
+AFTERWARDS = 0.25  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
+# Weights of the steps in the budget; what a step leaves is shared by the later ones.
+IMAGE_WEIGHTS = {"linear model": 0.5, "networks": 7.0, "out-of-fold": 1.5, "learning curve": 1.0}
+TEXT_WEIGHTS = {"linear model": 2.0, "text models": 2.0, "out-of-fold": 3.0, "learning curve": 1.5}
+TABLE_WEIGHTS = {
+    "linear model": 0.5,
+    "boosted trees": 2.5,
+    "networks": 3.0,
+    "out-of-fold": 2.0,
+    "learning curve": 1.5,
+}
+
+
+class Budget:
+    """Wall-clock seconds shared by steps: each gets its weight's part of what is left when it begins."""
+
+    def __init__(self, seconds: float, weights: Mapping[str, float]) -> None:
+        self._end = time.monotonic() + seconds
+        self._latest = self._end + max(OVERRUN_SECONDS, OVERRUN * seconds / (1 - AFTERWARDS))
+        self._weights = dict(weights)
+        self.planned = {name: seconds * weight / sum(weights.values()) for name, weight in weights.items()}
+
+    def allot(self, name: str) -> float:
+        """Seconds for a step that begins now."""
+        total = sum(self._weights.values())
+        weight = self._weights.pop(name)
+        return max(1.0, (self._end - time.monotonic()) * weight / total)
+
+    def is_overrun(self) -> bool:
+        """Whether the steps so far took far longer than the budget: optional work is then left out."""
+        return time.monotonic() > self._latest
+
+
+def plan_budget(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
+    """What will be trained, and how many seconds each step may take."""
+    config, images = evidence.config, evidence.is_images
+    weights = dict(IMAGE_WEIGHTS if images else TABLE_WEIGHTS)
+    ensemble = "networks"
+    if evidence.dataset.is_texts:
+        weights, ensemble = dict(TEXT_WEIGHTS), "text models"
+        if evidence.dataset.x.shape[1]:  # columns beside the texts
+            weights["boosted trees"] = TABLE_WEIGHTS["boosted trees"]
+    skipped = {}
+    usable = evidence.inputs is not None and len(evidence.inputs.test) > 0
+    if config.ensemble == "none" or not usable:
+        skipped = dict.fromkeys(weights, "not-requested" if usable else "no-test")
+        weights = {}
+    elif config.predictions or evidence.models:
+        skipped[ensemble] = "predictions"
+        weights.pop(ensemble)
+    elif not evidence.has_torch and "networks" in weights:
+        skipped["networks"] = "no-torch"
+        weights.pop("networks")
+        if images:
+            weights["extra trees"] = 3.0
+    if config.flow == "auto":
+        evidence.dataset.require_vectors("a flow")
+        if evidence.has_torch and usable:
+            weights["flow"] = max(2.0, 0.5 * sum(weights.values()))
+        else:
+            skipped["flow"] = "no-torch" if usable else "no-test"
+    budget = Budget((1 - AFTERWARDS) * config.budget, weights)
+    steps = [AuditStep(name, seconds) for name, seconds in budget.planned.items()]
+    return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
+
 
 FOLDS = 3
 TREE_SHARE = 0.25  # of the time of a fold, for extra trees beside the network
@@ -177,3 +251,117 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
     evidence.correct_by_size = correct
     network = evidence.is_images and evidence.has_torch
     evidence.curve_model = "one convolutional network" if network else _quick_model(evidence)
+
+
+FlowResult = tuple[FlowEvidence, FlowView]
+
+BUNDLED_SHARE = 0.05  # of the budget that evaluating a bundled flow may take
+FLOW_PASSES = 6  # over its rows: validation, test, likelihood, and room for the samples on the page
+FEWEST_FLOW_ROWS = 100
+FLOW_EPOCHS = 36
+
+
+def fit_small_flow(evidence: Evidence, seconds: float, folder: Path, progress: Progress) -> FlowResult | None:
+    """Fit a small flow within about ``seconds``, or read it from its folder; None where none can be fitted."""
+    from hardpan import flows
+
+    config = evidence.config
+    try:
+        if not (folder / "flow.json").is_file():
+            settings = flows.FlowConfig(preset="tiny", epochs=1, seed=config.seed, device=config.device)
+            epochs, rows = config.flow_epochs, len(evidence.modelled.train)
+            if not epochs:  # about fill the time, from that of one epoch on 256 rows
+                trial, n, start = min(256, rows), rows, time.monotonic()
+                flows.fit(_flow_dataset(evidence, trial), settings)
+                per_row = max(1e-5, (time.monotonic() - start) / trial / 2)  # half of a first epoch is start-up
+                rows = int(np.clip(0.8 * seconds / (per_row * FLOW_EPOCHS), min(n, 500), n))
+                epochs = int(np.clip(0.8 * seconds / (per_row * rows), 3, FLOW_EPOCHS))
+            settings = dataclasses.replace(settings, epochs=epochs)
+            flows.fit(_flow_dataset(evidence, rows), settings, out=folder, progress=progress)
+        return evaluate_flow(evidence, flows.load(folder), "small flow", progress=progress)
+    except InputError as error:
+        evidence.notes.append(AuditNote("no-flow", {"reason": str(error)}))
+        return None
+
+
+def _flow_dataset(evidence: Evidence, rows: int) -> Dataset:
+    """The dataset with at most this many training rows, every class kept."""
+    split = evidence.modelled
+    names = np.full(len(evidence.dataset), "validation")
+    names[split.train], names[split.test] = "train", "test"
+    mixed = np.random.default_rng([evidence.config.seed, 7]).permutation(split.train)
+    first = np.unique(evidence.labels[mixed], return_index=True)[1]
+    rest = np.setdiff1d(np.arange(len(mixed)), first)
+    train = mixed[np.concatenate([first, rest[: max(0, rows - len(first))]])]
+    subset = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
+    return dataclasses.replace(evidence.dataset.select(subset), split=names[subset], labels=evidence.labels[subset])
+
+
+def open_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
+    """The flow that the settings name, or a bundled flow of this dataset: flow, source, rows to evaluate."""
+    config, dataset = evidence.config, evidence.dataset
+    if config.flow in ("none", "auto") or evidence.inputs is None or not len(evidence.inputs.test):
+        return None
+    if config.flow == "bundled" and not (evidence.has_torch and evidence.is_images):
+        return None
+    from hardpan import flows
+    from hardpan.engine.devices import torch_threads_for_load
+
+    if config.flow != "bundled":
+        return flows.load(config.flow), config.flow, None
+    if dataset.name not in flows.bundled_flow_names():
+        return None
+    flow = flows.load(dataset.name)
+    if not flow_fits_dataset(flow, dataset):
+        return None
+    some = evidence.split.test[:32]
+    with torch_threads_for_load():
+        flow.posterior(dataset.x[some[:4]])
+        start = time.monotonic()
+        flow.posterior(dataset.x[some])
+        per_row = (time.monotonic() - start) / len(some)
+    most = int(BUNDLED_SHARE * config.budget / max(per_row, 1e-6) / FLOW_PASSES)
+    if len(dataset) <= most:
+        return flow, dataset.name, None
+    if most < FEWEST_FLOW_ROWS:
+        evidence.notes.append(AuditNote("skipped", {"step": "bundled flow", "why": "no-time"}))
+        return None
+    return flow, dataset.name, most
+
+
+def evaluate_flow(
+    evidence: Evidence, flow: Any, name: str, source: str = "", rows: int | None = None, *, progress: Progress
+) -> FlowResult:
+    """Evidence of a flow for the floor, its Bayes error against temperature, and its likelihood.
+
+    Args:
+        evidence: the data.
+        flow: a fitted one.
+        name: what to call it.
+        source: its folder, or the name of a bundled one.
+        rows: how many rows it is evaluated on; all if None.
+        progress: called with a step and the fraction done.
+    """
+    from hardpan import flows
+    from hardpan.engine.devices import torch_threads_for_load
+
+    config, dataset, labels = evidence.config, evidence.dataset, evidence.labels
+    test = evidence.modelled.test[:rows]
+    with torch_threads_for_load():
+        found = flow_evidence(
+            flow,
+            dataset,
+            labels,
+            evidence.modelled,
+            name=name,
+            most_rows=rows,
+            seed=config.seed,
+            progress=progress,
+        )
+        curve = flow.bayes_curve(config.temperatures, rtol=1e-2, seed=config.seed)
+        nll = flow.nll(dataset.x[test], labels[test], seed=config.seed)
+        factor = flow.bits_per_dimension(1.0)
+    ends = (nll.value * factor, nll.stderr * factor, nll.low * factor, nll.high * factor)
+    bits = Estimate(*ends, method="bits per dimension", n=nll.n)
+    sha256 = flows.weights_hash(source) if source else ""
+    return found, FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, sha256)

@@ -12,9 +12,8 @@ from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.bayes.floors.dataset_floor import FloorConfig, floor
-    from hardpan.bayes.gaussians.classifier import posterior
     from hardpan.bayes.gaussians.detail import gaussian_detail
-    from hardpan.bayes.gaussians.methods import METHODS, gaussian
+    from hardpan.bayes.gaussians.methods import METHODS, gaussian, posterior
     from hardpan.bayes.gaussians.temperature import gaussian_curve, temperature_for
 
 exports(__name__)

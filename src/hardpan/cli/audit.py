@@ -13,8 +13,7 @@ from hardpan.auditing.evidence import OPTIONS, AuditConfig, AuditStep
 from hardpan.auditing.problems import KINDS
 from hardpan.auditing.running import audit as run_audit
 from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, Reading
-from hardpan.cli.decorators import spread
+from hardpan.cli.decorators import DATA_FLAGS, DATA_HELP, Reading, spread
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError, counted, few
 

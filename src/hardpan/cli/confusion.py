@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hardpan.cli.common import JsonFlag, check_local, check_out, emit_report, progress_on_stderr
-from hardpan.cli.data_options import DataFlags
-from hardpan.cli.decorators import parallel_options, reporting, spread
+from hardpan.cli.decorators import DataFlags, parallel_options, reporting, spread
 from hardpan.cli.options import Flags
 from hardpan.confusion.reports import ConfusionConfig, score_report, subset_report, transfer_report
 from hardpan.confusion.subsets import is_subset_file

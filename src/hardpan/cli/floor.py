@@ -8,8 +8,7 @@ import typer
 
 from hardpan.bayes import FloorConfig, floor
 from hardpan.cli.common import progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, Reading
-from hardpan.cli.decorators import reporting
+from hardpan.cli.decorators import DATA_FLAGS, DATA_HELP, Reading, reporting
 from hardpan.cli.options import Flags
 from hardpan.errors import InputError
 from hardpan.report import Report

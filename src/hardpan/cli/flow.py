@@ -15,8 +15,7 @@ from hardpan.cli.common import (
     emit_report,
     progress_on_stderr,
 )
-from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.decorators import Output, parallel_options, spread
+from hardpan.cli.decorators import DATA_FLAGS, DATA_HELP, DataFlags, Output, parallel_options, spread
 from hardpan.cli.options import Flags, parse_option
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig, SynthesizeConfig

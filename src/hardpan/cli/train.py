@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DATA_HELP, DataFlags
-from hardpan.cli.decorators import parallel_options
+from hardpan.cli.decorators import DATA_FLAGS, DATA_HELP, DataFlags, parallel_options
 from hardpan.cli.options import Flags
 from hardpan.training.config import TrainConfig
 

@@ -19,7 +19,7 @@ from hardpan.predictions.checks import ROW_ID, common_epochs
 
 if TYPE_CHECKING:
     from hardpan.outcomes import Outcomes
-    from hardpan.predictions.reader import ArrayReader
+    from hardpan.predictions.arrays import ArrayReader
     from hardpan.predictions.store import Store
 
 PathLike = str | os.PathLike[str]

@@ -22,7 +22,7 @@ from starlette.types import Scope
 
 from hardpan.errors import HardpanError
 from hardpan.pages import formatting
-from hardpan.web.requests import request_wants_json
+from hardpan.web.security import request_wants_json
 
 FOLDER = Path(__file__).parent
 QUIET_SECONDS = 10.0

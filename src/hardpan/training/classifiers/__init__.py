@@ -24,7 +24,7 @@ from hardpan.arguments import whole_number
 from hardpan.errors import InputError
 from hardpan.lazy import imported, is_import_name
 from hardpan.training.classifiers import plain, residual
-from hardpan.training.classifiers.layers import InputShape, draw_initial_weights
+from hardpan.training.classifiers.plain import InputShape, draw_initial_weights
 from hardpan.training.config import TrainConfig
 
 __all__ = ["build", "classifier_names", "classifier_option_names", "parameter_count"]

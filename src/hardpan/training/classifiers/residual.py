@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from hardpan.arguments import real_number, whole_number
 from hardpan.errors import InputError
-from hardpan.training.classifiers.layers import (
+from hardpan.training.classifiers.plain import (
     SMALL_IMAGE,
     ConvNormAct,
     InputShape,

@@ -11,10 +11,9 @@ from hardpan.replicate import Project
 from hardpan.replicate.database.leases import LeaseLost
 from hardpan.replicate.database.people import InvitationUsedUp, PersonNotAdmitted
 from hardpan.web import serving
-from hardpan.web.annotation.annotate import annotator_routes
+from hardpan.web.annotation.annotate import annotator_routes, participant_routes
 from hardpan.web.annotation.entry import entry_links, entry_routes
 from hardpan.web.annotation.owner import owner_routes
-from hardpan.web.annotation.people import participant_routes
 from hardpan.web.annotation.review import review_routes
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect

@@ -18,8 +18,7 @@ from hardpan.replicate import Project
 from hardpan.replicate.database import people
 from hardpan.replicate.database.events import add_event, has_event
 from hardpan.web.annotation.site import ROLE_NAMES, Site
-from hardpan.web.requests import read_request_json, request_text
-from hardpan.web.security import Role, check_origin
+from hardpan.web.security import Role, check_origin, read_request_json, request_text
 from hardpan.web.shell import sentence
 
 # What the crowd platforms call their worker's number in the address that they open.

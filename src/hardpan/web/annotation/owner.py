@@ -33,8 +33,7 @@ from hardpan.replicate.quality import (
 from hardpan.tables import rows_to_columns
 from hardpan.web.annotation.entry import path_of
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, page_route, post_route
-from hardpan.web.requests import request_flag, request_integer, request_text
-from hardpan.web.security import Role, Session
+from hardpan.web.security import Role, Session, request_flag, request_integer, request_text
 
 LONGEST_LABEL = 100
 MOST_LINKS = 500

@@ -15,8 +15,7 @@ from starlette.routing import BaseRoute
 
 from hardpan.replicate.database import decisions, images
 from hardpan.web.annotation.site import Body, Site, image_by_id, image_route, page_route, post_route
-from hardpan.web.requests import request_flag, request_integer, request_text, request_texts
-from hardpan.web.security import Role, Session
+from hardpan.web.security import Role, Session, request_flag, request_integer, request_text, request_texts
 
 CANDIDATES_AT_ONCE = 100
 IMAGES_AT_ONCE = 48

@@ -16,8 +16,7 @@ from starlette.routing import Route
 from hardpan.replicate import Project
 from hardpan.replicate.database.images import stored_image_bytes
 from hardpan.replicate.database.people import PersonNotAdmitted, check_worker_admitted, owner_session_ended
-from hardpan.web.requests import read_request_json, request_text
-from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
+from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session, read_request_json, request_text
 from hardpan.web.shell import Shell, sentence
 
 # What the database calls the people of each part of the site.

@@ -29,8 +29,7 @@ from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.query import ExampleQueries, is_query_text, read_filters
 from hardpan.web.explorer.review import LabelQueue, ReviewSite
 from hardpan.web.explorer.thumbnails import Thumbnails
-from hardpan.web.requests import read_request_json
-from hardpan.web.security import local
+from hardpan.web.security import local, read_request_json
 
 PAGE_ROWS = 120
 MOST_ROWS = 1000
