@@ -27,6 +27,7 @@ DOCUMENTS = [
     "README.md",
     "docs/bring-your-data.md",
     "docs/datasets.md",
+    "docs/encoders.md",
     "docs/guide.md",
     "docs/recording.md",
     "docs/parallel.md",

@@ -148,7 +148,7 @@ def _reading_option(name: str, value: Any) -> tuple[str, list[str]]:
     if name == "columns":
         return "--column", [f"{role}={column}" for role, column in dict(value).items()]
     texts = [str(item) for item in value] if isinstance(value, (tuple, list)) else [str(value)]
-    if name in ("label", "id", "text", "group"):
+    if name in ("label", "text", "group", "encoder"):
         return f"--{name}", texts
     return "--set", [f"{name}={','.join(texts)}"]
 
@@ -303,6 +303,11 @@ class Evidence:
     def is_images(self) -> bool:
         """Whether the examples are images."""
         return self.dataset.x.ndim > 2
+
+    @property
+    def on_pixels(self) -> bool:
+        """Whether models are trained on pixels: images without an encoder."""
+        return self.dataset.inputs.ndim > 2
 
     @property
     def has_torch(self) -> bool:

@@ -59,13 +59,13 @@ def check_fresh(evidence: Evidence) -> None:
     if config.testbed:
         testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
         return
-    _fresh_labels(Dataset.open(config.new_test), evidence)
+    _fresh_labels(_fresh_dataset(evidence), evidence)
     if config.predictions or config.ensemble == "none":
         raise InputError(_NO_MODEL.format(config.new_test))
 
 
 def _scores_on_new_test(evidence: Evidence) -> FreshScores:
-    fresh = Dataset.open(evidence.config.new_test)
+    fresh = _fresh_dataset(evidence)
     labels = _fresh_labels(fresh, evidence)
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:
@@ -76,12 +76,17 @@ def _scores_on_new_test(evidence: Evidence) -> FreshScores:
     truth = evidence.labels[test]
     before = tuple(float((answers == truth).mean()) for answers in answers_by_seed(evidence, model, test))
     after = tuple(
-        float((network_predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
+        float((network_predictor(evidence, number)(fresh.inputs).argmax(axis=1) == labels).mean())
         for number in range(len(model.weights))
     )
     first, second = float(np.mean(before)), float(np.mean(after))
     drop = _fresh_drop(first, len(truth), second, len(labels), evidence.config.confidence)
     return FreshScores(drop, None, fresh.name, len(labels), before, after, files.array_hash(fresh.x))
+
+
+def _fresh_dataset(evidence: Evidence) -> Dataset:
+    """The new test set, encoded as the original one."""
+    return Dataset.open(evidence.config.new_test, encoder=evidence.dataset.encoder or None)
 
 
 def _fresh_labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ neighbour if test were drawn like train. In a split that was made here rows are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ class NearCopies:
 
     Attributes:
         rows: test rows at most ``limit`` away from a training row, nearest first; none equals a training row.
-        limit: the distance, where columns have deviation 1.
+        limit: the distance, where columns have deviation 1, or vectors of an encoder length 1.
         typical: median distance of a test row to the nearest training row.
         nearest: the smallest distance.
         searched: how many test rows were searched.
@@ -91,9 +91,12 @@ def nearest_training(evidence: Evidence) -> Nearest:
     if len(queries) > most:
         queries = np.sort(np.random.default_rng([seed, 11]).choice(queries, most, replace=False))
 
+    # The length of each vector, where there are no other columns.
+    unit = np.sqrt(evidence.inputs.table.directions) if evidence.dataset.vectors is not None else 1.0
+
     def near(rows: Labels) -> Nearest:
         at, distances = k_nearest(x[inputs], x[rows], min(NEIGHBOURS + 1, len(inputs)))
-        return Nearest(rows, np.asarray(distances, dtype=np.float64), inputs[at])
+        return Nearest(rows, np.asarray(distances, dtype=np.float64) / unit, inputs[at])
 
     if evidence.dataset.split is None:
         return near(queries)
@@ -295,13 +298,26 @@ def altered_texts(evidence: Evidence) -> AlteredSearch | None:
     return AlteredSearch(found, done, sensitivity if planted else {})
 
 
-def find_near_copies(evidence: Evidence) -> tuple[Labels, float | None, dict[str, Any]]:
-    """Test rows near a training row (images and texts: altered ones), the p-value of their excess, and details."""
+def find_near_copies(evidence: Evidence) -> Iterator[tuple[Labels, float | None, dict[str, Any]]]:
+    """Test rows near a training row, the p-value of their excess, and details, by search.
+
+    The searches: altered images or texts; the features of a table, or the vectors of an encoder.
+    """
+    altered, encoder = evidence.altered, evidence.dataset.encoder
+    if altered is not None:
+        yield _rows_near_training(evidence, altered.found, altered)
+    elif evidence.is_images:
+        yield evidence.turned, None, {"searched": len(evidence.split.test), "p_value": None}
+    if evidence.nearest is not None and (encoder or (altered is None and not evidence.is_images)):
+        rows, p_value, details = _rows_near_training(evidence, evidence.nearest, None)
+        yield rows, p_value, details | ({"encoder": encoder} if encoder else {})
+
+
+def _rows_near_training(
+    evidence: Evidence, search: Nearest, altered: AlteredSearch | None
+) -> tuple[Labels, float | None, dict[str, Any]]:
     assert evidence.inputs is not None
-    group, altered, turned = evidence.inputs.equal.group, evidence.altered, evidence.turned
-    search = altered.found if altered is not None else evidence.nearest
-    if search is None or (evidence.is_images and altered is None):
-        return turned, None, {"searched": len(evidence.split.test), "p_value": None}
+    group, turned = evidence.inputs.equal.group, evidence.turned
     equal = np.isin(group[search.rows], group[np.concatenate([evidence.split.train, evidence.split.validation])])
     near = near_copies(
         search,

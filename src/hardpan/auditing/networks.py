@@ -26,7 +26,7 @@ from torch.nn import functional
 from hardpan import engine
 from hardpan.auditing.evidence import AuditNote, Evidence
 from hardpan.bayes.floors.error_estimates import Labels
-from hardpan.bayes.floors.inputs import standardised
+from hardpan.bayes.floors.inputs import standardised, unit_vectors
 from hardpan.bayes.floors.model_predictions import model_of
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.data.dataset import Split
@@ -144,7 +144,7 @@ def network_data(evidence: Evidence) -> NetworkData:
     if evidence.network_data is None:
         x, labels, k, inputs = evidence.dataset.x, evidence.labels, evidence.dataset.n_classes, evidence.inputs
         assert inputs is not None
-        if evidence.is_images:
+        if evidence.on_pixels:
             train, flip = inputs.split.train, keeps_class_when_mirrored(x, labels, inputs.split)
             evidence.network_data = NetworkData.of_images(x, labels, k, train, flip=flip)
         else:
@@ -191,7 +191,7 @@ def train_networks(evidence: Evidence, seconds: float, work: Path) -> None:
             one = train_network(evidence, split.train, split.validation, rows, left, moments=MOMENTS, seed=seed)
             one.save(path)
         trained.append(one)
-    kind = "convolutional networks" if evidence.is_images else "perceptrons"
+    kind = "convolutional networks" if evidence.on_pixels else "perceptrons"
     name = f"ensemble of {len(trained)} {kind}" if len(trained) > 1 else kind[:-1]
     model = model_of(
         name,
@@ -337,13 +337,16 @@ def network_predictor(evidence: Evidence, number: int) -> Callable[[NDArray[Any]
     model = next(item for item in evidence.models if item.weights)
     one = TrainedNetwork.load(model.weights[number])
     assert one is not None
-    data, train, own = network_data(evidence), evidence.modelled.train, evidence.dataset.x
+    data, train, own = network_data(evidence), evidence.modelled.train, evidence.dataset.inputs
     network = _network(data)
     network.load_state_dict(one.state)
 
     def predict(x: NDArray[Any]) -> NDArray[np.float32]:
         if own.ndim == 2:  # features of new examples are standardised with the old ones
-            x = standardised(np.concatenate([own, x]), train)[len(own) :]
+            whole = np.concatenate([own, x])
+            encoded = evidence.dataset.vectors is not None
+            x = unit_vectors(whole, train) * np.sqrt(x.shape[1]) if encoded else standardised(whole, train)
+            x = x[len(own) :]
         new = _Examples(replace(data, x=x, ahead=None), torch.device("cpu"))
         return _predicted(network, new, np.arange(len(x)), data.n_classes)
 

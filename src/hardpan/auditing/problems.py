@@ -342,21 +342,12 @@ def _near_copy_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     """Test rows near a training row: a claim where an official test set has more than one drawn like train."""
     if evidence.inputs is None:
         return
-    rows, p_value, details = find_near_copies(evidence)
-    if not len(rows):
-        return
-    severity = "note" if p_value is None else "medium"
-    severities, effect = (severity, 0.0, severity), None if p_value is None else _problem_effect(evidence, rows)
-    yield _counted_problem(
-        evidence,
-        "near-copies",
-        rows,
-        details["searched"],
-        severities,
-        details=details,
-        p_value=p_value,
-        effect=effect,
-    )
+    for rows, p_value, details in find_near_copies(evidence):
+        severity = "note" if p_value is None else "medium"
+        severities, effect = (severity, 0.0, severity), None if p_value is None else _problem_effect(evidence, rows)
+        if len(rows):
+            searched, tested = details["searched"], {"p_value": p_value, "effect": effect}
+            yield _counted_problem(evidence, "near-copies", rows, searched, severities, details=details, **tested)
 
 
 def _problem_effect(evidence: Evidence, rows: Labels) -> Estimate | None:

@@ -78,6 +78,7 @@ class Audit(Report):
         cut: how hardpan cut the test set; empty where it is official.
         searched: kinds of problems that were searched for.
         features: names of the columns that were used, where they have names.
+        encoder: name of the encoder on whose vectors models were trained; empty without one.
         origin: the command, versions and hashes.
         evidence: the data and what was computed from them, from which the page is drawn; not in the JSON.
         examples: one row per example (:mod:`hardpan.auditing.example_table`); not in the JSON.
@@ -101,6 +102,7 @@ class Audit(Report):
     cut: str = ""
     searched: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    encoder: str = ""
     origin: Provenance = field(default_factory=Provenance, compare=False)
     evidence: Evidence | None = field(default=None, compare=False, metadata=TRANSIENT)
     examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
@@ -164,7 +166,9 @@ def audit(
     tell = progress or no_progress
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
-    evidence = _gather_evidence(Dataset.open(dataset, **reading), config)
+    opened = Dataset.open(dataset, progress=between(tell, 0.0, 0.02), **reading)
+    reading |= {"encoder": opened.encoder} if opened.encoder else {}
+    evidence = _gather_evidence(opened, config)
     if config.testbed or config.new_test:
         from hardpan.auditing.fresh import check_fresh
 
@@ -241,8 +245,8 @@ def _gather_evidence(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
     labels, n = dataset.require_labels(), len(dataset)
-    size = dataset.x[:1].size
-    if dataset.is_texts:
+    size = dataset.inputs[:1].size
+    if dataset.is_texts and dataset.vectors is None:
         size = 0
     of_budget = max(MIN_ROWS, int(config.budget * ROW_NUMBERS_PER_SECOND / (size + ROW_COST)))
     most = min(
@@ -379,6 +383,7 @@ def _run_audit(
         cut="" if dataset.split is not None else evidence.split.method,
         searched=searched_kinds(evidence),
         features=dataset.feature_names,
+        encoder=dataset.encoder,
         origin=Provenance(command=command, seed=config.seed, versions=versions, hashes=hashes),
         evidence=evidence,
         examples=table,
@@ -393,6 +398,11 @@ def _hashes_of_evidence(evidence: Evidence) -> dict[str, str]:
     hashes = {
         "Examples, sha256": evidence.dataset.content_hash(),
         "Labels, sha256": files.array_hash(evidence.labels),
+        **(
+            {}
+            if evidence.dataset.vectors is None
+            else {"Vectors, sha256": files.array_hash(evidence.dataset.vectors)}
+        ),
         **(floor.hashes if floor is not None else {}),
     }
     if flow is not None and flow.sha256:
@@ -447,7 +457,8 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
     settings = {
         name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
     }
-    text = json.dumps([settings, evidence.dataset.content_hash(), files.array_hash(evidence.labels)])
+    vectors = "" if evidence.dataset.vectors is None else files.array_hash(evidence.dataset.vectors)
+    text = json.dumps([settings, evidence.dataset.content_hash(), vectors, files.array_hash(evidence.labels)])
     folder = arguments.as_path("out", out) / WORK / hashlib.sha256(text.encode()).hexdigest()[:12]
     created = files.missing_parents(folder)
     try:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
 from hardpan.bayes.floors.error_estimates import Floats, Labels
-from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset
+from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset, flow_inputs
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -37,6 +37,7 @@ TABLE_WEIGHTS = {
     "out-of-fold": 2.0,
     "learning curve": 1.5,
 }
+VECTOR_WEIGHTS = {"linear model": 1.0, "networks": 3.0, "out-of-fold": 2.0, "learning curve": 1.5}
 
 
 class Budget:
@@ -61,10 +62,12 @@ class Budget:
 
 def plan_budget(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     """What will be trained, and how many seconds each step may take."""
-    config, images = evidence.config, evidence.is_images
+    config, images = evidence.config, evidence.on_pixels
     weights = dict(IMAGE_WEIGHTS if images else TABLE_WEIGHTS)
     ensemble = "networks"
-    if evidence.dataset.is_texts:
+    if evidence.dataset.vectors is not None:
+        weights = dict(VECTOR_WEIGHTS)
+    elif evidence.dataset.is_texts:
         weights, ensemble = dict(TEXT_WEIGHTS), "text models"
         if evidence.dataset.x.shape[1]:  # columns beside the texts
             weights["boosted trees"] = TABLE_WEIGHTS["boosted trees"]
@@ -160,15 +163,10 @@ def train(
 
 
 def _quick_model(evidence: Evidence) -> str:
-    """The classifier that is fitted again and again: of a table the one with the lowest validation error."""
-    if evidence.is_images or not evidence.fitted:
-        return (
-            "extra trees"
-            if evidence.is_images
-            else "linear model"
-            if evidence.dataset.is_texts
-            else "boosted trees"
-        )
+    """The classifier that is fitted again and again: but of pixels, the one with the lowest validation error."""
+    if evidence.on_pixels or not evidence.fitted:
+        columns = not evidence.dataset.is_texts and evidence.dataset.vectors is None
+        return "extra trees" if evidence.on_pixels else "boosted trees" if columns else "linear model"
     return min(evidence.fitted, key=lambda item: item.validation_error).name
 
 
@@ -177,7 +175,7 @@ def _fold_probs(
 ) -> Floats:
     """Predictions of ``rows`` by the audit's quick model, trained on ``train`` and tuned on ``validation``."""
     seed = evidence.config.seed
-    if evidence.is_images and evidence.has_torch:
+    if evidence.on_pixels and evidence.has_torch:
         from hardpan.auditing.networks import train_network
 
         one = train_network(evidence, train, validation, rows, seconds, seed=seed)
@@ -212,7 +210,7 @@ def _mean_probs(
 
     A network that had too little time is left out: it differs from every label, or from none.
     """
-    if not evidence.is_images or not evidence.has_torch:
+    if not evidence.on_pixels or not evidence.has_torch:
         return _fold_probs(evidence, inputs, train, validation, rows, seconds)
     n, both, seed = len(rows), np.concatenate([rows, validation]), evidence.config.seed
     trees = fit_classifier(
@@ -243,13 +241,13 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
         left = max(1.0, (end - time.monotonic()) * size / total)
         total -= size
         known = {item.name: item.probs for item in evidence.fitted}
-        if size == len(train) and evidence.dataset.is_texts and _quick_model(evidence) in known:
+        if size == len(train) and not evidence.on_pixels and _quick_model(evidence) in known:
             correct[size] = known[_quick_model(evidence)].argmax(axis=1) == truth  # was fitted to all rows before
             continue
         validation = inputs.split.validation
         correct[size] = _fold_probs(evidence, inputs, rows, validation, test, left).argmax(axis=1) == truth
     evidence.correct_by_size = correct
-    network = evidence.is_images and evidence.has_torch
+    network = evidence.on_pixels and evidence.has_torch
     evidence.curve_model = "one convolutional network" if network else _quick_model(evidence)
 
 
@@ -316,9 +314,9 @@ def open_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
         return None
     some = evidence.split.test[:32]
     with torch_threads_for_load():
-        flow.posterior(dataset.x[some[:4]])
+        flow.posterior(flow_inputs(flow, dataset)[some[:4]])
         start = time.monotonic()
-        flow.posterior(dataset.x[some])
+        flow.posterior(flow_inputs(flow, dataset)[some])
         per_row = (time.monotonic() - start) / len(some)
     most = int(BUNDLED_SHARE * config.budget / max(per_row, 1e-6) / FLOW_PASSES)
     if len(dataset) <= most:
@@ -359,7 +357,7 @@ def evaluate_flow(
             progress=progress,
         )
         curve = flow.bayes_curve(config.temperatures, rtol=1e-2, seed=config.seed)
-        nll = flow.nll(dataset.x[test], labels[test], seed=config.seed)
+        nll = flow.nll(flow_inputs(flow, dataset)[test], labels[test], seed=config.seed)
         factor = flow.bits_per_dimension(1.0)
     ends = (nll.value * factor, nll.stderr * factor, nll.low * factor, nll.high * factor)
     bits = Estimate(*ends, method="bits per dimension", n=nll.n)

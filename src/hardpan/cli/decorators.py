@@ -190,6 +190,11 @@ class DataFlags:
         class_names: class names, or a text file with one name per line.
         resize: images: resize to this width and height in pixels.
         name: name of the dataset in the report.
+        encoder: train on vectors of images or texts: a folder or name of a model, an ONNX file, or module:function.
+        download: fetch the model of --encoder from huggingface.co.
+        encoder_device: "auto", "cpu", "cuda" or "cuda:N", for the model of --encoder.
+        encoder_half: compute vectors in half precision.
+        encoder_batch: examples that the encoder takes at a time.
     """
 
     label: str | None = None
@@ -202,31 +207,49 @@ class DataFlags:
     class_names: tuple[str, ...] = ()
     resize: int | None = None
     name: str | None = None
+    encoder: str | None = None
+    download: bool = False
+    encoder_device: str = "auto"
+    encoder_half: bool = False
+    encoder_batch: int = 64
 
     def options(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
-        names = [item.name for item in dataclasses.fields(self)]
+        from hardpan.data.tabular import DataOptions
+
+        names = [item.name for item in dataclasses.fields(DataOptions)]
         options = {name: value for name in names if (value := getattr(self, name)) not in (None, (), {})}
         if len(self.class_names) == 1 and Path(self.class_names[0]).exists():
             options["class_names"] = self.class_names[0]
-        return options
+        if self.encoder is None:
+            return options
+        from hardpan.encoders import open_encoder
 
-    def open(self, source: str) -> Dataset:
+        encoder = open_encoder(
+            self.encoder,
+            download=self.download,
+            device=self.encoder_device,
+            half=self.encoder_half,
+            batch=self.encoder_batch,
+        )
+        return options | {"encoder": encoder}
+
+    def open(self, source: str, progress: execution.Progress | None = None) -> Dataset:
         """The dataset, read as the options say."""
         from hardpan.data import Dataset
 
-        return Dataset.open(source, **self.options())
+        return Dataset.open(source, progress=progress, **self.options())
 
     def optional(self, source: str) -> Dataset | None:
         """The dataset; None if none is named."""
         return self.open(source) if source else None
 
-    def apply(self, source: str) -> str | Dataset:
+    def apply(self, source: str, progress: execution.Progress | None = None) -> str | Dataset:
         """The source itself where no option is set (workers read it again by its name), else the opened dataset."""
-        return self.open(source) if self.options() else source
+        return self.open(source, progress) if self.options() else source
 
 
 DATA_FLAGS = DataFlags()
 Reading = Annotated[
-    DataFlags, Flags(only=("label", "id", "text", "group", "columns"), names={"columns": "--column"})
+    DataFlags, Flags(only=("label", "text", "group", "columns", "encoder"), names={"columns": "--column"})
 ]

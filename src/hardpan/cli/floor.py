@@ -58,7 +58,7 @@ def floor_command(
         loaded = flows.load(flow)
     with progress_on_stderr() as progress:
         return floor(
-            None if data is None else reading.apply(data),
+            None if data is None else reading.apply(data, progress),
             predictions=list(predictions) if predictions else None,
             flow=loaded,
             votes=votes or None,

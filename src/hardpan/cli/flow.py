@@ -38,7 +38,7 @@ FlowPath = Annotated[
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)],
     config: Annotated[FlowConfig, Flags(only=("preset", "epochs", "class_weight", "seed", "device"))],
-    reading: Annotated[DataFlags, Flags(only=("label",))] = DATA_FLAGS,
+    reading: Annotated[DataFlags, Flags(only=("label", "encoder"))] = DATA_FLAGS,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -61,8 +61,8 @@ def fit(
     out = out or Path(f"flow-{data_source_name(data)}")
     check_out(out)
     config.filled()  # refuse bad settings before the data is read
-    dataset = reading.open(data)
     with progress_on_stderr() as progress:
+        dataset = reading.open(data, progress)
         flow = flows.fit(dataset, config, out=out, progress=progress)
     emit_report(flow.record, json=json, out=out if distributed.is_main_process() else None)
     if not json:

@@ -30,7 +30,7 @@ def train(
         ),
     ],
     config: Annotated[TrainConfig, Flags(only=("model", "seeds", "epochs", "objective", "device"))],
-    reading: Annotated[DataFlags, Flags(only=("label", "id", "group"))] = DATA_FLAGS,
+    reading: Annotated[DataFlags, Flags(only=("label", "group", "encoder"))] = DATA_FLAGS,
     weights: Annotated[
         str | None,
         typer.Option("--weights", metavar="DIR", help="Folder for the trained models (default: STORE-models)."),
@@ -54,7 +54,7 @@ def train(
     # The main process of a run of several reports for all.
     with progress_on_stderr() if distributed.launched_as_main() else nullcontext() as progress:
         result = training.train(
-            reading.apply(data),
+            reading.apply(data, progress),
             config,
             out=out,
             weights=weights,

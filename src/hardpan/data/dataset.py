@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.arguments import clean_column, clean_names, clean_text, one_of, whole_number
 from hardpan.errors import InputError, counted
+from hardpan.execution import Progress
 from hardpan.files import array_hash, record
 from hardpan.tables import is_frame, read_table
 
@@ -101,6 +102,8 @@ class Dataset:
         warnings: what its user should know, see :class:`DataWarning`.
         table: the feature columns before encoding, where there were categories or missing values, else None.
         texts: (N,) Python strings where the examples are texts, else None.
+        vectors: (N, d) of an encoder, on which models are trained instead of ``x``; None without an encoder.
+        encoder: its name.
 
     Example:
         >>> import hardpan
@@ -123,6 +126,8 @@ class Dataset:
     warnings: tuple[DataWarning, ...] = ()
     table: TableFeatures | None = None
     texts: NDArray[Any] | None = None
+    vectors: NDArray[np.float32] | None = None
+    encoder: str = ""
 
     def __post_init__(self) -> None:
         """Clean the texts that reach charts, pages and tables (:func:`hardpan.arguments.clean_text`)."""
@@ -152,8 +157,10 @@ class Dataset:
         class_names: Sequence[str] | str | os.PathLike[str] | None = None,
         resize: int | None = None,
         name: str | None = None,
+        encoder: Any = None,
         mirror: str | None = None,
         cache: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
     ) -> Dataset:
         """Open a dataset: by name, from a file or folder, or from an object that has one.
 
@@ -182,10 +189,13 @@ class Dataset:
             class_names: the C names in the order of the class numbers, or a text file with one name per line.
             resize: of images, make all of them this many pixels wide and high.
             name: what to call the dataset; by default the name of the file.
+            encoder: what turns images or texts into vectors, on which models are trained then
+                (:func:`hardpan.encoders.open_encoder`): module:function, a folder or name of a model, an ONNX file.
             mirror: for names that are downloaded, an address with ``NAME/FILE`` under it; else ``HARDPAN_MIRROR``,
                 else the publisher's address.
-            cache: for names that are downloaded, the folder that keeps ``NAME/FILE``; else ``HARDPAN_CACHE``, else
-                the user's cache folder.
+            cache: the folder that keeps downloads as ``NAME/FILE``, and vectors; else ``HARDPAN_CACHE``, else the
+                user's cache folder.
+            progress: of the encoder, called with the current step and the fraction of the work that is done.
 
         Example:
             >>> Dataset.open("digits").class_names
@@ -196,8 +206,8 @@ class Dataset:
         from hardpan.data.opening import open_dataset
         from hardpan.data.tabular import DataOptions
 
-        options = DataOptions(label, id, text, group, columns, features, drop, class_names, resize, name)
-        return open_dataset(source, options, mirror, cache)
+        options = DataOptions(label, id, text, group, columns, features, drop, class_names, resize, name, encoder)
+        return open_dataset(source, options, mirror, cache, progress)
 
     @classmethod
     def from_arrays(
@@ -334,13 +344,13 @@ class Dataset:
         return self.x if self.texts is None or self.x.shape[1] else self.texts
 
     def require_vectors(self, use: str) -> NDArray[Any]:
-        """``x``; texts are refused, with what would make them vectors."""
-        if self.is_texts:
+        """What models are trained on; texts without an encoder are refused."""
+        if self.is_texts and self.vectors is None:
             raise InputError(
-                f": {use} needs images or vectors, and {self.name} has texts; encode them, and give the vectors",
-                argument="dataset",
+                f": {use} needs images or vectors, and {self.name} has texts; name an encoder of texts",
+                argument="encoder",
             )
-        return self.x
+        return self.inputs
 
     def content_hash(self) -> str:
         """Sha256 of all examples."""
@@ -350,6 +360,32 @@ class Dataset:
         for text in self.texts:
             digest.update(hashlib.sha256(text.encode()).digest())
         return digest.hexdigest()
+
+    @property
+    def inputs(self) -> NDArray[Any]:
+        """What models are trained on: the vectors of the encoder, without one ``x``."""
+        return self.x if self.vectors is None else self.vectors
+
+    def encoded(
+        self, encoder: Any, *, cache: str | os.PathLike[str] | None = None, progress: Progress | None = None
+    ) -> Dataset:
+        """The same examples with the vectors of an encoder; arguments as for :meth:`open`.
+
+        Example:
+            >>> digits = Dataset.open("digits")
+            >>> digits.encoded(lambda images: images.mean(axis=2)).inputs.shape
+            (1797, 8)
+        """
+        from hardpan import encoders
+        from hardpan.data.downloads import cache_folder
+
+        if not self.is_images and self.texts is None:
+            raise InputError(
+                f"encodes images and texts; {self.name} has feature columns: leave it out", argument="encoder"
+            )
+        opened, examples = encoders.open_encoder(encoder), self.x if self.texts is None else self.texts
+        vectors = encoders.encode(examples, opened, cache=cache_folder(cache), progress=progress)
+        return dataclasses.replace(self, vectors=vectors, encoder=opened.name)
 
     def features(self) -> NDArray[np.float64]:
         """Every example as a flat vector of float64, shape (N, d)."""
@@ -388,6 +424,7 @@ class Dataset:
             metadata={name: column[index] for name, column in self.metadata.items()},
             table=table,
             texts=None if self.texts is None else self.texts[index],
+            vectors=None if self.vectors is None else self.vectors[index],
         )
 
     def align(self, other: Any, *, by_order: bool = False) -> Dataset:
@@ -506,7 +543,8 @@ class Dataset:
         size = f"{counted(len(self), kind)} of {each} ({self.x.dtype})"
         if self.is_texts:
             size = counted(len(self), "text") + (f" and {counted(shape[0], 'number')} each" if shape[0] else "")
-        return f"Dataset({self.name!r}: {', '.join(filter(None, (size, known, parts)))})"
+        encoded = f"encoded by {self.encoder}" if self.encoder else ""
+        return f"Dataset({self.name!r}: {', '.join(filter(None, (size, known, parts, encoded)))})"
 
 
 def row_numbers(rows: Any, examples: Any) -> NDArray[np.int64]:

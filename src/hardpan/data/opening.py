@@ -36,6 +36,7 @@ from hardpan.data.downloads import SOURCES, read_published
 from hardpan.data.images import images_channels_last
 from hardpan.data.tabular import DataOptions, from_tables, scored_table_splits
 from hardpan.errors import InputError, counted, few, reason
+from hardpan.execution import Progress
 from hardpan.files import check_reading_memory, existing_file, read_text
 from hardpan.tables import (
     Notes,
@@ -90,7 +91,11 @@ def formats() -> tuple[str, ...]:
 
 
 def open_dataset(
-    source: Any, options: DataOptions, mirror: str | None = None, cache: str | os.PathLike[str] | None = None
+    source: Any,
+    options: DataOptions,
+    mirror: str | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> Dataset:
     """See :meth:`Dataset.open`."""
     options = dataclasses.replace(
@@ -106,7 +111,10 @@ def open_dataset(
         dataset = _open_path(os.fspath(source), options, mirror, cache)
     else:
         dataset = _open_object(source, options)
-    return dataset if options.name is None else dataclasses.replace(dataset, name=str(options.name))
+    dataset = dataset if options.name is None else dataclasses.replace(dataset, name=str(options.name))
+    if options.encoder is None:
+        return dataset
+    return dataset.encoded(options.encoder, cache=cache, progress=progress)
 
 
 def _open_path(
@@ -163,7 +171,7 @@ _REMEDIES = {
 def _refuse_options(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
     """Refuse options that the source has no use for, rather than ignore them."""
     for field in dataclasses.fields(DataOptions):
-        if field.name not in (*taken, "name") and getattr(options, field.name) not in (None, (), {}):
+        if field.name not in (*taken, "name", "encoder") and getattr(options, field.name) not in (None, (), {}):
             raise InputError(f"does not apply to {what}; leave it out", argument=field.name)
 
 

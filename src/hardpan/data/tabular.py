@@ -77,7 +77,7 @@ _NUMBER_LIKE = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]* ?[%$€£]?")
 
 @dataclass(frozen=True, slots=True)
 class DataOptions:
-    """How a dataset is read, as the arguments of :meth:`Dataset.open` say; all but the last three are of tables."""
+    """How a dataset is read, as the arguments of :meth:`Dataset.open` say; all but the last four are of tables."""
 
     label: str | int | None = None
     id: str | int | None = None
@@ -89,6 +89,7 @@ class DataOptions:
     class_names: Any = None
     resize: int | None = None
     name: str | None = None
+    encoder: Any = None
 
     def given_columns(self) -> dict[str, Any]:
         """The names of columns that were given, by role."""

@@ -301,7 +301,9 @@ def prepare_fit(dataset: Dataset, split: Split, config: FlowConfig, device: torc
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
     train = FitRows(network, x, labels[split.train], device)
     held_out = split.validation if len(split.validation) else split.train
-    task = FlowTask(network, config, train, FitRows(network, dataset.x[held_out], labels[held_out], device), device)
+    task = FlowTask(
+        network, config, train, FitRows(network, dataset.inputs[held_out], labels[held_out], device), device
+    )
     task.start()
     return task
 
@@ -327,7 +329,7 @@ def fitted_flow(dataset: Dataset, split: Split, task: FlowTask, history: engine.
         "validation_rows": len(task.validation),
     }
     if len(split.test):
-        test = FitRows(network, dataset.x[split.test], labels[split.test], task.device)
+        test = FitRows(network, dataset.inputs[split.test], labels[split.test], task.device)
         fitted["test_nll"], fitted["test_error"] = task.evaluate(test)
         fitted["test_bits_per_dim"] = task._bits(fitted["test_nll"])
         fitted["test_rows"] = len(test)

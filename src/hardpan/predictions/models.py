@@ -33,7 +33,7 @@ def estimator_predictions(
     if folds:
         answers = _refitted_model_answers(model, dataset, int(folds), group, seed)
     else:
-        answers = _model_answers(model, dataset, dataset.model_inputs)
+        answers = _model_answers(model, dataset, _examples_for(model, dataset))
     if answers.ndim == 1:
         answers = np.eye(max(dataset.n_classes, 2), dtype=np.float32)[answers]
     return array_predictions(
@@ -45,6 +45,13 @@ def estimator_predictions(
         split=dataset.split,
         config=config,
     )
+
+
+def _examples_for(model: Any, dataset: Dataset) -> NDArray[Any]:
+    """The vectors of a dataset for estimators, unless one was fitted to other features; else its examples."""
+    width = None if dataset.vectors is None else dataset.vectors.shape[1]
+    of_vectors = hasattr(model, "fit") and getattr(model, "n_features_in_", width) == width is not None
+    return dataset.inputs if of_vectors else dataset.model_inputs
 
 
 def _model_inputs(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
@@ -131,7 +138,7 @@ def _refitted_model_answers(
             f"must be at most {smallest}, the {'groups' if grouped else 'size'} of the smallest class; got {folds}",
             argument="folds",
         )
-    x = _model_inputs(model, dataset, dataset.model_inputs)
+    x = _model_inputs(model, dataset, _examples_for(model, dataset))
     result: NDArray[Any] | None = None
     cut = (StratifiedGroupKFold if grouped else StratifiedKFold)(folds, shuffle=True, random_state=seed)
     for train, test in cut.split(np.zeros(len(dataset)), labels, groups if grouped else None):

@@ -243,8 +243,9 @@ def floor(
 
 def _fit_classifiers_of_floor(inputs: FloorInputs, config: FloorConfig, report: Progress) -> list[Fitted]:
     """Fit the classifiers of the settings; probabilities are those of the test rows of ``inputs``."""
-    plain = inputs.is_images or (inputs.dataset.is_texts and not inputs.dataset.x.shape[1])
-    auto = IMAGE_CLASSIFIERS if plain else TABLE_CLASSIFIERS
+    dataset = inputs.dataset
+    columns = not dataset.is_images and (dataset.x.shape[1] > 0 or not dataset.is_texts)
+    auto = TABLE_CLASSIFIERS if columns else IMAGE_CLASSIFIERS
     names = list(dict.fromkeys(new for name in config.classifiers for new in (auto if name == "auto" else (name,))))
     fitted = []
     for number, name in enumerate(names if len(inputs.test) else ()):

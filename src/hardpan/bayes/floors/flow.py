@@ -96,15 +96,22 @@ def flow_evidence(
     for done, rows in ((0.0, split.validation[:most_rows]), (0.4, split.test[:most_rows])):
         if len(rows):
             report(f"flow: posteriors of {len(rows):,} examples", done)
-            posterior[rows] = flow.posterior(dataset.x[rows], seed=seed)
+            posterior[rows] = flow.posterior(flow_inputs(flow, dataset)[rows], seed=seed)
     return FlowEvidence(name, flow.bayes_error(seed=seed), posterior, flow.record.floors)
 
 
 def flow_fits_dataset(flow: FloorFlow, dataset: Dataset) -> bool:
     """Whether a flow has the classes and the shape of a dataset."""
-    shape = dataset.x.shape[1:-1] if dataset.x.ndim == 4 and dataset.x.shape[-1] == 1 else dataset.x.shape[1:]
+    of_dataset = flow_inputs(flow, dataset).shape[1:]
+    shape = of_dataset[:-1] if len(of_dataset) == 3 and of_dataset[-1] == 1 else of_dataset
     shapes = (tuple(flow.input_shape), tuple(flow.sample_shape))
-    return flow.n_classes == dataset.n_classes and (shape in shapes or dataset.x.shape[1:] in shapes)
+    return flow.n_classes == dataset.n_classes and (shape in shapes or of_dataset in shapes)
+
+
+def flow_inputs(flow: FloorFlow, dataset: Dataset) -> NDArray[Any]:
+    """The vectors of a dataset where a flow was fitted to so many numbers, else its examples."""
+    of_vectors = dataset.vectors is not None and tuple(flow.input_shape) == dataset.vectors.shape[1:]
+    return dataset.inputs if of_vectors else dataset.x
 
 
 def flow_entries(flow: FlowEvidence, inputs: FloorInputs, confidence: float) -> list[Entry]:

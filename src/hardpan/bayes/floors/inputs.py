@@ -194,9 +194,15 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
         group, unit = np.unique(dataset.metadata["group"], return_inverse=True)[1].ravel().astype(np.int64), GROUPS
     split = dataset.splits(seed, together=group)
     categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
-    scaled = standardised(dataset.x, split.train)
+    if dataset.is_images and dataset.vectors is not None:  # pixels are not columns beside the vectors
+        raw = scaled = np.zeros((len(raw), 0))
+        categorical = np.zeros(0, dtype=bool)
+    else:
+        scaled = standardised(dataset.x, split.train)
     table = Table(raw.reshape(len(raw), raw[0].size), scaled, labels, dataset.n_classes, categorical)
-    if dataset.texts is not None:
+    if dataset.vectors is not None:
+        table = _with_directions(table, unit_vectors(dataset.vectors, split.train))
+    elif dataset.texts is not None:
         table = _with_texts(table, dataset.texts, seed)
     copied = equal.occurs_in(split.test, np.concatenate([split.train, split.validation]))
     inputs = FloorInputs(dataset, labels, split, table, equal, split.test, split.test[copied], group, unit)
@@ -212,7 +218,12 @@ def _with_texts(table: Table, texts: NDArray[Any], seed: int) -> Table:
     Both are those of all texts, whatever their split and without labels, so that rows stay exchangeable.
     """
     ngrams, values = fit_ngrams(texts.tolist())
-    directions = dense_directions(values, seed=seed)
+    table = _with_directions(table, dense_directions(values, seed=seed))
+    return dataclasses.replace(table, ngrams=values, words=ngrams.words)
+
+
+def _with_directions(table: Table, directions: NDArray[Any]) -> Table:
+    """The table with rows of length 1 before its other columns."""
     k = directions.shape[1]
     return dataclasses.replace(
         table,
@@ -220,10 +231,20 @@ def _with_texts(table: Table, texts: NDArray[Any], seed: int) -> Table:
         # Deviations are about 1, as those of other columns.
         scaled=np.concatenate([directions * np.sqrt(np.float32(k)), table.scaled], axis=1, dtype=np.float32),
         categorical=np.concatenate([np.zeros(k, dtype=bool), table.categorical]),
-        ngrams=values,
-        words=ngrams.words,
         directions=k,
     )
+
+
+def unit_vectors(vectors: NDArray[Any], train: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Vectors (N, d) of an encoder less their mean on ``train``, each of length 1: distances follow the cosine.
+
+    Example:
+        >>> unit_vectors(np.array([[5.0, 1.0], [1.0, 1.0], [3.0, 9.0]]), np.array([0, 1])).tolist()
+        [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]
+    """
+    centred = np.asarray(vectors - vectors[train].mean(axis=0), dtype=np.float32)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.asarray(centred / np.where(length > 0, length, 1), dtype=np.float32)
 
 
 def standardised(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:

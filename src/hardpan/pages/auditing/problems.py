@@ -93,9 +93,11 @@ def _near_copy_words(problem: BenchmarkProblem) -> tuple[str, str]:
     if "limit" in details:
         title = f"{rows} at most {formatting.number(details['limit'])} from a training {noun}"
         title += f"; typical: {formatting.number(details['typical'])}"
-        advice = (
-            f"{_problem_proportion(problem)} of {details['searched']:,} searched, columns scaled to deviation 1; "
-        )
+        scaled = "columns scaled to deviation 1"
+        if encoder := details.get("encoder"):
+            title += f" (vectors of {encoder})"
+            scaled = "vectors less their mean on train, scaled to length 1"
+        advice = f"{_problem_proportion(problem)} of {details['searched']:,} searched, {scaled}; "
         advice += f"nearest: {formatting.number(details['nearest'])}. "
     else:
         verb = "looks" if count == 1 else "look"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hardpan.confusion.label_noise import LabelIssues
 
 GALLERY = 12
+PHOTOGRAPH = 32  # pixels a side, from which on an encoder is recommended for images in colour
 COLUMNS = 20  # classes that are drawn as upright bars
 OPEN_ROWS = 8  # of a table that is open on the page
 CLASS_BARS = 12  # classes with the largest errors
@@ -437,6 +438,7 @@ def models_section(evidence: Evidence) -> Section:
         f"{len(test):,} test "
         "examples; balanced accuracy (every class weighted equally) "
         f"{formatting.percent(balanced, accuracy.stderr)}.",
+        *encoder_sentences(evidence),
         "Where points lie on the dashed line, accuracy equals the stated confidence.",
     )
     return Section(
@@ -465,6 +467,25 @@ def _class_error_section_chart(rows: Sequence[tuple[Any, ...]]) -> Chart:
     return Chart("bars", "Error by class → the class it is most often taken for", bars, words, {"percent": True})
 
 
+def encoder_sentences(evidence: Evidence) -> list[str]:
+    """Which encoder models were trained on, and what that leaves open; without one, how photographs get one."""
+    dataset = evidence.dataset
+    if dataset.vectors is not None:
+        return [
+            "Models, label checks, hard examples and nearest examples use vectors of the encoder "
+            f"{dataset.encoder} ({counted(dataset.vectors.shape[1], 'number')} per example).",
+            "The data that the encoder was trained on may contain these test examples. That cannot be tested here; "
+            "if so, errors on new examples are higher.",
+        ]
+    sides = dataset.x.shape[1:3]
+    if evidence.is_images and dataset.x.shape[3:] == (3,) and min(sides) >= PHOTOGRAPH:
+        return [
+            "Models were trained on these images alone. A pretrained encoder often does better: hardpan audit DATA "
+            "--encoder NAME, with a folder or name of a model, an ONNX file, or module:function."
+        ]
+    return []
+
+
 def contents_section(evidence: Evidence) -> Section:
     """How many examples each class has, in which split, and what was found per class."""
     dataset, split = evidence.dataset, evidence.split
@@ -480,6 +501,7 @@ def contents_section(evidence: Evidence) -> Section:
         kind, each = "texts", f" and {each.strip(' ()')}" if size else ""
     sentences = [
         f"{dataset.name} has {len(dataset):,} {kind}{each} in {k:,} classes.",
+        *encoder_sentences(evidence),
         f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
         f"Every class has {int(total[0]):,} examples."
