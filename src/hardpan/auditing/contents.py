@@ -63,8 +63,8 @@ def row_contents(evidence: Evidence) -> RowContents:
     """The contents of the rows of an audit; of images the metadata alone."""
     dataset = evidence.dataset
     columns: dict[str, NDArray[Any]] = {}
-    if "text" in dataset.metadata:
-        columns["text"] = np.asarray(dataset.metadata["text"]).astype(object)
+    if dataset.texts is not None:
+        columns["text"] = dataset.texts
     scaled, compared = np.zeros((len(dataset), 0)), ()
     categorical, numbers = np.zeros(0, dtype=bool), set()
     if not evidence.is_images and dataset.feature_names:

@@ -340,6 +340,8 @@ def _run_audit(
     evidence.metrics = score_metrics(evidence)
     evidence.contents = row_contents(evidence)
     label_csv, label_columns = label_table(evidence)
+    text = {} if dataset.texts is None else {"text": dataset.texts}
+    evidence.columns = text | evidence.columns  # before what was computed
     evidence.columns |= {
         name if name == "text" else f"{FEATURE}{name}": values for name, values in evidence.contents.columns.items()
     }

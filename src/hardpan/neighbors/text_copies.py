@@ -174,6 +174,28 @@ def text_alteration(text: str, reference: str) -> str:
     return "one word changed" if len(codes) == 1 and changed == 1 else "several words changed"
 
 
+def marked_difference(text: str, other: str, around: int = 6) -> str:
+    """The words of the second text, where it differs from the first in brackets, with a few words around them.
+
+    Example:
+        >>> marked_difference("please set an alarm", "set the alarm now")
+        '[please →] set [an → the] alarm [→ now]'
+    """
+    a, b = text.split()[:LONGEST], other.split()[:LONGEST]
+    words: list[str] = []
+    codes = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    for place, (kind, i1, i2, j1, j2) in enumerate(codes):
+        if kind != "equal":
+            words.append(f"[{' '.join([*a[i1:i2], '→', *b[j1:j2]])}]")
+            continue
+        before, after = around if place else 0, around if place < len(codes) - 1 else 0
+        if j2 - j1 <= before + after + 1:
+            words += b[j1:j2]
+        else:
+            words += [*b[j1 : j1 + before], "…", *b[j2 - after : j2]]
+    return " ".join(words)
+
+
 def altered_texts(texts: Sequence[str], seed: int = 0) -> dict[str, list[str]]:
     """Texts altered in every way that is searched for, by what was done; of texts with at least six words.
 

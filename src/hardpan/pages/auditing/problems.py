@@ -230,7 +230,12 @@ def _leak_words(problem: BenchmarkProblem) -> tuple[str, str]:
         f"{formatting.percent(first['best'], 0.01)}, guessing: {formatting.percent(first['guessing'], 0.01)}",
         f"{formatting.estimate(error)} on {error.n:,} test rows. "
         + (f"Also as good as the best model: {more}. " if more else "")
-        + "If it is known only after the outcome, it is a leak: drop it. If not, one simple rule is enough here.",
+        + (
+            "If new texts lack it, a score on these says little about them; if"
+            if str(first["column"]).startswith(_OF_TEXTS)
+            else "If it is known only after the outcome, it is a leak: drop it. If"
+        )
+        + " not, one simple rule is enough here.",
     )
 
 

@@ -19,6 +19,7 @@ from hardpan.bayes.floors.entries import MAY_HAVE_SEEN
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.errors import counted
+from hardpan.neighbors.text_copies import marked_difference
 from hardpan.pages import floors, formatting
 from hardpan.pages.auditing.problems import problem_sentences, title_and_advice
 from hardpan.pages.confusion import METHOD as HARD_METHOD
@@ -65,6 +66,8 @@ def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     if evidence.hard is not None:
         hard = hard_section(evidence.hard, evidence.floor)
         table = _hard_rows(evidence)
+        if table is not None and evidence.dataset.is_texts:  # what there is to look at
+            hard = dataclasses.replace(hard, tables=(dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),))
         parts.append(dataclasses.replace(hard, folded=(*([table] if table else []), *hard.folded)))
     if evidence.fresh is not None:
         parts.append(fresh_section(evidence, evidence.fresh))
@@ -255,6 +258,16 @@ def _content_cells(
     names = list(contents.columns)[:SHOWN_COLUMNS]
     cells = {int(row): tuple(_short_cell(contents.columns[name][row]) for name in names) for row in rows}
     candidates = evidence.training_rows()[:: max(1, len(evidence.training_rows()) // MOST_CANDIDATES)]
+    if near and evidence.dataset.texts is not None and evidence.inputs is not None and len(candidates) > 1:
+        directions = evidence.inputs.table.scaled[:, : evidence.inputs.table.directions]
+        for row in rows.tolist():
+            closeness = directions[candidates] @ directions[row]
+            closeness[candidates == row] = -np.inf
+            other = int(candidates[int(closeness.argmax())])
+            label = evidence.dataset.class_names[evidence.labels[other]]
+            first, *rest = cells[row]
+            cells[row] = (first, f"{label}: {_short_cell(evidence.dataset.texts[other])}", *rest)
+        return (names[0], "nearest training text", *names[1:]), cells
     if not near or not contents.compared or len(candidates) < 2 or not len(rows):
         return tuple(names), cells
     for row, other in zip(rows.tolist(), contents.nearest(rows, candidates).tolist(), strict=True):
@@ -319,6 +332,7 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     near = evidence.columns["duplicate"]
     position, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
     has_columns = evidence.contents is not None and bool(evidence.contents.compared)
+    texts = evidence.dataset.texts
     rows = tuple(
         (
             position(int(row)),
@@ -326,13 +340,17 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
             position(other := row_of[str(near[row])]),
             names[labels[other]],
             round(float(away[row]), 4),
+            *([_short_cell(texts[row]), marked_difference(texts[other], texts[row])] if texts is not None else []),
             *([difference_words(evidence, other, int(row))] if has_columns else []),
         )
         for row in order.tolist()
         if np.isfinite(away[row])
     )
-    columns = ("test example", "label", "nearest training example", "its label", "distance")
-    pairs = Table("Closest pairs across the split", (*columns, *(["training → test"] if has_columns else [])), rows)
+    columns: tuple[str, ...] = ("test example", "label", "nearest training example", "its label", "distance")
+    columns += ("test text", "training → test") if texts is not None else ()
+    columns += ("columns, training → test",) if texts is not None and has_columns else ()
+    columns += ("training → test",) if texts is None and has_columns else ()
+    pairs = Table("Closest pairs across the split", columns, rows)
     charts = []
     if evidence.is_images and len(order):
         both = np.array([r for row in order[: GALLERY // 2] for r in (row, row_of[str(near[row])])])
@@ -364,8 +382,8 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
 
 
 _COPIES_METHOD = (
-    "Rows are equal when all their numbers are (−0 equals 0, missing equals missing). Of an official test set two "
-    "tests decide whether there are more such rows across the split than in a test set that is drawn like train, "
+    "Rows are equal when all their numbers and texts are (−0 equals 0, missing equals missing). Of an official test "
+    "set two tests decide whether there are more such rows across the split than in a test set that is drawn like train, "
     "each within classes: rows that were held back from train, as many as test has, equal one of the remaining "
     "training rows as often as test rows do (one-sided hypergeometric test; five parts, twice the median p-value); "
     "and random splits of the same rows are as similar (Σ (t − f n)²/n over groups of n equal rows, t of them in "
@@ -377,6 +395,9 @@ _COPIES_METHOD = (
     "(one-sided hypergeometric test; δ at four quantiles of the distances within the rest, Bonferroni; five parts, "
     "twice the median p-value). Where the split was made here, rows nearer than half of the typical distance are "
     "listed. "
+    "Of texts, altered copies instead: training texts that share the rarest words of a test text are aligned with "
+    "it, and a pair is listed if the shorter text has at least 80 % of its words, and four, in the same order in the "
+    "other one. "
     "Of images, altered copies instead: descriptors of many views of each test image (shifted by up to 10 %, "
     "cropped or zoomed to 80 %, mirrored, turned, inverted) are compared with all training images, the best "
     "six pairs are aligned, and a pair is listed from a correlation of 0.93 without coarse structure; the test "

@@ -209,14 +209,14 @@
   const brief = (value) => shown(value).length > 140 ? `${shown(value).slice(0, 139)}…` : shown(value);
   const gallery = (rows) => {
     const contents = about.columns.map((column) => column.name).filter((name) => name === "text" || name.startsWith("feature: ")).slice(0, 4);
-    const list = make("ul", { className: "gallery" });
+    const list = make("ul", { className: contents[0] === "text" && !about.thumbnails ? "gallery texts" : "gallery" });
     rows.forEach((row, place) => {
       const item = document.createElement("li");
       const button = make("button", { type: "button", className: "open" });
       if (about.thumbnails) button.append(picture(place, 112, rows));
       button.append(make("span", { className: "name", textContent: row.label === undefined ? whereabouts(row) : shown(row.label) }));
       if (row.mark.corrected_label) button.append(make("span", { className: "more corrected", textContent: `corrected: ${row.mark.corrected_label}` }));
-      if (!about.thumbnails) button.append(...contents.filter((name) => row[name] !== null).map((name) => make("span", { className: "more content", textContent: `${title(name)}: ${brief(row[name])}` })));
+      if (!about.thumbnails) button.append(...contents.filter((name) => row[name] !== null).map((name) => make("span", { className: "more content", textContent: name === "text" ? brief(row[name]) : `${title(name)}: ${brief(row[name])}` })));
       const words = [];
       if (row.predicted !== undefined && row.predicted !== null && row.predicted !== row.label) words.push(`predicted ${shown(row.predicted)}`);
       if (state.sort && !["id", "label", "predicted", "row", "path"].includes(state.sort)) words.push(shown(row[state.sort]));
@@ -234,7 +234,7 @@
     const head = make("tr", {}, make("td", { textContent: "" }), ...names.map((name) => make("th", { scope: "col", textContent: title(name) })));
     const body = rows.map((row) => {
       const line = document.createElement("tr");
-      line.append(make("td", {}, tickbox(row, line)), ...names.map((name) => make("td", { textContent: shown(row[name]) })));
+      line.append(make("td", {}, tickbox(row, line)), ...names.map((name) => make("td", { textContent: brief(row[name]) })));
       return line;
     });
     const scroll = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Examples as a table" });
