@@ -382,26 +382,23 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
 
 
 _COPIES_METHOD = (
-    "Rows are equal when all their numbers and texts are (−0 equals 0, missing equals missing). Of an official test "
-    "set two tests decide whether there are more such rows across the split than in a test set that is drawn like train, "
-    "each within classes: rows that were held back from train, as many as test has, equal one of the remaining "
-    "training rows as often as test rows do (one-sided hypergeometric test; five parts, twice the median p-value); "
-    "and random splits of the same rows are as similar (Σ (t − f n)²/n over groups of n equal rows, t of them in "
-    "test, f the proportion of test; 1,999 permutations). The smaller p-value counts twice. "
-    "The nearest training examples of "
-    "each test example are found exactly (Euclidean distance). Whether an official test set has more examples with "
-    "a near neighbour than one drawn like train: training rows are held back, as many as test has at most, and "
-    "compared with test rows within each class by whether the rest of train has a different row at most δ away "
-    "(one-sided hypergeometric test; δ at four quantiles of the distances within the rest, Bonferroni; five parts, "
-    "twice the median p-value). Where the split was made here, rows nearer than half of the typical distance are "
-    "listed. "
-    "Of texts, altered copies instead: training texts that share the rarest words of a test text are aligned with "
-    "it, and a pair is listed if the shorter text has at least 80 % of its words, and four, in the same order in the "
-    "other one. "
-    "Of images, altered copies instead: descriptors of many views of each test image (shifted by up to 10 %, "
-    "cropped or zoomed to 80 %, mirrored, turned, inverted) are compared with all training images, the best "
-    "six pairs are aligned, and a pair is listed from a correlation of 0.93 without coarse structure; the test "
-    "is the same.",
+    "Rows are equal when all their numbers and texts are (−0 equals 0, missing equals missing). Of an official "
+    "test set two tests decide whether there are more such rows across the split than in a test set that is "
+    "drawn like train, each within classes: rows that were held back from train, as many as test has, equal one "
+    "of the remaining training rows as often as test rows do (one-sided hypergeometric test; five parts, twice "
+    "the median p-value); and random splits of the same rows are as similar (Σ (t − f n)²/n over groups of n "
+    "equal rows, t of them in test, f the proportion of test; 1,999 permutations). The smaller p-value counts "
+    "twice. The nearest training examples of each test example are found exactly (Euclidean distance). Whether "
+    "an official test set has more examples with a near neighbour than one drawn like train: training rows are "
+    "held back, as many as test has at most, and compared with test rows within each class by whether the rest "
+    "of train has a different row at most δ away (one-sided hypergeometric test; δ at four quantiles of the "
+    "distances within the rest, Bonferroni; five parts, twice the median p-value). Where the split was made "
+    "here, rows nearer than half of the typical distance are listed. Of texts, altered copies instead: training "
+    "texts that share the rarest words of a test text are aligned with it, and a pair is listed if the shorter "
+    "text has at least 80 % of its words, and four, in the same order in the other one. Of images, altered "
+    "copies instead: descriptors of many views of each test image (shifted by up to 10 %, cropped or zoomed to "
+    "80 %, mirrored, turned, inverted) are compared with all training images, the best six pairs are aligned, "
+    "and a pair is listed from a correlation of 0.93 without coarse structure; the test is the same.",
 )
 
 
