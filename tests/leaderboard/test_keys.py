@@ -5,7 +5,8 @@ import pytest
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
-from hardpan.leaderboard import correct_keys, summarize, suspect_keys
+from hardpan.leaderboard import correct_keys, rank, summarize, suspect_keys
+from hardpan.leaderboard.keys import read_errata
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +127,53 @@ def test_no_key_is_suspected_by_answers_in_free_text(models):
         assert (summarize(outcomes).keys is None) == (found[-1] == 0)
     assert found[0] == 0
     assert (found[1] > 0) == (models > 3)
+
+
+def test_dropped_items_count_for_no_model(tmp_path):
+    right = np.random.default_rng(0).random((3, 60)) < [[0.9], [0.6], [0.5]]
+    outcomes = Outcomes.from_arrays(right.astype(float))
+    dropped = outcomes.items[:20].tolist()
+    result = correct_keys(outcomes, {}, dropped)
+    after = rank(outcomes.select(items=outcomes.items[20:]))
+    score = dict(zip(after.models, after.score, strict=True))
+    assert result.score_after == pytest.approx([score[name] for name in result.models])
+    assert result.dropped == tuple(dropped)
+    for names in (["no such item"], outcomes.items.tolist()):
+        with pytest.raises(InputError) as caught:
+            correct_keys(outcomes, {}, names)
+        assert caught.value.argument == "dropped"
+    sheet = tmp_path / "errata.csv"
+    sheet.write_text("item,correct_key,drop\nitem-1,,yes\nitem-2,B,no\nitem-3,C,x\nitem-4,,\n")
+    assert read_errata(sheet) == ({"item-2": "B"}, ("item-1", "item-3"))
+    sheet.write_text("item,drop\nitem-1,perhaps\n")
+    with pytest.raises(InputError):
+        read_errata(sheet)
+
+
+def test_a_reference_is_not_ranked_and_its_failures_are_a_sheet():
+    scores = (np.random.default_rng(1).random((4, 100)) < 0.6).astype(float)
+    scores[3] = np.arange(100) >= 7
+    scores[:3, :4] = 0
+    outcomes = Outcomes.from_arrays(scores, models=["a", "b", "c", "gold"])
+    board = summarize(outcomes, reference="gold")
+    assert set(board.ranking.models) == {"a", "b", "c"}
+    assert set(board.reference.items) == {f"item-{k}" for k in range(7)}
+    assert board.reference.nobody == int((scores[:3] == 0).all(axis=0).sum())
+    view = board.view()
+    assert "reference" in [problem.kind for problem in view.problems]
+    assert view.downloads["errata.csv"].count("\n") == 8
+    with pytest.raises(InputError) as caught:
+        summarize(outcomes, reference="nobody")
+    assert caught.value.argument == "reference"
+
+
+def test_always_giving_one_answer_is_a_baseline():
+    rng = np.random.default_rng(2)
+    key = np.where(np.arange(200) < 90, "A", rng.choice(list("BCD"), 200))
+    right = (rng.random((2, 200)) < [[0.8], [0.3]]).astype(float)
+    board = summarize(Outcomes.from_arrays(right, models=["good", "poor"], key=key))
+    assert (board.blind.answer, board.blind.models_below) == ("A", ("poor",))
+    assert board.blind.score.value == pytest.approx(0.45)
+    assert "blind" in [problem.kind for problem in board.view().problems]
+    free = Outcomes.from_arrays(right, key=[f"text {k}" for k in range(200)])
+    assert summarize(free).blind is None

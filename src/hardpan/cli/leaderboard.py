@@ -18,7 +18,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import read_npz_array
 from hardpan.leaderboard.bradley_terry import is_battles
-from hardpan.leaderboard.keys import read_verdicts
+from hardpan.leaderboard.keys import read_errata
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report import Report
@@ -148,7 +148,7 @@ def keys(
     reviewed: Annotated[
         Path | None,
         typer.Option(
-            "--reviewed", metavar="CSV", help="Score again with the column correct_key of this review sheet."
+            "--reviewed", metavar="CSV", help="Score again with the columns correct_key and drop of this sheet."
         ),
     ] = None,
 ) -> None:
@@ -156,11 +156,14 @@ def keys(
 
     Example: [bold]hardpan leaderboard keys logs/ --out keys[/bold]
     """
-    new_keys = {item: key for item, (key, _) in read_verdicts(reviewed).items() if key} if reviewed else {}
-    if reviewed and not new_keys:
-        raise InputError(f"{reviewed}: column correct_key is empty; fill it in", argument="--reviewed")
+    new_keys, dropped = read_errata(reviewed) if reviewed else ({}, ())
+    if reviewed and not new_keys and not dropped:
+        raise InputError(f"{reviewed}: correct_key and drop are empty; fill one in", argument="--reviewed")
     with _scores(logs, reading) as (outcomes, _):
-        result = leaderboard.correct_keys(outcomes, new_keys) if new_keys else leaderboard.suspect_keys(outcomes)
+        if reviewed:
+            result: Report = leaderboard.correct_keys(outcomes, new_keys, dropped)
+        else:
+            result = leaderboard.suspect_keys(outcomes)
     options = {"logs": logs, **reading, "reviewed": reviewed}
     emit_report(result, json=output.json, out=output.out, options=options)
 

@@ -27,7 +27,7 @@ from hardpan.files import record
 from hardpan.leaderboard.pairs import Floats, PairTests
 from hardpan.leaderboard.ranking import Ints, rank_sets, separated_pairs
 from hardpan.report import Report
-from hardpan.stats.intervals import clopper_pearson
+from hardpan.stats.intervals import share
 from hardpan.tables import column_role_names, find_columns, plain_name, read_columns
 
 ROLES = ("model_a", "model_b", "winner")
@@ -398,17 +398,7 @@ def _style_effects(
         value, stderr = float(fit.value[m + column]), float(error[column])
         decided = (won != 0.5) & (z[:, column] != 0)
         right = int(((z[decided, column] > 0) == (won[decided] == 1)).sum())
-        low, high = (float(end) for end in clopper_pearson(right, max(int(decided.sum()), 1), level))
-        share = right / max(int(decided.sum()), 1)
-        alone = Estimate(
-            share,
-            (share * (1 - share) / max(decided.sum(), 1)) ** 0.5,
-            low,
-            high,
-            level,
-            "exact",
-            int(decided.sum()),
-        )
+        alone = share(right, int(decided.sum()), level)
         method = "logistic regression with the models, sandwich"
         effect = Estimate(value, stderr, value - reach * stderr, value + reach * stderr, level, method, len(won))
         results.append(StyleEffect(name, effect, alone))

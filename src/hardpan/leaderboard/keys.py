@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from hardpan.stats import ranks
 
 SHEET = 20  # items on a review sheet, at least
 MOST_ANSWERS = 5
+_DROPPED, _KEPT = ("yes", "true", "1", "x", "drop"), ("no", "false", "0")
 FEWEST_MODELS = 4  # with fewer models an agreement on another answer says nothing
 
 
@@ -96,6 +97,7 @@ class CorrectedKeys(Report):
         tier_before: (M,).
         tier_after: (M,).
         n_items: number of items of the test set.
+        dropped: ids of the items that no longer count.
     """
 
     items: tuple[str, ...]
@@ -109,6 +111,7 @@ class CorrectedKeys(Report):
     tier_before: NDArray[np.int64]
     tier_after: NDArray[np.int64]
     n_items: int
+    dropped: tuple[str, ...] = ()
 
 
 def suspect_keys(outcomes: object) -> SuspectKeys:
@@ -186,14 +189,15 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
     )
 
 
-def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys:
-    """Score the models again with new keys on some items, and say whether ranks move.
+def correct_keys(outcomes: object, new_keys: Mapping[str, Any], dropped: Sequence[str] = ()) -> CorrectedKeys:
+    """Score the models again with new keys on some items and without others, and say whether ranks move.
 
     Only the items named get new scores: 1 where a model's answer equals the new key, else 0.
 
     Args:
-        outcomes: with ``answers`` and ``key``.
+        outcomes: with ``answers`` and ``key``, unless items are dropped only.
         new_keys: the new key by item id, such as the verdicts of a review.
+        dropped: ids of items that no longer count, such as those that the reference solution fails.
 
     Example:
         >>> answers = [["A", "B"], ["A", "D"], ["C", "D"]]
@@ -202,11 +206,22 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         [0.5, 1.0, 0.5]
     """
     outcomes = Outcomes.of_items(outcomes)
-    answers, key = _answers_and_key(outcomes)
+    if new_keys or not len(dropped):
+        answers, key = _answers_and_key(outcomes)
+    else:  # keys do not matter
+        answers, key = (
+            np.zeros((outcomes.n_models, outcomes.n_items, 1), np.str_),
+            np.zeros(outcomes.n_items, np.str_),
+        )
     positions = {str(name): i for i, name in enumerate(outcomes.items)}
-    unknown = [str(name) for name in new_keys if str(name) not in positions]
-    if unknown:
-        raise InputError(f": item {unknown[0]!r} is not among the {outcomes.n_items} items", argument="new_keys")
+    for argument, names in (("new_keys", new_keys), ("dropped", dropped)):
+        unknown = [str(name) for name in names if str(name) not in positions]
+        if unknown:
+            raise InputError(f": item {unknown[0]!r} is not among the {outcomes.n_items} items", argument=argument)
+    kept = np.ones(outcomes.n_items, dtype=np.bool_)
+    kept[[positions[str(name)] for name in dropped]] = False
+    if not kept.any():
+        raise InputError("must leave some items", argument="dropped")
     reviewed = {positions[str(name)]: str(value) for name, value in new_keys.items()}
     changed = {i: value for i, value in reviewed.items() if key[i] != value}
     scores = outcomes.scores.reshape(*outcomes.scores.shape[:2], -1).copy()
@@ -218,7 +233,7 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
     after_outcomes = dataclasses.replace(
         outcomes, scores=scores.reshape(outcomes.scores.shape), key=corrected.astype(np.str_)
     )
-    before, after = rank(outcomes), rank(after_outcomes)
+    before, after = rank(outcomes), rank(after_outcomes.select(items=kept))
     row = [after.models.index(name) for name in before.models]
     return CorrectedKeys(
         items=tuple(str(outcomes.items[i]) for i in changed),
@@ -232,19 +247,22 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
         tier_before=before.tier,
         tier_after=after.tier[row],
         n_items=outcomes.n_items,
+        dropped=tuple(map(str, dropped)),
     )
 
 
-def read_verdicts(path: Path) -> dict[str, tuple[str, str]]:
-    """Right key and comment by item of a review sheet, of the items that have one of them."""
+def read_errata(path: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """New keys by item, and items that no longer count, of a table with item and correct_key or drop."""
     columns = tables.read_columns(path, text=True, required=("item",))
-    if "correct_key" not in columns:
-        raise InputError(f"{path}: has no column correct_key; use the review sheet of --out")
-    comments = columns.get("comment", [""] * len(columns["item"]))
-    cells = (
-        map(tables.stored_cell, row) for row in zip(columns["item"], columns["correct_key"], comments, strict=True)
-    )
-    return {item: (key, comment) for item, key, comment in cells if key or comment}
+    items = [tables.stored_cell(name) for name in columns["item"]]
+    if not {"correct_key", "drop"} & columns.keys():
+        raise InputError(f"{path}: has no column correct_key or drop; use the review sheet of --out")
+    keys = [tables.stored_cell(key) for key in columns.get("correct_key", [""] * len(items))]
+    words = [str(word).strip().lower() for word in columns.get("drop", [""] * len(items))]
+    if other := sorted({*words} - {"", *_DROPPED, *_KEPT}):
+        raise InputError(f"{path}: column drop must be yes, no or empty; got {other[0]!r}")
+    dropped = tuple(item for item, word in zip(items, words, strict=True) if word in _DROPPED)
+    return {item: key for item, key in zip(items, keys, strict=True) if key and item not in dropped}, dropped
 
 
 def _answers_and_key(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:

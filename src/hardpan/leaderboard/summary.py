@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
@@ -25,12 +26,16 @@ from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
 from hardpan.leaderboard.suites import Suite, suite
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
+from hardpan.stats.intervals import share
 
 PICTURE = (100, 400)  # rows and columns of the picture of all scores, at most
 MOST_GROUPS = 12
 TOP = 10
 SHORT_ITEMS = 0.15
 SHORTEST = 40
+MOST_SUITE_MODELS = 500  # of which all pairs are tested in every task
+MOST_CHOICES = 10  # different keys, up to which always giving one of them is a rule
+FEWEST_KEYS = 20
 
 
 @record(eq=False)
@@ -43,6 +48,42 @@ class GroupScores:
     models: tuple[str, ...]
     scores: Floats
     left_out: int
+
+
+@record(eq=False)
+class ReferenceFailures:
+    """Items that a reference solution fails: nobody can be judged by them.
+
+    Attributes:
+        model: name of the reference, which is not ranked.
+        items: ids of the items that it fails, those that most models pass first.
+        score: (K,) its scores there.
+        models_score: (K,) mean scores of the models there.
+        n_items: number of items that it has.
+        nobody: how many items no model passes, of all.
+    """
+
+    model: str
+    items: NDArray[np.str_]
+    score: Floats
+    models_score: Floats
+    n_items: int
+    nobody: int
+
+
+@record
+class BlindBaseline:
+    """What always giving the most frequent right answer scores.
+
+    Attributes:
+        answer: that answer.
+        score: the share of the items with a key that have it.
+        models_below: names of the models with at most this score on these items.
+    """
+
+    answer: str
+    score: Estimate
+    models_below: tuple[str, ...]
 
 
 @record(eq=False, dropped=("group_columns",))
@@ -62,6 +103,8 @@ class LeaderboardSummary(Report):
         runs: pass@k, flaky items and whole runs; None with one run per item.
         judge: scores as people would give them; None without a column of scores by people.
         amounts: costs, times and tokens beside the scores; None without such columns.
+        reference: items that the reference solution fails; None without one.
+        blind: what always giving one answer scores; None without keys, or where they hardly repeat.
     """
 
     ranking: Ranking
@@ -76,6 +119,8 @@ class LeaderboardSummary(Report):
     runs: Runs | None = None
     judge: JudgedScores | None = None
     amounts: Amounts | None = None
+    reference: ReferenceFailures | None = None
+    blind: BlindBaseline | None = None
 
 
 def summarize(
@@ -86,6 +131,7 @@ def summarize(
     choices: int = 4,
     short_items: int | None = None,
     weights: Mapping[str, float] | None = None,
+    reference: str | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     progress: Progress | None = None,
@@ -99,6 +145,7 @@ def summarize(
         choices: number of choices per item, for "3pl".
         short_items: number of items of the shorter test; default: 15 % of all.
         weights: of every task in the average over tasks; by default equal.
+        reference: the model that is a reference solution: it is not ranked, and items that it fails are listed.
         confidence: level of intervals and rank sets.
         seed: of everything random.
         progress: called with a step and the fraction done.
@@ -110,7 +157,7 @@ def summarize(
         >>> board.ranking.models[0], len(board.short.items)
         ('model-7', 45)
     """
-    outcomes = Outcomes.of_items(outcomes)
+    outcomes, failures = _without_reference(Outcomes.of_items(outcomes), reference)
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     used = outcomes if known.any(axis=0).all() else outcomes.select(items=known.any(axis=0))
@@ -151,8 +198,50 @@ def summarize(
         picture=_summary_picture(scores[order]),
         source=outcomes.source,
         notes=outcomes.notes,
+        reference=failures,
+        blind=_blind_baseline(used, confidence),
         **_further_results(used, group, weights, confidence, seed),
     )
+
+
+def _without_reference(outcomes: Outcomes, reference: str | None) -> tuple[Outcomes, ReferenceFailures | None]:
+    """The other models, and the items that the reference solution fails."""
+    if reference is None:
+        return outcomes, None
+    try:
+        row = outcomes.index(reference)
+    except InputError as error:
+        raise InputError(f"must be a model: {error}", argument="reference") from error
+    if outcomes.n_models < 2:
+        raise InputError("must be one of several models; there is no other one", argument="reference")
+    scores, name = outcomes.item_scores(), outcomes.models[row]
+    others = outcomes.select(models=np.arange(outcomes.n_models) != row)
+    rest = np.delete(scores, row, axis=0)
+    count = np.isfinite(rest).sum(axis=0)
+    mean = np.where(count > 0, np.nansum(rest, axis=0) / np.maximum(count, 1), np.nan)
+    failed = np.flatnonzero(scores[row] < 1)
+    failed = failed[np.argsort(-np.nan_to_num(mean[failed], nan=-1.0), kind="stable")]
+    nobody = int((mean == 0).sum())
+    known = int(np.isfinite(scores[row]).sum())
+    found = ReferenceFailures(name, outcomes.items[failed], scores[row, failed], mean[failed], known, nobody)
+    return others, found
+
+
+def _blind_baseline(outcomes: Outcomes, level: float) -> BlindBaseline | None:
+    """What the most frequent key scores, where keys are answers to a choice."""
+    if outcomes.key is None:
+        return None
+    keyed = outcomes.key != ""
+    labels, counts = np.unique(outcomes.key[keyed], return_counts=True)
+    if len(labels) < 2 or len(labels) > MOST_CHOICES or keyed.sum() < FEWEST_KEYS:
+        return None
+    most, n = int(counts.max()), int(keyed.sum())
+    score = share(most, n, level)
+    scores = outcomes.item_scores()[:, keyed]
+    known = np.isfinite(scores)
+    mean = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    below = [name for name, value in zip(outcomes.models, mean, strict=True) if value <= score.value]
+    return BlindBaseline(str(labels[counts.argmax()]), score, tuple(below))
 
 
 def _further_results(
@@ -161,16 +250,17 @@ def _further_results(
     """What tasks, runs, scores by people, costs and times allow to say."""
     common: dict[str, Any] = {"group": group, "confidence": confidence}
     found: dict[str, Any] = {}
-    if task_column(outcomes) or weights is not None:
+    small = outcomes.n_models <= MOST_SUITE_MODELS
+    if weights is not None or (small and task_column(outcomes)):
         within = common | {"group": None if group == task_column(outcomes) else group}
         with contextlib.nullcontext() if weights is not None else contextlib.suppress(InputError):
             found["suite"] = suite(outcomes, weights=weights, **within)
     if outcomes.n_repeats > 1:
         found["runs"] = runs(outcomes, **common, seed=seed)
-    if PEOPLE in outcomes.measures:
+    if small and PEOPLE in outcomes.measures:
         with contextlib.suppress(InputError):  # a model with too few scores by people
             found["judge"] = judge(outcomes, confidence=confidence)
-    if outcomes.measures.keys() - {PEOPLE}:
+    if small and outcomes.measures.keys() - {PEOPLE}:
         found["amounts"] = amounts(outcomes, **common, seed=seed)
     return found
 

@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import counted
+from hardpan.errors import counted, few
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import SuspectKeys
 from hardpan.leaderboard.ranking import Ranking
-from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
+from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary, ReferenceFailures
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.galleries import png_address
@@ -31,6 +32,7 @@ from hardpan.pages.leaderboard.models import (
 from hardpan.pages.leaderboard.suites import amount_sections, runs_section, suite_problem_lines, suite_section
 from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
 from hardpan.report import Provenance, versions_of
+from hardpan.tables import csv_text
 
 
 @view.register
@@ -71,6 +73,9 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
     sections[1:1] = _sections_of_further_columns(result)
     sections += scores_read_sections(result.notes)
     problems = [*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys)]
+    problems += _reference_problem_lines(result)
+    if result.reference is not None and len(result.reference.items):
+        downloads["errata.csv"] = errata_sheet(result.reference)
     if result.suite is not None:
         problems += suite_problem_lines(result.suite, ranking)
         downloads |= result.suite.view().downloads
@@ -100,6 +105,34 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         downloads=downloads,
         terminal=(Section("Ranking", tables=(brief,)),),
     )
+
+
+def errata_sheet(reference: ReferenceFailures) -> str:
+    """CSV for a person: the items that the reference fails, with columns for a new key or to drop the item."""
+    count = len(reference.items)
+    columns: dict[str, Any] = {"item": reference.items, "reference_score": reference.score}
+    columns |= {"models_score": reference.models_score, "correct_key": [""] * count, "drop": [""] * count}
+    return csv_text(columns)
+
+
+def _reference_problem_lines(result: LeaderboardSummary) -> Iterator[ProblemLine]:
+    reference, blind = result.reference, result.blind
+    if reference is not None and len(reference.items):
+        failed, names = len(reference.items), few(reference.items.tolist(), 3)
+        title = f"The reference solution {reference.model} fails {failed:,} of {counted(reference.n_items, 'item')}"
+        passed = int((reference.models_score > 0).sum())
+        detail = (
+            f"Some model passes {passed:,} of them ({names}); no model passes {reference.nobody:,} of all items."
+        )
+        yield ProblemLine("reference", "high", title, detail, link="errata.csv", link_text="errata sheet")
+    if blind is not None and blind.models_below:
+        score = formatting.estimate(blind.score)
+        title = (
+            f"Always answering {blind.answer!r} scores {score}: at least as much as {few(blind.models_below, 3)}"
+        )
+        yield ProblemLine(
+            "blind", "medium", title, "A rule that reads no question; give its score beside the board."
+        )
 
 
 def _sections_of_further_columns(result: LeaderboardSummary) -> Iterator[Section]:

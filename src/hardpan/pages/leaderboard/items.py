@@ -339,10 +339,9 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     moved = int((result.rank_before != result.rank_after).sum())
     tiers = int((result.tier_before != result.tier_after).sum())
     change = 100 * np.abs(result.score_after - result.score_before)
-    headline = (
-        f"{counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
-        f"{change.max():.1f} points, "
-    )
+    done = [counted(len(result.items), "corrected key")] if result.items or not result.dropped else []
+    done += [counted(len(result.dropped), "dropped item")] if result.dropped else []
+    headline = f"{' and '.join(done)} of {result.n_items:,}: scores change by up to {change.max():.1f} points, "
     if moved or tiers:
         headline += f"{moved:,} of {len(result.models):,} models change rank, {tiers:,} change tier."
     else:
@@ -354,9 +353,15 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     keys = {"item": result.items, "old key": result.old_key, "new key": result.new_key}
     section = Section(
         "Scores with the corrected keys",
-        ("Only items whose key changed are scored again: 1 where an answer equals the new key, else 0.",),
+        (
+            "Only items whose key changed are scored again: 1 where an answer equals the new key, else 0. Dropped "
+            "items count for no model.",
+        ),
         tables=(table_of_columns("Models", shown, ROWS),),
-        folded=(table_of_columns("Corrected keys", keys),),
+        folded=(
+            *([table_of_columns("Corrected keys", keys)] if result.items else []),
+            *([table_of_columns("Dropped items", {"item": result.dropped}, ROWS)] if result.dropped else []),
+        ),
     )
     return View("Corrected keys", headline, (section,), columns=columns)
 
