@@ -270,15 +270,27 @@ def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
         torch.set_num_threads(before)
 
 
+def test_searches_are_left_out_where_the_budget_is_used_up(monkeypatch):
+    monkeypatch.setattr(auditing.running, "MIN_BUDGET", 1e-9)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4))
+    report = auditing.audit(Dataset.from_arrays(x, (x[:, 0] > 0).astype(int)), budget=1e-6, **BARE)
+    assert not {"groups", "order", "leak-feature"} & set(report.searched)
+    assert {"groups", "order", "leak-feature"} <= {note.details["step"] for note in report.notes}
+    assert not {"groups", "order", "leak-feature"} & {problem.kind for problem in report.problems}
+    assert report.floor.best is not None
+    assert "a larger --budget" in " ".join(report.view().lede)
+
+
 def test_steps_are_left_out_where_earlier_ones_took_far_too_long(monkeypatch):
     monkeypatch.setattr(training, "OVERRUN", -1e6)
-    monkeypatch.setattr(training, "OVERRUN_SECONDS", -1e6)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     report = auditing.audit(
         Dataset.from_arrays(x, (x[:, 0] > 0).astype(int)), budget=1.0, seeds=1, ensemble_epochs=1, flow="none"
     )
     skipped = {step.name for step in report.steps if step.skipped == "no-time"}
-    assert skipped == {"out-of-fold", "learning curve"}
+    assert skipped == {"networks", "out-of-fold", "learning curve"}
+    assert "learning curve" in " ".join(report.view().lede)
     assert len(report.notes) >= 2
     assert report.learning is None

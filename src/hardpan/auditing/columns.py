@@ -6,7 +6,8 @@ that is as good as all of them is a leak or an honest feature cannot be seen in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -235,6 +236,7 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     known = np.sort(rng.permutation(known)[:MOST_ROWS])
     majority = int(np.bincount(labels[known]).argmax())
     guessing = float((labels[test] != majority).mean())
+    late = functools.partial(evidence.is_late, "leak-feature")
     if evidence.is_images:
         probs, searched = _pixel_column_probs(evidence, known, test), GRID**2
     else:
@@ -242,10 +244,10 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
             rows = np.concatenate([known, test])
             described, at = text_columns(evidence, rows), np.arange(len(rows))
             parts = at[: len(known)], at[len(known) :]
-            probs = _all_column_probs(described, labels[rows], *parts, k, evidence.config.seed)
+            probs = _all_column_probs(described, labels[rows], *parts, k, evidence.config.seed, late)
             searched = len(described.names)
         else:
-            probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed)
+            probs = _all_column_probs(columns, labels, known, test, k, evidence.config.seed, late)
             searched = len(columns.names)
         if numbered:
             errors = [
@@ -274,9 +276,15 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _all_column_probs(
-    columns: Columns, labels: Labels, train: Labels, test: Labels, classes: int, seed: int
+    columns: Columns,
+    labels: Labels,
+    train: Labels,
+    test: Labels,
+    classes: int,
+    seed: int,
+    late: Callable[[], bool],
 ) -> dict[str, Floats]:
-    """Probabilities by column, and by whether a column is missing."""
+    """Probabilities by column, and by whether a column is missing; as many as there is time for."""
     rows = np.concatenate([train, test])
     values, labels = columns.values[rows].astype(np.float64), labels[rows]
     train, test, gaps = np.arange(len(train)), np.arange(len(train), len(rows)), np.isnan(values)
@@ -286,6 +294,8 @@ def _all_column_probs(
         tried = np.sort(np.argsort(-score, kind="stable")[:MOST_COLUMNS])
     found = {}
     for j in tried.tolist():
+        if late():
+            break
         name, kind = columns.names[j], bool(columns.categorical[j])
         found[name] = column_probs(values[:, j], labels, train, test, classes=classes, categorical=kind, seed=seed)
         if gaps[train, j].any() and not gaps[train, j].all():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shlex
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -68,7 +70,7 @@ class AuditConfig:
         seeds: number of networks in the ensemble.
         ensemble_epochs: train the networks for this many epochs, whatever the budget; 0: by the budget.
         flow_epochs: train the flow for this many epochs; 0: by the budget.
-        budget: seconds of wall-clock time for training; the whole audit takes somewhat more.
+        budget: seconds of wall-clock time of the audit after reading; what does not fit is left out and named.
         device: "auto", "cpu", "cuda" or "cuda:N".
         temperatures: temperatures of the curve of the Bayes error of the flow.
     """
@@ -254,6 +256,7 @@ class Evidence:
         issues: labels ranked by predictions that did not see them.
         metrics: the best model beside guessing.
         contents: what the rows contain, as people read it.
+        deadline: time (of :func:`time.monotonic`) after which searches are left out, and said to be.
         label_count: what the review of a random sample of the labels says.
         probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
         hard: confusion of every example.
@@ -285,9 +288,23 @@ class Evidence:
     label_count: LabelCount | None = None
     metrics: ScoreMetrics | None = None
     contents: RowContents | None = None
+    deadline: float = math.inf
     probs: Mapping[str, Floats] = field(default_factory=dict)
     hard: Hardness | None = None
     fresh: FreshScores | None = None
+
+    def is_late(self, step: str) -> bool:
+        """Whether the time is used up; then a note says that ``step``, a search, was left out or cut short."""
+        late = time.monotonic() > self.deadline
+        note = AuditNote("skipped", {"step": step, "why": "no-time"})
+        if late and note not in self.notes:
+            self.notes.append(note)
+        return late
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Steps that were left out because the time was used up."""
+        return tuple(n.details["step"] for n in self.notes if n.code == "skipped" and n.details["why"] == "no-time")
 
     @property
     def parts(self) -> dict[str, Labels]:

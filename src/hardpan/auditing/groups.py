@@ -7,7 +7,7 @@ errors are stated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,9 @@ def find_groups(x: Floats) -> Labels | None:
     return np.asarray(fcluster(tree, clusters, "maxclust"), dtype=np.int64) - 1
 
 
-def group_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -> GroupErrors | None:
+def group_errors(
+    x: Floats, labels: Labels, clusters: Labels, seed: int = 0, stop: Callable[[], bool] = lambda: False
+) -> GroupErrors | None:
     """Error of 1-NN or extra trees on rows of new clusters, beside that in random folds.
 
     Rows whose class has most of its rows in one fold are left out of both: no model could know it. The test is a
@@ -157,6 +159,7 @@ def group_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -> 
         labels: (n,) class numbers.
         clusters: (n,) cluster of each row.
         seed: of the folds.
+        stop: whether the time is used up, asked before every fold; then the result is None.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -180,6 +183,8 @@ def group_errors(x: Floats, labels: Labels, clusters: Labels, seed: int = 0) -> 
     known, total = np.ones(len(x), dtype=bool), np.bincount(labels)
     for kind, fold in folds.items():
         for k in range(FOLDS):
+            if stop():
+                return None
             fit, asked = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             if not len(fit) or not len(asked):
                 continue
@@ -248,6 +253,12 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
         or not len(inputs.test)
     ):
         return
+
+    def stop() -> bool:
+        return evidence.is_late("groups")
+
+    if stop():
+        return
     rng = np.random.default_rng([evidence.config.seed, 92])
     most = int(np.clip(ROWS_PER_SECOND * evidence.config.budget, MOST_ROWS / 3, MOST_ROWS))
     names = [] if evidence.is_images else group_id_columns(feature_columns(dataset), evidence.labels)
@@ -259,16 +270,18 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
         found = np.unique(columns.values[rows, columns.names.index(names[0])], return_inverse=True)[1].ravel()
     elif len(rows) >= 10 * FEWEST_CLUSTERS:
         found = find_groups(values)
-    errors = None if found is None else group_errors(values, evidence.labels[rows], found, evidence.config.seed)
+    errors = (
+        None if found is None else group_errors(values, evidence.labels[rows], found, evidence.config.seed, stop)
+    )
     kind = "values" if names else "clusters"
-    if not names and (errors is None or not errors.large):
+    if not names and (errors is None or not errors.large) and not stop():
         start = int(rng.integers(0, max(1, len(dataset) - most + 1)))
         rows = one_row_per_equal_group(evidence, file_order(dataset)[0][start : start + most], rng)
         values = scaled_rows_of_groups(evidence, rows)
         if len(rows) < 2 * BLOCKS:
             return
         blocks, kind = np.arange(len(rows)) * BLOCKS // len(rows), "blocks"
-        errors = group_errors(values, evidence.labels[rows], blocks, evidence.config.seed)
+        errors = group_errors(values, evidence.labels[rows], blocks, evidence.config.seed, stop)
     if errors is None or (not names and not errors.large):
         return
     details = {"clusters": errors.clusters, "new": errors.new, "random": errors.random, "model": errors.model}

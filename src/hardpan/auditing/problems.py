@@ -205,7 +205,7 @@ def searched_kinds(evidence: Evidence) -> tuple[str, ...]:
         "order": True,
         "labels": evidence.issues is not None,
     }
-    return tuple(kind for kind, done in tests.items() if done)
+    return tuple(kind for kind, done in tests.items() if done and kind not in evidence.dropped)
 
 
 def settle_claims(problems: Sequence[BenchmarkProblem], error: Estimate | None) -> list[BenchmarkProblem]:
@@ -473,11 +473,12 @@ def _problems_of_columns(evidence: Evidence) -> Iterator[BenchmarkProblem]:
 
 
 def _shift_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
-    for severity, p_value, change, details in shift_facts(evidence):
-        yield BenchmarkProblem("shift", severity, p_value=p_value, effect=change, details=details)
+    if evidence.dataset.split is not None and not evidence.is_late("shift"):
+        for severity, p_value, change, details in shift_facts(evidence):
+            yield BenchmarkProblem("shift", severity, p_value=p_value, effect=change, details=details)
     for effect, details in group_facts(evidence):
         yield BenchmarkProblem("groups", "note", of="all", effect=effect, details=details)
-    for facts in order_shift_facts(evidence):
+    for facts in () if evidence.is_late("order") else order_shift_facts(evidence):
         yield BenchmarkProblem("order", "note", of="train" if facts["split"] else "all", details=facts)
 
 

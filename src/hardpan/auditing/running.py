@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
@@ -49,6 +50,7 @@ from hardpan.files import TRANSIENT, record
 from hardpan.report import Provenance, Report
 
 FEWEST_EXAMPLES = 10
+MIN_BUDGET = 30.0  # seconds; searches are left out after this or the budget, whichever is longer
 MOST_IMAGES = 200_000  # examples that models are trained and evaluated on; of more, a sample
 MOST_NUMBERS = 4e8  # the same for examples × features, of images and tables
 ROW_NUMBERS_PER_SECOND = 1.5e5  # of the budget: rows of a table × (features + ROW_COST), of more, a sample
@@ -168,7 +170,9 @@ def audit(
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     opened = Dataset.open(dataset, progress=between(tell, 0.0, 0.02), **reading)
     reading |= {"encoder": opened.encoder} if opened.encoder else {}
+    begin = time.monotonic()
     evidence = _gather_evidence(opened, config)
+    evidence.deadline = begin + max(config.budget, MIN_BUDGET)
     if config.testbed or config.new_test:
         from hardpan.auditing.fresh import check_fresh
 

@@ -25,7 +25,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import between
 
-OVERRUN, OVERRUN_SECONDS = 0.1, 10.0  # so much over the budget, optional steps are left out
+OVERRUN = 0.1  # so much over the budget, optional steps are left out
 AFTERWARDS = 0.25  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
 IMAGE_WEIGHTS = {"linear model": 0.5, "networks": 7.0, "out-of-fold": 1.5, "learning curve": 1.0}
@@ -45,7 +45,7 @@ class Budget:
 
     def __init__(self, seconds: float, weights: Mapping[str, float]) -> None:
         self._end = time.monotonic() + seconds
-        self._latest = self._end + max(OVERRUN_SECONDS, OVERRUN * seconds / (1 - AFTERWARDS))
+        self._latest = self._end + OVERRUN * seconds
         self._weights = dict(weights)
         self.planned = {name: seconds * weight / sum(weights.values()) for name, weight in weights.items()}
 
@@ -98,7 +98,12 @@ def plan_budget(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
 FOLDS = 3
 TREE_SHARE = 0.25  # of the time of a fold, for extra trees beside the network
 SIZES = (8, 4, 2)  # the learning curve has n/8, n/4, n/2 and n
-OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
+OPTIONAL = (
+    "networks",
+    "out-of-fold",
+    "learning curve",
+    "flow",
+)  # steps that are left out when earlier ones took far too long
 
 
 def train(

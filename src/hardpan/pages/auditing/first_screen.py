@@ -65,6 +65,8 @@ def verdict(audit: Audit) -> str:
     if not audit.searched:  # of an earlier version, which did not say what it searched
         return f"The best model here has {formatting.estimate(best)} error."
     few = [item for item in audit.problems if item.kind == "small-test"]
+    if set(dropped_steps(audit)) & set(SEARCHED):
+        return "Nothing found so far, but the budget was too small to search for everything."
     more = f"; {few[0].details['n']:,} test examples are too few to compare close models" if few else ""
     return f"Nothing found that speaks against this score{more}."
 
@@ -135,7 +137,23 @@ def numbers(audit: Audit) -> list[str]:
     searched = [words for kind, words in SEARCHED.items() if kind in audit.searched]
     if searched:
         results.append(f"Searched: {formatting.listed(searched)}.")
+    dropped = [SEARCHED.get(step, step) for step in dropped_steps(audit)]
+    if dropped:
+        seconds = formatting.fixed(audit.config.budget, 0)
+        results.append(
+            f"Left out or cut short, because the budget of {seconds} s was used up: {formatting.listed(dropped)}; "
+            "a larger --budget includes them."
+        )
     return results
+
+
+def dropped_steps(audit: Audit) -> list[str]:
+    """Steps that were left out because the budget was used up."""
+    return [
+        note.details["step"]
+        for note in audit.notes
+        if not isinstance(note, str) and note.code == "skipped" and note.details["why"] == "no-time"
+    ]
 
 
 def _own_models(audit: Audit) -> list[str]:

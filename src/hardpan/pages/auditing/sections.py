@@ -21,6 +21,7 @@ from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.errors import counted
 from hardpan.neighbors.text_copies import marked_difference
 from hardpan.pages import floors, formatting
+from hardpan.pages.auditing.first_screen import SEARCHED
 from hardpan.pages.auditing.problems import problem_sentences, title_and_advice
 from hardpan.pages.confusion import METHOD as HARD_METHOD
 from hardpan.pages.confusion import score_section
@@ -656,7 +657,7 @@ def run_section(audit: Audit) -> Section | None:
 def _run_note(note: AuditNote) -> str:
     details = note.details
     if note.code == "skipped":
-        return f"{details['step']}: {SKIPPED[details['why']]}."
+        return f"{formatting.capital(SEARCHED.get(details['step'], details['step']))}: {SKIPPED[details['why']]}."
     if note.code == "fewer-networks":
         counts = f"{details['trained']} of {details['planned']}"
         return f"{counts} networks were trained: the time of this step was used up."
