@@ -149,7 +149,7 @@ def test_removed_commands_name_what_replaces_them(command: str, capsys) -> None:
 def test_items_of_one_of_several_sets(predictions: Path, capsys) -> None:
     code, shown, _ = run(capsys, "items", predictions, "--test-set", "newer", "--irt", "rasch", "--json")
     assert code == 0
-    assert len(json.loads(shown)["items"]["data"]) == 300
+    assert len(json.loads(shown)["items"]) == 300
     for wrong in (("--test-set", "newest"), ("--test-set", "new", "--irt", "4pl"), ()):
         assert run(capsys, "items", predictions, *wrong)[0] == 2
 
@@ -198,8 +198,8 @@ def test_a_manifest_chooses_examples(predictions: Path, tmp_path: Path, command:
         assert found == wanted
         return
     found, wanted = found["results"], wanted["results"]
-    assert found["hardest"]["original"]["data"] == [3 * row for row in wanted["hardest"]["original"]["data"]]
-    assert found["hardest"]["new"]["data"] == [2 * row for row in wanted["hardest"]["new"]["data"]]
+    assert found["hardest"]["original"] == [3 * row for row in wanted["hardest"]["original"]]
+    assert found["hardest"]["new"] == [2 * row for row in wanted["hardest"]["new"]]
     assert found["decompose"]["parts"] == wanted["decompose"]["parts"]
 
 

@@ -44,7 +44,7 @@ def test_a_manifest_is_checked_on_use(tmp_path):
     with pytest.raises(InputError, match="subset"):
         back.rows(["e1", "e2"])
     written = json.loads(path.read_text())
-    written["ids"]["data"][0] = "e59x"
+    written["ids"][0] = "e59x"
     path.write_text(json.dumps(written))
     with pytest.raises(InputError, match=r"hard\.json"):
         confusion.load_subset(path)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hardpan import files
+from hardpan import Outcomes, files, leaderboard
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate, Interval
@@ -220,3 +220,17 @@ def test_a_file_is_flushed_before_its_rename_and_the_folder_after_it(tmp_path, m
     monkeypatch.setattr(os, "replace", renamed)
     files.write_text(tmp_path / "a", "a")
     assert calls == ["file", "rename", "folder"]
+
+
+def test_arrays_of_a_known_type_are_plain_lists() -> None:
+    outcomes = Outcomes.from_arrays(np.random.default_rng(0).random((3, 40)) < 0.5)
+    ranking = leaderboard.rank(outcomes)
+    data = json.loads(ranking.to_json())
+    assert data["score"] == ranking.score.tolist()
+    assert data["pairs"]["difference"] == ranking.pairs.difference.tolist()
+    assert data["within_variance"] == [None] * 3
+    back = files.from_json(data)
+    for name in ("score", "rank_low", "within_variance"):
+        expected, found = getattr(ranking, name), getattr(back, name)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)

@@ -122,3 +122,15 @@ def test_wrong_arguments_are_named(arguments, name):
 def test_equal_scores_are_refused():
     with pytest.raises(InputError, match="outcomes"):
         items(Outcomes.from_arrays(np.ones((4, 5))))
+
+
+@pytest.mark.parametrize("m", [5, 40])
+def test_the_test_of_broken_items_is_that_of_mann_and_whitney(m: int) -> None:
+    rng = np.random.default_rng(m)
+    scores = (rng.random((m, 60)) < 1 / (1 + np.exp(-rng.normal(size=(m, 1)) * 2))).astype(np.float64)
+    found = _broken_test(scores, binary=True)
+    for item in np.flatnonzero((scores.mean(axis=0) > 0) & (scores.mean(axis=0) < 1)):
+        right, rest = scores[:, item] == 1, scores.sum(axis=1) - scores[:, item]
+        if np.ptp(rest) > 0:
+            expected = mannwhitneyu(rest[right], rest[~right], alternative="less", method="asymptotic").pvalue
+            assert found[item] == pytest.approx(expected, abs=1e-12)

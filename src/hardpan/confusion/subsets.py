@@ -171,7 +171,10 @@ def subset(
         low, high = scores.values.min(), scores.values.max()
         raise InputError(f"no score is at least {value:g}; scores lie in {low:.4g} to {high:.4g}")
     rows = rows[np.lexsort((scores.ids[rows], -scores.values[rows]))]
-    ids, per_class = scores.ids[rows], {}
+    ids, per_class = (
+        np.array(scores.ids[rows].tolist()),
+        {},
+    )  # as JSON gives them back, so that the hash is the same
     if classes is not None:
         names = scores.class_names or tuple(map(str, range(scores.n_classes)))
         numbers = np.bincount(classes[rows], minlength=scores.n_classes).tolist()
@@ -205,7 +208,7 @@ def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
         >>> len(subset_of_ids(["a", "b"], examples=10))
         2
     """
-    names = np.asarray(ids, dtype=np.str_)
+    names = np.array(np.asarray(ids, dtype=np.str_).tolist(), dtype=np.str_)
     if not len(names) or len(np.unique(names)) < len(names):
         raise InputError(f"must name each example once, and at least one; got {len(names):,}", argument="ids")
     return Subset(

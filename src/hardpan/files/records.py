@@ -1,8 +1,8 @@
 """Results as JSON.
 
 A result is a frozen dataclass created by :func:`record`. Its JSON has ``kind`` (mostly the class name), ``schema``
-and the hardpan version; NaN and infinities become null; arrays of more than 1,000 numbers go into an npz file
-beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
+and the hardpan version; NaN and infinities become null; arrays are lists, those of more than 1,000 numbers go into
+an npz file beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from hardpan.files.reading import read_json, read_npz
 from hardpan.files.writing import write_bytes, write_text
 
 INLINE_NUMBERS = 1000
+LONG_TEXT = 1 << 24  # letters of JSON from which no line breaks are put between numbers
 
 KINDS: dict[str, type[Any]] = {}
 _KIND_OF: dict[type[Any], str] = {}
@@ -147,7 +148,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 def json_text(item: Any) -> str:
     """JSON text of a record or of plain values, with stable layout; refuses NaN, which is not JSON."""
     data = to_json(item) if dataclasses.is_dataclass(item) else item
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    if len(text) < LONG_TEXT:
+        text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
     if re.search("[\ud800-\udfff]", text):  # half of a character, which UTF-8 cannot write
         text = json.dumps(data, indent=1, allow_nan=False)
     return text
@@ -160,7 +163,7 @@ def _json_value(item: Any, folder: Path | None) -> Any:
             raise TypeError(f"{type(item).__name__} is not a registered record; decorate it with @record")
         header = {"kind": kind, "schema": SCHEMA, "hardpan": hardpan.__version__}
         fields = [f for f in dataclasses.fields(item) if not f.metadata.get("transient")]
-        return header | {f.name: _json_value(getattr(item, f.name), folder) for f in fields}
+        return header | {f.name: _field_value(item, f.name, folder) for f in fields}
     if isinstance(item, np.ndarray):
         if folder is not None and item.size > INLINE_NUMBERS:
             return _array_beside(item, folder)
@@ -168,7 +171,7 @@ def _json_value(item: Any, folder: Path | None) -> Any:
             "kind": "array",
             "dtype": item.dtype.str,
             "shape": list(item.shape),
-            "data": _json_value(item.ravel().tolist(), None),
+            "data": _numbers(item.ravel()),
         }
     if isinstance(item, Mapping):
         if "kind" in item and ("schema" in item or item["kind"] == "array"):
@@ -185,6 +188,34 @@ def _json_value(item: Any, folder: Path | None) -> Any:
     if isinstance(item, Path):
         return item.as_posix()
     raise TypeError(f"a record cannot hold {type(item).__name__}")
+
+
+def _field_value(item: Any, name: str, folder: Path | None) -> Any:
+    """The JSON of a field; an array is a list where the type of the field gives the array back."""
+    value = getattr(item, name)
+    if not isinstance(value, np.ndarray) or (folder is not None and value.size > INLINE_NUMBERS):
+        return _json_value(value, folder)
+    cls: Any = type(item)
+    dtype = _array_type(_field_types(cls)[name])
+    same = dtype is not None and (value.dtype == dtype or value.dtype.kind == dtype.kind == "U")
+    listed = same and bool(value.size or value.ndim == 1)
+    return _numbers(value) if listed else _json_value(value, folder)
+
+
+def _numbers(item: NDArray[Any]) -> Any:
+    """An array as lists, without a look at each number where all can be written."""
+    plain = item.dtype.kind in "biuU" or (item.dtype.kind == "f" and bool(np.isfinite(item).all()))
+    return item.tolist() if plain else _json_value(item.tolist(), None)
+
+
+@functools.cache
+def _array_type(kind: Any) -> np.dtype[Any] | None:
+    """The type of the numbers of a field that is an array, None of another field or of an array of anything."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return next(filter(None, map(_array_type, typing.get_args(kind))), None)
+    inner = typing.get_args(kind)
+    scalar = typing.get_args(inner[1]) if typing.get_origin(kind) is np.ndarray and len(inner) == 2 else ()
+    return np.dtype(scalar[0]) if scalar and isinstance(scalar[0], type) else None
 
 
 def _array_beside(item: NDArray[Any], folder: Path) -> dict[str, Any]:
@@ -238,6 +269,8 @@ def _from_json_value(value: Any, folder: Path | None) -> Any:
 def _build_record(cls: Any, fields: dict[str, Any]) -> Any:
     for name, value in fields.items():
         kind = _field_types(cls)[name]
+        if isinstance(value, tuple) and (dtype := _array_type(kind)) is not None:
+            fields[name] = value = _array_of_lists(value, dtype)
         # JSON has no NaN: a null in a required float field was a number that could not be written.
         if kind is float and value is None:
             fields[name] = math.nan
@@ -304,6 +337,18 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
     if item is None or array_hash(item) != value["sha256"]:
         raise InputError(f"{path}: content does not match its name; the file was changed")
     return item
+
+
+def _array_of_lists(value: tuple[Any, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    def numbers(item: Any) -> Any:
+        if isinstance(item, tuple):
+            return [numbers(part) for part in item]
+        return math.nan if item is None else item
+
+    try:
+        return np.array(numbers(value), dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"an array in the record is damaged ({error}); give a file that hardpan wrote") from error
 
 
 def _build_inline_array(value: Mapping[str, Any]) -> NDArray[Any]:

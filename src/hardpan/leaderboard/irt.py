@@ -31,9 +31,11 @@ from scipy.special import expit, logsumexp
 
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
+from hardpan.leaderboard.pairs import column_blocks
 
 Floats = NDArray[np.float64]
 REACH = 6.0  # of the nodes, in standard deviations of skill
+FEWEST_NODES = 41
 STEP = 0.75  # distance of nodes in standard deviations of a posterior
 MOST_STEPS = 100
 LARGE = 4e9  # models × items × nodes from which skills are taken at their modes
@@ -87,6 +89,13 @@ class _ScoreData:
         m, n = self.right.shape
         return m, n
 
+    def centred(self, columns: slice, mean: Floats) -> tuple[Floats, Any]:
+        """Scores of some items minus the items' means, 0 where missing, and how many models have each item."""
+        block = self.right[:, columns] - mean[columns]
+        if self.known is None:
+            return block, float(len(block))
+        return block * self.known[:, columns], self.known[:, columns].sum(axis=0)
+
     @cached_property
     def single(self) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Both matrices in single precision."""
@@ -123,7 +132,7 @@ def fit(
     )
     a, d = _starting_parameters(data)
     m, n = data.shape
-    if float(m) * n * len(_nodes(a, d, floor)[0]) > LARGE:
+    if float(m) * n * FEWEST_NODES > LARGE or float(m) * n * len(_nodes(a, d, floor)[0]) > LARGE:
         return fit_by_modes(data, a, d, robust, progress)
     return fit_by_quadrature(data, a, d, robust, progress)
 
@@ -149,7 +158,7 @@ def _nodes(a: Floats, d: Floats, floor: float) -> tuple[Floats, Floats]:
     near = np.convolve(np.pad(density, 12, mode="edge"), np.ones(25) / 25, "valid")
     density = np.maximum(density, near)
     steps = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)]) * (coarse[1] - coarse[0])
-    count = max(41, math.ceil(steps[-1] / STEP) + 1)
+    count = max(FEWEST_NODES, math.ceil(steps[-1] / STEP) + 1)
     own = np.linspace(0.0, steps[-1], count)
     theta = np.interp(own, steps, coarse)
     edges = np.concatenate([[theta[0]], (theta[1:] + theta[:-1]) / 2, [theta[-1]]])
@@ -157,22 +166,28 @@ def _nodes(a: Floats, d: Floats, floor: float) -> tuple[Floats, Floats]:
     return theta, log_weight - logsumexp(log_weight)  # of sum 1: no likelihood is above that of the best skill
 
 
+def _mean_skills(data: _ScoreData) -> tuple[Floats, Floats]:
+    """Standardised mean scores of the models relative to the items' means, and these means."""
+    known = data.known
+    mean = data.right.sum(axis=0) / (len(data.right) if known is None else known.sum(axis=0))
+    total, count = np.zeros((2, len(data.right)))
+    for columns in column_blocks(len(mean)):
+        total += data.centred(columns, mean)[0].sum(axis=1)
+        count += mean[columns].size if known is None else known[:, columns].sum(axis=1)
+    total /= count
+    return (total - total.mean()) / (total.std() or 1.0), mean
+
+
 def _starting_parameters(data: _ScoreData) -> tuple[Floats, Floats]:
     """Slopes from correlations with the mean score, intercepts from the items' means."""
-    right, known = data.right, data.known
-    if known is None:
-        mean = right.mean(axis=0)
-        total = right.mean(axis=1)
-        centred = right - mean
-        size = float(len(right))
-    else:
-        mean = right.sum(axis=0) / known.sum(axis=0)
-        centred = known * (right - mean)
-        total = centred.sum(axis=1) / known.sum(axis=1)
-        size = known.sum(axis=0)
-    skill = (total - total.mean()) / (total.std() or 1.0)
-    spread = np.sqrt((centred**2).sum(axis=0) / size)
-    correlation = np.where(spread > 0, skill @ centred / size / np.maximum(spread, 1e-12), 0.0)
+    right = data.right
+    skill, mean = _mean_skills(data)
+    square, product, size = np.empty((3, len(mean)))
+    for columns in column_blocks(len(mean)):
+        centred, size[columns] = data.centred(columns, mean)
+        square[columns], product[columns] = (centred**2).sum(axis=0), skill @ centred
+    spread = np.sqrt(square / size)
+    correlation = np.where(spread > 0, product / size / np.maximum(spread, 1e-12), 0.0)
     correlation = np.clip(correlation, -0.9, 0.9)
     a = np.clip(2.0 * correlation / np.sqrt(1 - correlation**2), -4.0, 4.0)
     if data.shared_slope:
@@ -472,11 +487,7 @@ def _robust_skill(data: _ScoreData, a: Floats, d: Floats, skill: Floats, spread:
 def fit_by_modes(data: _ScoreData, a: Floats, d: Floats, robust: bool, progress: Progress = no_progress) -> Fit:
     """Items given skills and skills given items in turn, skills standardised after each; for very many items."""
     m, _ = data.shape
-    known = np.ones(data.shape) if data.known is None else data.known
-    centred = data.right - known * (data.right.sum(axis=0) / known.sum(axis=0))
-    total = centred.sum(axis=1) / known.sum(axis=1)
-    start = (total - total.mean()) / (total.std() or 1.0)
-    modes = _ItemModes(data, a.copy(), d.copy(), start)
+    modes = _ItemModes(data, a.copy(), d.copy(), _mean_skills(data)[0])
     steps, change = 0, math.inf
     while steps < MOST_STEPS:
         steps += 1

@@ -13,7 +13,7 @@ from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.files.reading import check_memory
 from hardpan.leaderboard import irt
-from hardpan.leaderboard.pairs import Floats
+from hardpan.leaderboard.pairs import Floats, column_blocks
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.stats.hypothesis_tests import benjamini_hochberg
@@ -25,8 +25,7 @@ WEAK_PRIOR = irt.Priors()
 ALPHA = 0.05
 COHORTS = (5, 10, 25)
 POWER_SLOPES = (-1.0, -2.0, -4.0)
-COPIES = 4.0  # of the scores, that are in memory while they are fitted
-_COLUMNS = 2000
+COPIES = 1.5  # of the scores, that are in memory while they are fitted
 _POWER_DRAWS = 400
 
 
@@ -184,7 +183,9 @@ def items(
         intercept_stderr=_item_analysis_column(fitted.intercept_stderr, columns),
         skill=_item_analysis_column(fitted.skill, rows),
         skill_stderr=_item_analysis_column(fitted.skill_stderr, rows),
-        mean_score=_item_analysis_column(_item_means(used), columns),
+        mean_score=_item_analysis_column(
+            np.concatenate([item_means(used[:, block]) for block in column_blocks(used.shape[1])]), columns
+        ),
         flag=flag,
         p_adjusted=_item_analysis_column(adjusted, columns),
         cohorts=_cohorts(used, fitted.skill),
@@ -219,7 +220,8 @@ def _item_analysis_column(values: Floats, where: NDArray[np.bool_]) -> Floats:
     return result
 
 
-def _item_means(scores: Floats) -> Floats:
+def item_means(scores: Floats) -> Floats:
+    """(N,) mean scores of items over the models (M, N) that have them; 0 where none has."""
     return np.asarray(np.nansum(scores, axis=0) / np.maximum(np.isfinite(scores).sum(axis=0), 1))
 
 
@@ -231,8 +233,10 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     no harm.
     """
     n = scores.shape[1]
-    blocks = [slice(start, min(start + _COLUMNS, n)) for start in range(0, n, _COLUMNS)]
-    means = np.concatenate([_item_means(scores[:, columns]) for columns in blocks])
+    if binary and np.isfinite(scores).all():
+        return _broken_test_of_complete(scores)
+    blocks = list(column_blocks(n))
+    means = np.concatenate([item_means(scores[:, columns]) for columns in blocks])
     sums, total, count = np.zeros((3, len(scores)))
     for columns in blocks:
         sums += np.nansum(scores[:, columns], axis=1)
@@ -261,6 +265,40 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     return result
 
 
+def _broken_test_of_complete(scores: Floats) -> Floats:
+    """:func:`_broken_test` of right and wrong without missing cells, from counts of pairs instead of ranks.
+
+    On the other items a model that is right has one right answer fewer. With U the pairs of a right and a wrong
+    model of which the right one has more there (ties count half), the statistic is U − R W/2, and its permutation
+    variance R W/(M (M − 1)) (M³ − M − Σ(t³ − t))/12 with t the sizes of the ties.
+    """
+    m, n = scores.shape
+    totals = scores.sum(axis=1)
+    order = np.argsort(totals, kind="stable")
+    totals = np.rint(totals[order])
+    less, up_to = (np.searchsorted(totals, totals - 1, side) for side in ("left", "right"))
+    values, starts, sizes = np.unique(totals, return_index=True, return_counts=True)
+    above = np.minimum(np.searchsorted(values, values + 1), len(values) - 1)
+    follows = values[above] == values + 1  # by distinct total: whether the next higher count occurs
+    alone = np.ones(len(values), dtype=np.bool_)
+    alone[above[follows]] = False
+    result = np.ones(n)
+    for columns in column_blocks(n):
+        right = scores[order, columns].astype(np.float32)
+        wrong = np.zeros((m + 1, right.shape[1]), dtype=np.float32)
+        np.cumsum(1 - right, axis=0, out=wrong[1:])
+        pairs = np.einsum("ij,ij->j", right, wrong[less] + wrong[up_to], dtype=np.float64) / 2
+        r = right.sum(axis=0, dtype=np.float64)
+        by_value = np.add.reduceat(right, starts, axis=0).astype(np.float64)
+        ties = sizes[:, None] - by_value + np.where(follows[:, None], by_value[above], 0.0)
+        tied = (ties**3 - ties).sum(axis=0) + (by_value[alone] ** 3 - by_value[alone]).sum(axis=0)
+        spread = np.sqrt(r * (m - r) / (m * (m - 1.0)) * (m**3 - m - tied) / 12)
+        usable = (m >= 3) & (spread > 0)
+        statistic = pairs - r * (m - r) / 2 + 0.5
+        result[columns] = np.where(usable, ndtr(statistic / np.where(usable, spread, 1.0)), 1.0)
+    return result
+
+
 def _flag_power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
     """How often an item of these slopes would have a p-value of at most α/N, by simulation at these skills."""
     rng = np.random.default_rng([seed, 0])
@@ -280,7 +318,7 @@ def _cohorts(scores: Floats, skill: Floats) -> tuple[Cohort, ...]:
     order = np.argsort(-skill, kind="stable")
     results = []
     for size in (*(size for size in COHORTS if size < len(order)), len(order)):
-        best = scores[order[:size]]
+        best = scores[order[:size]] if size < len(order) else scores
         enough = np.isfinite(best).sum(axis=0) >= 2
         low, high = np.fmin.reduce(best, axis=0)[enough], np.fmax.reduce(best, axis=0)[enough]
         counts = ((low == 1).sum(), (high == 0).sum(), (low == high).sum(), enough.sum())

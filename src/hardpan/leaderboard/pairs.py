@@ -280,7 +280,7 @@ def all_pairs(scores: Floats, groups: ItemGroups | None, *, binary: bool) -> Pai
     known = np.isfinite(scores)
     complete = bool(known.all())
     if groups is None:
-        sums = _model_pair_sums(scores, None if complete else known)
+        sums = _model_pair_sums(scores, None if complete else known, binary)
         difference, square, shared = sums
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.maximum(square - shared * difference**2, 0.0) / (shared - 1) / shared
@@ -289,7 +289,9 @@ def all_pairs(scores: Floats, groups: ItemGroups | None, *, binary: bool) -> Pai
         if binary:
             apart = np.rint(square)
             fewer = np.rint((apart - np.abs(np.rint(shared * np.nan_to_num(difference)))) / 2)
-            p = mcnemar(fewer, apart - fewer)
+            p, upper = np.ones(fewer.shape), np.triu_indices(len(fewer), 1)
+            p[upper] = mcnemar(fewer[upper], (apart - fewer)[upper])
+            np.minimum(p, p.T, out=p)
             return PairTests(difference, _stderr_or_zero(variance, noise), p, shared.astype(np.int64), True)
     else:
         difference, variance, shared, degrees, noise = (
@@ -306,12 +308,23 @@ def _stderr_or_zero(variance: Floats, noise: Floats) -> Floats:
     return np.asarray(np.sqrt(np.where(variance > noise, variance, np.where(np.isnan(variance), np.nan, 0.0))))
 
 
-def _model_pair_sums(scores: Floats, known: NDArray[np.bool_] | None) -> tuple[Floats, Floats, Floats]:
-    """Mean difference, sum of squared differences and number of shared items of all pairs."""
+def _model_pair_sums(
+    scores: Floats, known: NDArray[np.bool_] | None, binary: bool = False
+) -> tuple[Floats, Floats, Floats]:
+    """Mean difference, sum of squared differences and number of shared items of all pairs.
+
+    Products of right and wrong are whole numbers, and exact in single precision within a block of items.
+    """
     m, n = scores.shape
     cross, totals = np.zeros((m, m)), np.zeros(m)
     if known is None:
         centre = scores.mean(axis=1, keepdims=True)
+        if binary:
+            for columns in column_blocks(n):
+                right = scores[:, columns].astype(np.float32)
+                cross += right @ right.T
+            own = np.diag(cross)
+            return centre - centre.T, own[:, None] + own - 2 * cross, np.full((m, m), float(n))
         for columns in column_blocks(n):
             block = scores[:, columns] - centre
             cross += block @ block.T

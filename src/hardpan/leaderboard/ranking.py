@@ -447,7 +447,7 @@ def _ranked_score_limits(
     whole = counts == n
     if binary and whole.any():
         low[whole], high[whole] = proportion_limits(
-            np.rint(scores[whole].sum(axis=1)), np.full(int(whole.sum()), float(n)), level
+            np.rint(n * effect.raw[whole]), np.full(int(whole.sum()), float(n)), level
         )
     few = ~whole & (counts > 0) & (np.minimum(counts * effect.raw, counts * (1 - effect.raw)) < FEW_EVENTS)
     if binary and few.any():

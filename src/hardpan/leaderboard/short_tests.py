@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
-from hardpan.leaderboard.pairs import Floats
+from hardpan.leaderboard.pairs import Floats, column_blocks
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
 from hardpan.stats.intervals import FEW_EVENTS, hypergeometric_limits
@@ -24,6 +25,7 @@ from hardpan.stats.intervals import FEW_EVENTS, hypergeometric_limits
 METHODS = ("random", "stratified")
 FOLDS = 5
 MOST_HELD_OUT = 40  # models per fold
+MOST_ITEMS = 20_000  # of the numbers of items that are compared
 _DRAWS = 10
 _SKILL_PRIOR = 4.0  # standard deviation of a new model's offset on the logit scale
 _FEW_EVENTS = 5
@@ -110,13 +112,25 @@ class ShortTest(Report):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _ShortTestPlan:
     """What an estimate needs to know about the items: ease by the models that calibrate them, strata if any."""
 
     ease: Floats
     strata: NDArray[np.int64] | None
     binary: bool
+
+    @cached_property
+    def members(self) -> list[NDArray[np.int64]]:
+        """The items of each stratum."""
+        assert self.strata is not None
+        ends = np.cumsum(np.bincount(self.strata))[:-1]
+        return np.split(np.argsort(self.strata, kind="stable"), ends)
+
+    @cached_property
+    def distinct(self) -> tuple[Floats, NDArray[np.int64]]:
+        """The different values of ease, and how many items have each: few, as models are."""
+        return np.unique(self.ease, return_counts=True)
 
     def of_items(self, subset: NDArray[Any]) -> _ShortTestPlan:
         return _ShortTestPlan(self.ease[subset], None if self.strata is None else self.strata[subset], self.binary)
@@ -130,14 +144,15 @@ class _ShortTestPlan:
         quota = np.floor(exact).astype(np.int64)
         order = np.argsort(-(exact - quota), kind="stable")
         quota[order[: count - quota.sum()]] += 1
-        samples = [rng.choice(np.flatnonzero(self.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
+        samples = [rng.choice(self.members[h], q, replace=False) for h, q in enumerate(quota) if q]
         return np.concatenate(samples).astype(np.int64)
 
     def full_scores(self, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
         """Estimate, standard error and degrees of freedom by row of x: scores on the items in rows, both (D, n)."""
         (draws, n), total = x.shape, len(self.ease)
         offset = _short_test_offsets(self.ease[rows], x)[:, None]
-        mean = np.stack([special.expit(self.ease + t).mean() for t in offset[:, 0]])
+        eases, sizes = self.distinct
+        mean = special.expit(eases + offset) @ sizes / total
         p = special.expit(self.ease[rows] + offset)
         residual = x - p
         centred = residual - residual.mean(axis=1, keepdims=True)
@@ -227,7 +242,8 @@ def shorten(
     binary = outcomes.is_binary()
     strata = _item_strata(outcomes, scores) if method == "stratified" else None
     count = int(items)
-    sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))
+    longest = min(max(n // 2, 11), MOST_ITEMS)
+    sizes = np.unique(np.geomspace(10, longest, 8).round().astype(np.int64))
     sizes = sizes[(sizes >= 5) & (sizes < n)]
     plan = _ShortTestPlan(_item_ease(scores), strata, binary)
     results = _held_out_errors(scores, np.unique([*sizes, count]), plan, level, seed, progress or no_progress)
@@ -274,9 +290,16 @@ def _item_strata(outcomes: Outcomes, scores: Floats) -> NDArray[np.int64]:
 
 
 def _item_ease(scores: Floats) -> Floats:
+    return np.concatenate([_ease_of(*_sums_of_items(scores[:, block])) for block in column_blocks(scores.shape[1])])
+
+
+def _sums_of_items(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
     known = np.isfinite(scores)
-    mean = (np.where(known, scores, 0.0).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0)
-    return np.asarray(special.logit(mean))
+    return np.where(known, scores, 0.0).sum(axis=0), known.sum(axis=0)
+
+
+def _ease_of(right: Floats, count: NDArray[np.int64]) -> Floats:
+    return np.asarray(special.logit((right + 0.5) / (count + 1.0)))
 
 
 def _covers_too_seldom(errors: Floats, level: float) -> bool:
@@ -302,8 +325,14 @@ def _held_out_errors(
     for fold, test in enumerate(np.array_split(order, FOLDS)):
         progress("holding out models", fold / FOLDS)
         train = np.setdiff1d(order, test)
-        columns = np.flatnonzero(known[train].any(axis=0))
-        plan = replace(whole.of_items(columns), ease=_item_ease(scores[np.ix_(train, columns)]))
+        right, count = (
+            np.concatenate(parts)
+            for parts in zip(
+                *(_sums_of_items(scores[train, block]) for block in column_blocks(scores.shape[1])), strict=True
+            )
+        )
+        columns = np.flatnonzero(count)
+        plan = replace(whole.of_items(columns), ease=_ease_of(right[columns], count[columns]))
         selections = {}
         for size in sizes.tolist():
             draws = [np.random.default_rng([seed, 2, size, draw]) for draw in range(_DRAWS)]
@@ -311,16 +340,16 @@ def _held_out_errors(
         test = test[:MOST_HELD_OUT]
         complete = known[np.ix_(test, columns)].all(axis=1)
         for model in (*test[complete], *test[~complete]):
-            x = np.repeat(scores[np.ix_([model], columns)], _DRAWS, axis=0)
-            answered = np.isfinite(x[0])
-            own = plan.of_items(answered)
+            x = scores[model, columns]
+            answered = np.isfinite(x)
+            own = plan if answered.all() else plan.of_items(answered)
             position = np.cumsum(answered) - 1
-            truth = x[:, answered].mean(axis=1) if answered.any() else np.zeros(len(x))
+            truth = np.full(_DRAWS, x[answered].mean() if answered.any() else 0.0)
             for size, selected in selections.items():
                 for rows in [selected] if answered.all() else [row[answered[row]][None] for row in selected]:
                     if rows.shape[1] < 5:
                         continue
-                    right, scored = truth[: len(rows)], np.take_along_axis(x[: len(rows)], rows, axis=1)
+                    right, scored = truth[: len(rows)], x[rows]
                     value, stderr, degrees = own.full_scores(scored, position[rows])
                     low, high = own.full_score_limits(scored, value, stderr, degrees, level)
                     covered = (low <= right + 1e-9) & (right - 1e-9 <= high)

@@ -15,11 +15,11 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard.costs import PEOPLE, Amounts, amounts
-from hardpan.leaderboard.item_analysis import ItemFit, items
+from hardpan.leaderboard.item_analysis import ItemFit, item_means, items
 from hardpan.leaderboard.item_groups import task_column
 from hardpan.leaderboard.judges import JudgedScores, judge
 from hardpan.leaderboard.keys import FEWEST_MODELS, SuspectKeys, suspect_keys
-from hardpan.leaderboard.pairs import Floats
+from hardpan.leaderboard.pairs import Floats, column_blocks
 from hardpan.leaderboard.ranking import Ranking, rank
 from hardpan.leaderboard.repeated_runs import Runs, runs
 from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
@@ -32,7 +32,7 @@ PICTURE = (100, 400)  # rows and columns of the picture of all scores, at most
 MOST_GROUPS = 12
 TOP = 10
 SHORT_ITEMS = 0.15
-SHORTEST = 40
+SHORTEST, MOST_SHORT_ITEMS = 40, 10_000
 MOST_SUITE_MODELS = 500  # of which all pairs are tested in every task
 MOST_CHOICES = 10  # different keys, up to which always giving one of them is a rule
 FEWEST_KEYS = 20
@@ -143,7 +143,7 @@ def summarize(
         group: as in :func:`hardpan.leaderboard.rank`.
         model: item response model: "rasch", "2pl" or "3pl".
         choices: number of choices per item, for "3pl".
-        short_items: number of items of the shorter test; default: 15 % of all.
+        short_items: number of items of the shorter test; default: 15 % of all, at most 10,000.
         weights: of every task in the average over tasks; by default equal.
         reference: the model that is a reference solution: it is not ranked, and items that it fails are listed.
         confidence: level of intervals and rank sets.
@@ -175,7 +175,8 @@ def summarize(
             suspects = suspect_keys(used)
             keys = suspects if suspects.suspicious else None
     tell("shortening the test", 0.9)
-    count = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
+    default = min(max(SHORTEST, round(SHORT_ITEMS * used.n_items)), MOST_SHORT_ITEMS)
+    count = short_items if short_items is not None else default
     short = None
     if used.n_models >= FOLDS and count < used.n_items and varied:
         method = "stratified" if used.groups else "random"
@@ -188,14 +189,14 @@ def summarize(
                 raise
     if short is not None and short.contradicted and short_items is None:
         short = None
-    order = [used.models.index(name) for name in ranking.models]
+    rows = {name: row for row, name in enumerate(used.models)}
     return LeaderboardSummary(
         ranking=ranking,
         fit=fit,
         keys=keys,
         short=short,
         groups=_group_scores(used, ranking),
-        picture=_summary_picture(scores[order]),
+        picture=_summary_picture(scores, [rows[name] for name in ranking.models]),
         source=outcomes.source,
         notes=outcomes.notes,
         reference=failures,
@@ -298,16 +299,19 @@ def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:
     )
 
 
-def _summary_picture(scores: Floats) -> Floats:
-    """Rows as given, columns by falling mean, averaged to a size that a page can show."""
-    known = np.isfinite(scores)
-    filled = np.where(known, scores, 0.0)
-    ease = filled.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    order = np.argsort(-ease, kind="stable")
-    filled, known = filled[:, order], known[:, order].astype(np.float64)
-    for axis, most in enumerate(PICTURE):
-        size = filled.shape[axis]
-        if size > most:
-            starts = np.linspace(0, size, most, endpoint=False).astype(int)
-            filled, known = (np.add.reduceat(matrix, starts, axis=axis) for matrix in (filled, known))
+def _summary_picture(scores: Floats, order: list[int]) -> Floats:
+    """Rows in order, columns by falling mean, averaged to a size that a page can show."""
+    n = scores.shape[1]
+    ease, bins = np.concatenate([item_means(scores[:, block]) for block in column_blocks(n)]), min(n, PICTURE[1])
+    starts = np.linspace(0, n, bins, endpoint=False).astype(int)
+    column = np.empty(n, dtype=np.int64)
+    column[np.argsort(-ease, kind="stable")] = np.repeat(np.arange(bins), np.diff(np.r_[starts, n]))
+    filled, known = np.empty((2, len(order), bins))
+    for position, row in enumerate(order):
+        answered = np.isfinite(scores[row])
+        filled[position] = np.bincount(column, np.where(answered, scores[row], 0.0), bins)
+        known[position] = np.bincount(column, answered, bins)
+    if len(order) > PICTURE[0]:
+        starts = np.linspace(0, len(order), PICTURE[0], endpoint=False).astype(int)
+        filled, known = (np.add.reduceat(matrix, starts, axis=0) for matrix in (filled, known))
     return np.asarray(np.where(known > 0, filled / np.maximum(known, 1e-300), np.nan)).round(2)

@@ -56,12 +56,16 @@ def matrix_outcomes(
         set_names += [name] * values.shape[1]
     if len({block.shape[:1] + block.shape[2:] for block in blocks}) > 1:
         raise InputError(f"{where}: the sets {few(list(sets))} must have the same models and repeats")
-    scores, measures = np.concatenate(blocks, axis=1), dict[str, NDArray[np.float64]]()
+    scores, measures = (
+        blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1),
+        dict[str, NDArray[np.float64]](),
+    )
     if max_score == math.inf:
         measures["score"] = scores if scores.ndim == 2 else np.nanmean(scores, axis=2)
         min_score, max_score = float(np.nanmin(scores)), float(np.nanmax(scores))
         max_score += max_score == min_score
-    scores = (scores - min_score) / ((max_score or 1.0) - min_score)
+    if min_score or max_score not in (None, 1.0):
+        scores = (scores - min_score) / ((max_score or 1.0) - min_score)
     if not (np.nanmin(scores, initial=0.0) >= 0.0 and np.nanmax(scores, initial=1.0) <= 1.0):
         raise InputError(
             f"must be given where scores are not in [0, 1]; {where} has {np.nanmin(scores):g} to "

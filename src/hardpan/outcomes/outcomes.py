@@ -335,9 +335,9 @@ def _checked_scores(scores: ArrayLike) -> NDArray[np.float64]:
         raise InputError(
             f"must be (models, items) or (models, items, repeats); got the shape {array.shape}", argument="scores"
         )
-    known = array[~np.isnan(array)]
-    if known.size and not (known.min() >= 0 and known.max() <= 1):
-        span = f"{known.min():g} to {known.max():g}"
+    low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)
+    if low < 0 or high > 1:
+        span = f"{low:g} to {high:g}"
         raise InputError(f"must lie in [0, 1]; got {span}: divide by the highest possible score", argument="scores")
     if are_probabilities(array):
         raise InputError(

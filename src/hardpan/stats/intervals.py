@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 from typing import Any
 
@@ -445,18 +446,20 @@ def hypergeometric_limits(count: int, n: int, total: int, level: float) -> tuple
 
     All numbers of marked items that neither one-sided test at (1 − level)/2 refutes.
     """
-    marked = np.arange(count, total - (n - count) + 1.0)
-    drawn = np.arange(count + 1.0)[:, None]
+    drawn, every, tail = np.arange(count + 1.0), log_binomial(total, n), (1 - level) / 2
 
-    def log_ways(of: Floats, taken: Floats | float) -> Floats:
-        return np.where((taken >= 0) & (taken <= of), log_binomial(of, taken), -np.inf)
+    def chance(marked: int) -> Floats:
+        """Of drawing 0, 1, ..., count of the marked items."""
+        possible = (drawn <= marked) & (n - drawn <= total - marked)
+        with np.errstate(invalid="ignore"):
+            terms = log_binomial(marked, drawn) + log_binomial(total - marked, n - drawn)
+        return np.exp(np.where(possible, terms, -np.inf) - every)
 
-    with np.errstate(invalid="ignore"):
-        terms = log_ways(marked, drawn) + log_ways(total - marked, n - drawn)
-    chance = np.exp(terms - log_ways(np.array(float(total)), n))
-    tail = (1 - level) / 2
-    kept = marked[(chance.sum(axis=0) > tail) & (1 - chance[:-1].sum(axis=0) > tail)]
-    return float(kept[0] / total), float(kept[-1] / total)
+    # The more items are marked, the more are drawn: both tests turn once.
+    possible = range(count, total - (n - count) + 1)
+    low = bisect.bisect_left(possible, True, key=lambda marked: bool(1 - chance(marked)[:-1].sum() > tail))
+    high = bisect.bisect_left(possible, True, key=lambda marked: bool(chance(marked).sum() <= tail))
+    return possible[low] / total, possible[high - 1] / total
 
 
 def clustered_stderr(sums: Floats, total: float) -> Floats:
