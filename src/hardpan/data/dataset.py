@@ -614,7 +614,7 @@ def content_ids(x: NDArray[Any], texts: NDArray[Any] | None = None) -> NDArray[n
         ['f12f1de45222225a', '377e1c566a8c4e6b', 'f12f1de45222225a-2']
     """
     if texts is not None:
-        contents = [text.encode() for text in texts]
+        contents = [text.encode("utf-8", "surrogatepass") for text in texts]
         if x.shape[1]:
             rows = np.ascontiguousarray(x, dtype="<f8")
             contents = [text + b"\0" + row.tobytes() for text, row in zip(contents, rows, strict=True)]

@@ -576,7 +576,10 @@ def _dates_of_column(column: Any) -> NDArray[np.datetime64] | None:
     elif not (types.is_date(column.type) or types.is_timestamp(column.type)):
         return None
     if types.is_timestamp(column.type) and column.type.tz is not None:
-        column = compute.local_timestamp(column)
+        try:
+            column = compute.local_timestamp(column)
+        except pyarrow.ArrowInvalid as error:
+            raise InputError(f"time zone {column.type.tz!r} is not known; save the dates in UTC") from error
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype("datetime64[s]")
 
 
