@@ -6,10 +6,11 @@ import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from hardpan import tables
 from hardpan.errors import InputError
-from hardpan.tables import ROLES, column_role_names, find_columns, plain_name
+from hardpan.tables import ROLES, column_role_names, find_columns, plain_name, read_table
 
 COLUMNS = {
     "id": ["a", "b", "c"],
@@ -196,3 +197,26 @@ def test_an_object_among_columns_is_refused():
     with pytest.raises(InputError) as caught:
         tables.read_table({"a": [1, 2], "x": {"u": 1, "v": 2}})
     assert "'x'" in str(caught.value)
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_small_file_of_much_text_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, encoded):
+    """2,000 rows of one text of 100 kB are 200 MB, and less than 100 kB as a file."""
+    texts = pyarrow.array(["x" * 100_000]).take(pyarrow.array([0] * 2000))
+    path = tmp_path / "bomb.parquet"
+    texts = texts.dictionary_encode() if encoded else texts
+    parquet.write_table(pyarrow.table({"text": texts}), path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    monkeypatch.setattr("hardpan.files.reading.available_memory", lambda: 300_000_000)
+    with pytest.raises(InputError, match="bomb"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_texts_of_a_parquet_file_are_what_was_written(tmp_path, dictionary):
+    texts = pyarrow.array(["a", None, "ü", "a", ""] * 3)
+    path = tmp_path / "texts.parquet"
+    parquet.write_table(pyarrow.table({"text": texts}), path, use_dictionary=dictionary)
+    column = read_table(path).column("text")
+    assert column.type == pyarrow.string()
+    assert column.to_pylist() == texts.to_pylist()

@@ -57,6 +57,7 @@ SUFFIXES = (
 Notes = list[tuple[str, str, tuple[str, ...]]]  # sentence, code and columns
 _BATCH = 65536
 _CHECKED = 1 << 24
+_SMALL = 64 << 20
 MISSING = frozenset(("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>", "NaT"))
 MISSING_WORDS = frozenset(("-", ".", "na", *MISSING))  # cells of columns of numbers
 _NULLS = ["", *sorted(MISSING_WORDS)]
@@ -788,8 +789,9 @@ def _read_parquet(path: Path) -> pyarrow.Table:
     import pyarrow
     from pyarrow import parquet
 
+    packed = _texts_of_small_file(path)  # read as dictionaries, so that their size is known before it is taken
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=packed) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
             if rows < 0 or len(set(schema.names)) < len(schema.names):
                 raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
@@ -798,11 +800,15 @@ def _read_parquet(path: Path) -> pyarrow.Table:
             # process where those are damaged; so it is seen in reading.
             batches, size = [], 0
             for batch in file.iter_batches(batch_size=_BATCH, use_threads=False):
-                size += batch.nbytes
+                size += batch.nbytes + sum(map(_unpacked_bytes, batch.columns))
                 check_reading_memory(path, size)
                 batches.append(batch)
             table = pyarrow.Table.from_batches(batches, schema)
             table.validate(full=True)
+            for position, name in enumerate(table.column_names):
+                if name in packed:
+                    kind = pyarrow.string() if size < 1 << 31 else pyarrow.large_string()
+                    table = table.set_column(position, name, table.column(position).cast(kind))
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, MemoryError, OverflowError, ValueError) as error:
@@ -810,6 +816,33 @@ def _read_parquet(path: Path) -> pyarrow.Table:
     if table.num_rows != rows:
         raise InputError(f"{path}: claims {rows:,} rows, but has {table.num_rows:,}; write it again")
     return table
+
+
+def _texts_of_small_file(path: Path) -> list[str]:
+    """The columns of text of a Parquet file that may claim far more than its bytes: of a small one."""
+    import pyarrow
+    from pyarrow import parquet, types
+
+    if path.stat().st_size > _SMALL:
+        return []
+    try:
+        schema = parquet.read_schema(path)
+    except (pyarrow.ArrowException, OSError, ValueError):
+        return []  # damaged: reading says so
+    return [item.name for item in schema if types.is_string(item.type) or types.is_large_string(item.type)]
+
+
+def _unpacked_bytes(column: Any) -> int:
+    """What the texts of a dictionary column take as plain text; 0 for other columns."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    if not types.is_dictionary(column.type):
+        return 0
+    if not (types.is_string(column.type.value_type) or types.is_large_string(column.type.value_type)):
+        return 8 * len(column)
+    lengths = compute.binary_length(column.dictionary).cast(pyarrow.int64())
+    return compute.sum(lengths.take(column.indices)).as_py() or 0
 
 
 def _read_arrow(path: Path) -> pyarrow.Table:

@@ -45,7 +45,7 @@ from hardpan.data.dataset import (
 )
 from hardpan.data.images import decoded_images, looks_like_image
 from hardpan.errors import InputError, few, reason
-from hardpan.files import check_reading_memory, folder_entries, suffix_of
+from hardpan.files import check_memory, check_reading_memory, folder_entries, suffix_of
 from hardpan.tables import (
     MISSING_WORDS,
     ROLES,
@@ -70,6 +70,7 @@ FOUND_ROLES, KEPT_ROLES = ("label", "id", "split"), ("group", "time")
 SENTENCE = 3.0  # words that the values of a column have on average, from which it is taken for text
 LETTERS = 30  # the same in letters, for languages without spaces
 MOST_LEVELS = 30
+MOST_UNUSED_TEXT = 2**29  # bytes of a column of text that is kept in the metadata without being named
 MISSING, OTHER = "(missing)", "(other)"
 _PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 _NUMBER_LIKE = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]* ?[%$€£]?")
@@ -259,6 +260,9 @@ def from_tables(
         raise InputError(f": {where}has images and texts; name one of them with features", argument="text")
     notes += _text_notes(table, meaning)
     for column in (*features.unused, *(name for item in dates for name in item.columns)):
+        cells = table.column(column)
+        if _column_kind(cells.type) == "text" and _fixed_width_bytes(cells) > MOST_UNUSED_TEXT:
+            continue  # nobody asked for it
         with suppress(InputError):  # of a type that is neither numbers nor text
             metadata[column] = _column_values(table, column, where)
     if "id" in roles:
@@ -497,12 +501,20 @@ def _column_values(table: pyarrow.Table, name: str, where: str, *, required: boo
     kind = _column_kind(column.type)
     if kind == "number":
         return np.asarray(column.to_numpy(zero_copy_only=False))
+    if kind == "text":  # NumPy gives every text the room of the longest one
+        check_memory(f"{where}{name}", _fixed_width_bytes(column), "shorten its longest texts, or drop it")
     if kind == "text" or any(
         check(column.type) for check in (pyarrow.types.is_date, pyarrow.types.is_timestamp, pyarrow.types.is_null)
     ):
         cells = cells_of(column, f"{where}{name}")
         return np.array(["" if value is None else str(value) for value in cells], dtype=np.str_)
     raise InputError(f"{where}{name} must be numbers or text; got {column.type}: name another column, or drop it")
+
+
+def _fixed_width_bytes(column: Any) -> int:
+    from pyarrow import compute
+
+    return 4 * len(column) * (compute.max(compute.utf8_length(column)).as_py() or 0)
 
 
 def _filled_cells(column: Any) -> NDArray[np.bool_]:

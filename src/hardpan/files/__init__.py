@@ -6,6 +6,7 @@ from hardpan.files.reading import (
     LARGEST_JSON,
     LONGEST_LINE,
     TAR_ENDINGS,
+    check_memory,
     check_reading_memory,
     existing_file,
     file_hash,
