@@ -31,7 +31,7 @@ DOCUMENTS = [
     "docs/guide.md",
     "docs/recording.md",
     "docs/parallel.md",
-    *(f"docs/tutorials/{name}.md" for name in ("your-model", "leaderboard", "new-test-set", "synthetic")),
+    *(f"docs/tutorials/{name}.md" for name in ("your-model", "text", "leaderboard", "new-test-set", "synthetic")),
     *(
         f"docs/commands/{name}.md"
         for name in (
