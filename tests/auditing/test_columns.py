@@ -97,3 +97,12 @@ def test_columns_that_number_the_rows():
     columns = Columns(np.tile(np.arange(50.0), 2)[:, None], ("n",), np.zeros(1, dtype=bool))
     assert numbering_columns(columns, np.arange(100)) == {}
     assert numbering_columns(columns, np.arange(100), [np.arange(50), np.arange(50, 100)]) == {"n": "rises"}
+
+
+@pytest.mark.parametrize(("error", "listed"), [(0.02, True), (0.15, False)])
+def test_a_column_that_gains_nearly_all_is_listed_in_large_test_sets_too(error, listed):
+    n = 20_000
+    y = np.arange(n) % 2
+    best = np.where(np.arange(n) < 0.005 * n, 1 - y, y)
+    alone = np.where(np.arange(n) >= (1 - error) * n, 1 - y, y)
+    assert bool(telling_columns({"code": np.eye(2)[alone]}, y, best, 0)[0]) == listed

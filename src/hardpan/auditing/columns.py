@@ -22,6 +22,7 @@ from hardpan.bayes.floors.inputs import Columns, feature_columns, file_order, nu
 from hardpan.data.texts import text_properties, word_columns
 
 LEVEL = 0.02  # of the test against guessing, over all columns and classes of an audit
+GAIN_LOST = 0.1  # of what the best model gains over guessing, that a listed column may lose
 MOST_LISTED = 5
 MOST_ROWS = 10_000  # rows that a rule is fitted on, drawn at random from more
 MOST_COLUMNS = 200  # of more, those whose class means differ most
@@ -158,10 +159,11 @@ class _Alone:
         return float(self.wrong.mean())
 
     @property
-    def as_good(self) -> bool:
-        """Whether the interval of the paired difference from the best model includes none."""
+    def nearly_best(self) -> bool:
+        """Whether its loss is within the interval of the paired difference, or a tenth of the best model's gain."""
         difference, n = self.wrong.astype(np.float64) - self.best, len(self.wrong)
-        return stats.normal(float(difference.mean()), float(difference.std()) / float(np.sqrt(n)), n).low <= 0
+        lost = stats.normal(float(difference.mean()), float(difference.std()) / float(np.sqrt(n)), n)
+        return lost.low <= 0 or lost.value <= GAIN_LOST * float(self.guess.mean() - self.best.mean())
 
     @property
     def p_value(self) -> float:
@@ -173,11 +175,12 @@ class _Alone:
 def telling_columns(
     probs: Mapping[str, Floats], labels: Labels, best: Labels, most_frequent: int
 ) -> tuple[list[_Alone], int]:
-    """Columns that predict as well as the best model, within the interval of the paired difference.
+    """Columns that predict nearly as well as the best model.
 
-    A column must also be better than always answering the most frequent class, by an exact McNemar test at 2 %
-    over all columns and classes. With more than two classes each class against the rest is compared, too, for the
-    columns that do not already predict all of them.
+    Their error exceeds that of the best model by no more than the interval of the paired difference, or by no more
+    than a tenth of what the best model gains over guessing. A column must also be better than always answering the
+    most frequent class, by an exact McNemar test at 2 % over all columns and classes. With more than two classes
+    each class against the rest is compared, too, for the columns that do not already predict all of them.
 
     Args:
         probs: (m, K) probabilities of the test rows by column.
@@ -207,9 +210,11 @@ def telling_columns(
         for c in frequent
     ]
     tried = len(whole) + len(single)
-    found = [item for item in whole if item.as_good and item.p_value * tried <= LEVEL]
+    found = [item for item in whole if item.nearly_best and item.p_value * tried <= LEVEL]
     named = {item.name for item in found}
-    parts = [item for item in single if item.name not in named and item.as_good and item.p_value * tried <= LEVEL]
+    parts = [
+        item for item in single if item.name not in named and item.nearly_best and item.p_value * tried <= LEVEL
+    ]
     parts.sort(key=lambda item: item.p_value)
     first = {item.name: item for item in reversed(parts)}  # of a column, its clearest class
     return [

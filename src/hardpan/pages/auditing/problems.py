@@ -229,7 +229,7 @@ def _leak_words(problem: BenchmarkProblem) -> tuple[str, str]:
         f"{subject} with {formatting.percent(error.value, 0.01)} error; the best model: "
         f"{formatting.percent(first['best'], 0.01)}, guessing: {formatting.percent(first['guessing'], 0.01)}",
         f"{formatting.estimate(error)} on {error.n:,} test rows. "
-        + (f"Also as good as the best model: {more}. " if more else "")
+        + (f"Also nearly as good as the best model: {more}. " if more else "")
         + (
             "If new texts lack it, a score on these says little about them; if"
             if str(first["column"]).startswith(_OF_TEXTS)
