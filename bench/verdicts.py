@@ -391,7 +391,15 @@ def fresh() -> list[Any]:
     return _fresh.tables(cells, "Verdicts on fresh problems")
 
 
-TABLES = {"fresh": fresh}
+def sentences() -> list[Any]:
+    """Sentences with a stated confidence, at function level."""
+    from bench import _sentences
+
+    harness.pin(1)
+    return [_sentences.table()]
+
+
+TABLES = {"fresh": fresh, "sentences": sentences}
 
 
 def _audits(files: Any, seeds: range, name: str) -> list[_fresh.Cell]:

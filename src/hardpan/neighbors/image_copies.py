@@ -313,12 +313,23 @@ def _aligned_grid_window(turned: Floats, theirs: Floats, view: _View) -> NDArray
 def _fine_grid_correlation(turned: Floats, theirs: Floats, window: NDArray[np.float64]) -> NDArray[np.float64]:
     mine, theirs = (ndimage.gaussian_filter(grids, (0, 0.6, 0.6)) for grids in (turned, theirs))
     values, inside = _sampled_image_grids(mine, window)
-    used = inside.reshape(len(mine), -1)
-    a, b = (
-        _grids_without_coarse(values, COARSE) * used,
-        _grids_without_coarse(_middle_of_image_grids(theirs), COARSE) * used,
-    )
+    used, target = inside.reshape(len(mine), -1), _middle_of_image_grids(theirs)
+    values = _filled_outside(values.reshape(used.shape), target.reshape(used.shape), used)
+    a, b = (_grids_without_coarse(grids, COARSE) * used for grids in (values, target))
     return _grid_correlation(a, b, used)
+
+
+def _filled_outside(values: Floats, target: Floats, used: NDArray[np.bool_]) -> Floats:
+    """Values where ``used``, elsewhere what a line in the target gives: no edge enters the coarse structure."""
+    count = used.sum(axis=1, keepdims=True)
+    middle, theirs = (
+        (grids * used).sum(axis=1, keepdims=True) / np.maximum(count, 1) for grids in (values, target)
+    )
+    away = (target - theirs) * used
+    slope = ((values - middle) * away).sum(axis=1, keepdims=True) / np.maximum(
+        (away**2).sum(axis=1, keepdims=True), 1e-6
+    )
+    return np.asarray(np.where(used, values, middle + slope * (target - theirs)), dtype=np.float32)
 
 
 def _grid_correlation(a: Floats, b: Floats, used: NDArray[np.bool_]) -> NDArray[np.float64]:
