@@ -62,10 +62,10 @@ def two_models(rng: np.random.Generator, seed: int) -> Said:
 
 
 def discrete(rng: np.random.Generator, seed: int, nested: bool) -> Said:
-    """1,500 + 500 rows of few values, drawn alike, so that many test rows equal a training row by chance."""
+    """750 + 250 rows of few values, drawn alike, so that many test rows equal a training row by chance."""
     from hardpan.auditing.problems import ALPHA
 
-    n = 2000
+    n = 1000
     if nested:
         region = rng.integers(0, 6, n)
         town = 4 * region + rng.integers(0, 4, n)
@@ -75,30 +75,30 @@ def discrete(rng: np.random.Generator, seed: int, nested: bool) -> Said:
         factor = rng.normal(size=(n, 1))
         x = np.clip(np.rint(3 + 1.1 * (0.8 * factor + 0.6 * rng.normal(size=(n, 6)))), 1, 5)
         y = (factor[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
-    copies, near, shift = claims(x, y, 1500, seed)
+    copies, near, shift = claims(x, y, 750, seed)
     yield "So some test rows are copies of training rows", ALPHA, copies > ALPHA
     yield "So some test rows are nearly copies of training rows", ALPHA, near > ALPHA
     yield "The test rows are not drawn like the training rows", ALPHA, shift > ALPHA
 
 
 def likert(rng: np.random.Generator, seed: int) -> Said:
-    """Answers of six correlated items from 1 to 5."""
+    """750 + 250 answers to six correlated items from 1 to 5, drawn alike."""
     yield from discrete(rng, seed, nested=False)
 
 
 def nested(rng: np.random.Generator, seed: int) -> Said:
-    """Regions, towns and streets."""
+    """750 + 250 rows with region, town and street, drawn alike."""
     yield from discrete(rng, seed, nested=True)
 
 
 def clustered_rows(rng: np.random.Generator, seed: int) -> Said:
-    """Numbers around 40 centres, 1,500 + 500 rows drawn alike."""
+    """Numbers around 40 centres, 750 + 250 rows drawn alike."""
     from hardpan.auditing.problems import ALPHA
 
-    centre = rng.integers(0, 40, 2000)
-    x = 2 * rng.normal(size=(40, 4))[centre] + 0.3 * rng.normal(size=(2000, 4))
-    y = (centre % 2) ^ (rng.random(2000) < 0.1)
-    copies, near, shift = claims(x, y.astype(int), 1500, seed)
+    centre = rng.integers(0, 40, 1000)
+    x = 2 * rng.normal(size=(40, 4))[centre] + 0.3 * rng.normal(size=(1000, 4))
+    y = (centre % 2) ^ (rng.random(1000) < 0.1)
+    copies, near, shift = claims(x, y.astype(int), 750, seed)
     yield "So some test rows are copies of training rows", ALPHA, copies > ALPHA
     yield "So some test rows are nearly copies of training rows", ALPHA, near > ALPHA
     yield "The test rows are not drawn like the training rows", ALPHA, shift > ALPHA

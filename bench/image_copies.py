@@ -23,6 +23,8 @@ SIZES = (20, 32, 64, 128, 224)
 PLANTED = max(20, round(200 * SCALE))  # photographs of each size that are altered in every way
 LEAST, FALSE = 0.95, 0.001  # found of each alteration; false pairs per image
 LISTED = 524
+SHOWN = 96  # accepted pairs that nobody judged
+PICTURE = harness.ROOT / "docs" / "results" / "image_copies.jpg"
 PRECISION, RECALL = 0.75, 0.80  # on the judged pairs of CIFAR-10
 
 Photo = Any
@@ -190,13 +192,27 @@ def judged() -> dict[str, Any]:
             }
         )
     rows[0] |= {"wanted average precision": PRECISION}
-    other = int((accepted & ~np.isin(np.arange(len(test)), list(kind_of))).sum())
+    other = np.flatnonzero(accepted & ~np.isin(np.arange(len(test)), list(kind_of)))
+    best = copies.references[np.arange(len(test)), np.abs(copies.correlation).argmax(axis=1)]
+    shown = np.sort(np.random.default_rng(0).permutation(other)[:SHOWN])
+    sheet(test[shown], train[best[shown]]).save(PICTURE, quality=85)
     notes = [
-        f"{accepted.sum():,} test images have an accepted pair, {other:,} of them without a judged one",
-        "the judged list is not exhaustive (no mirrored pairs): a picture in docs/results/cifar_duplicates shows "
-        "accepted pairs that it lacks. In the average precision they count as false",
+        f"{accepted.sum():,} test images have an accepted pair, {len(other):,} of them without a judged one",
+        f"the judged list is not exhaustive (no mirrored pairs): docs/results/{PICTURE.name} shows {len(shown)} "
+        "accepted pairs that it lacks, drawn at random. In the average precision they count as false",
     ]
     return harness.table("CIFAR-10's test images that people judged to be in train", rows, notes=notes)
+
+
+def sheet(mine: Any, theirs: Any) -> Image.Image:
+    """Pairs side by side, twelve in a row."""
+    columns, step = 12, (70, 36)
+    picture = Image.new("RGB", (2 * step[0] * columns, 2 * step[1] * -(-len(mine) // columns)), "white")
+    for k, pair in enumerate(zip(mine, theirs, strict=True)):
+        for side, image in enumerate(pair):
+            at = (2 * (step[0] * (k % columns) + 33 * side), 2 * step[1] * (k // columns))
+            picture.paste(Image.fromarray(image).resize((64, 64), Image.Resampling.NEAREST), at)
+    return picture
 
 
 def run() -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from hardpan import auditing
 from hardpan.data.dataset import Dataset
@@ -40,6 +41,21 @@ def test_altered_images_are_found_and_others_are_not(side):
     assert false <= 1
     others = find_image_copies(dead_leaves(100, side, side + 1), images)
     assert others.accepted.sum() == 0
+
+
+def test_crops_into_a_corner_are_found():
+    images, kept = dead_leaves(120, 32, 9), 0.8 * 32
+    corners = [(left, top) for left in (0.0, 32 - kept) for top in (0.0, 32 - kept)]
+    altered = [
+        np.asarray(
+            Image.fromarray(image).resize((32, 32), Image.Resampling.BICUBIC, (*at, at[0] + kept, at[1] + kept))
+        )
+        for image in images[:20]
+        for at in corners
+    ]
+    copies = find_image_copies(np.stack(altered), images)
+    right = copies.references == np.repeat(np.arange(20), 4)[:, None]
+    assert (copies.accepted & right).any(axis=1).mean() >= 0.95
 
 
 def test_what_was_done_is_named():
