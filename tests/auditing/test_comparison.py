@@ -151,6 +151,14 @@ def test_refuted_numbers_are_marked_and_do_not_make_the_headline():
     assert "refuted" in cells["Bayes error of the flow"]
 
 
+@pytest.mark.parametrize("second", [0.012, 0.02, 0.025, 0.03, 0.04, 0.06])
+def test_the_headline_of_two_says_what_their_difference_says(second):
+    found = comparison.compare([EASY, planted("other", second, 0.031)])
+    change = found.differences["best_error"]
+    (order,) = [item for item in found.rankings if item.measure == "best_error"]
+    assert bool(order.not_separated) == (change.low <= 0 <= change.high)
+
+
 def test_two_that_are_not_separated_are_not_ordered_in_the_headline():
     again = planted("again", 0.012, 0.031)
     assert "not separated" in comparison.compare([EASY, again]).headline

@@ -1,4 +1,5 @@
 import dataclasses
+import inspect
 import json
 import os
 
@@ -268,6 +269,18 @@ def test_networks_use_one_thread_on_a_busy_machine(monkeypatch, load, threads):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_signature_lists_the_settings_and_problems_are_a_frame(bare, capsys):
+    names = set(inspect.signature(auditing.audit).parameters)
+    assert {field.name for field in dataclasses.fields(auditing.AuditConfig)} <= names
+    assert {"label", "group", "columns", "drop"} <= names
+    assert "changes" not in names
+    frame = bare.problems.to_frame("pandas")
+    assert frame["kind"].tolist() == [problem.kind for problem in bare.problems]
+    assert frame["title"].tolist() == [problem.title for problem in bare.problems]
+    assert len(bare.problems._repr_html_().split("<tr>")) == len(bare.problems) + 2
+    assert capsys.readouterr().err == ""  # no bar where there is no terminal
 
 
 def test_searches_are_left_out_where_the_budget_is_used_up(monkeypatch):

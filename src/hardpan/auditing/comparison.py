@@ -118,6 +118,15 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
         measure: difference(*(_widened_for_comparison(item, len(compared)) for item in values[measure].values()))
         for measure in compared
     }
+    # Of two audits the order says what the differences say: both have the interval that all differences share.
+    rankings = tuple(
+        dataclasses.replace(
+            item, not_separated=((item.names[0], item.names[1]),) if _covers_zero(differences[item.measure]) else ()
+        )
+        if item.measure in differences
+        else item
+        for item in rankings
+    )
     return AuditComparison(
         names=tuple(named),
         values=values,
@@ -133,6 +142,10 @@ def compare(audits: Sequence[Audit]) -> AuditComparison:
             f"{name}: {key}": digest for name, item in named.items() for key, digest in item.origin.hashes.items()
         },
     )
+
+
+def _covers_zero(item: Estimate) -> bool:
+    return item.low <= 0 <= item.high
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:

@@ -7,6 +7,7 @@ problem says to people is written in :mod:`hardpan.pages.auditing`.
 from __future__ import annotations
 
 import dataclasses
+import html
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hardpan import stats
+from hardpan import stats, tables
 from hardpan.auditing.columns import column_facts
 from hardpan.auditing.evidence import Evidence
 from hardpan.auditing.groups import group_facts
@@ -175,6 +176,42 @@ class BenchmarkProblem(Mapping[str, Any]):
         return len(self.__dataclass_fields__)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class ProblemList(tuple[BenchmarkProblem, ...]):
+    """The problems of an audit; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """One row per problem: kind, severity, title, count with its interval, reach, advice, rows.
+
+        Args:
+            kind: "pandas", "polars" or "pyarrow"; by default the first of these that is installed.
+        """
+        counts = [item.count for item in self]
+        columns = {
+            "kind": [item.kind for item in self],
+            "severity": [item.severity for item in self],
+            "title": [item.title for item in self],
+            **{
+                name: [None if count is None else getattr(count, end) for count in counts]
+                for name, end in (("count", "value"), ("count_low", "low"), ("count_high", "high"))
+            },
+            "reach": [None if np.isnan(item.reach) else item.reach for item in self],
+            "advice": [item.advice for item in self],
+            "rows": [list(item.rows) for item in self],
+        }
+        return tables.to_frame(columns, kind)
+
+    def _repr_html_(self) -> str:
+        shown = ("kind", "severity", "title", "advice")
+        head = "".join(f"<th>{name}</th>" for name in shown)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(str(getattr(item, name)))}</td>' for name in shown)}</tr>"
+            for item in self
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def find_problems(evidence: Evidence, error: Estimate | None) -> list[BenchmarkProblem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -32,7 +33,7 @@ from hardpan.auditing.hardness import find_hardness
 from hardpan.auditing.labels import label_table, rank_labels, saved_count
 from hardpan.auditing.metrics import ScoreMetrics, score_metrics
 from hardpan.auditing.near_copies import altered_images, altered_texts, nearest_columns, nearest_training
-from hardpan.auditing.problems import ALPHA, BenchmarkProblem, find_problems, searched_kinds
+from hardpan.auditing.problems import ALPHA, BenchmarkProblem, ProblemList, find_problems, searched_kinds
 from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.entries import Entry
@@ -45,7 +46,7 @@ from hardpan.data.tabular import DataOptions
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.execution.mapping import between, no_progress
+from hardpan.execution.mapping import between, progress_bar
 from hardpan.files import TRANSIENT, record
 from hardpan.report import Provenance, Report
 
@@ -67,7 +68,7 @@ class Audit(Report):
     Attributes:
         dataset: name of the dataset.
         config: the settings.
-        problems: the most severe first.
+        problems: the most severe first; ``problems.to_frame()`` is a frame.
         floor: bracket of the lowest possible error; None where the benchmark is broken.
         measures: numbers by the names of :data:`hardpan.auditing.comparison.MEASURES`.
         verdicts: of these numbers, the entries of the floor that they come from.
@@ -113,8 +114,11 @@ class Audit(Report):
     next_command: str = field(default="", compare=False, metadata=TRANSIENT)
 
     def __post_init__(self) -> None:
-        if any(not isinstance(item, BenchmarkProblem) for item in self.problems):  # read back from JSON
-            object.__setattr__(self, "problems", tuple(map(BenchmarkProblem.from_json, self.problems)))
+        known = (
+            item if isinstance(item, BenchmarkProblem) else BenchmarkProblem.from_json(item)
+            for item in self.problems
+        )
+        object.__setattr__(self, "problems", ProblemList(known))  # those of a file are mappings
 
     def to_frame(self, kind: str | None = None) -> Any:
         """One row per example, as :meth:`hardpan.report.Report.to_frame`."""
@@ -149,7 +153,8 @@ def audit(
             are listed as models that may have seen these rows.
         out: folder for the page, the record, the table of all examples, and what was trained; an interrupted audit
             resumes there. None keeps nothing.
-        progress: called with the current step and the fraction of the work that is done.
+        progress: called with the current step and the fraction of the work that is done; by default a bar in a
+            notebook or on a terminal.
         on_plan: called with the planned steps before anything is trained.
         changes: settings to be changed in ``config``, and options of :meth:`hardpan.Dataset.open`: ``label``,
             ``id``, ``group`` and ``text`` name columns, ``columns={"time": "date", "split": "part"}`` any role.
@@ -162,10 +167,15 @@ def audit(
         >>> report.measures["best_error"].value < 0.02 < report.metrics.guessing.value
         True
     """
+    if progress is None:
+        with progress_bar() as shown:
+            return audit(
+                dataset, config, predictions=predictions, out=out, progress=shown, on_plan=on_plan, **changes
+            )
+    tell = progress
     options = {item.name for item in dataclasses.fields(DataOptions)}
     reading = {name: changes.pop(name) for name in tuple(changes) if name in options}
     config = _audit_config(config, predictions, changes)
-    tell = progress or no_progress
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     opened = Dataset.open(dataset, progress=between(tell, 0.0, 0.02), **reading)
@@ -210,6 +220,26 @@ def audit(
             tell("writing", 0.97)
             audit_record.save(out)
     return audit_record
+
+
+def _audit_signature() -> inspect.Signature:
+    """The signature of :func:`audit` with every setting and every option of reading in place of ``changes``."""
+    known = [item for item in inspect.signature(audit).parameters.values() if item.kind is not item.VAR_KEYWORD]
+    names = {item.name for item in known}
+    for kind in (AuditConfig, DataOptions):
+        for item in dataclasses.fields(kind):
+            if item.name not in names:
+                names.add(item.name)
+                default = item.default if item.default is not dataclasses.MISSING else inspect.Parameter.empty
+                known.append(
+                    inspect.Parameter(
+                        item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type
+                    )
+                )
+    return inspect.Signature(known, return_annotation=Audit)
+
+
+audit.__signature__ = _audit_signature()  # type: ignore[attr-defined]
 
 
 def read_audit(path: str | os.PathLike[str]) -> Audit:

@@ -5,6 +5,7 @@ A task whose worker is lost is started again.
 
 from __future__ import annotations
 
+import html
 import importlib
 import itertools
 import logging
@@ -12,6 +13,7 @@ import multiprocessing
 import os
 import pickle
 import reprlib
+import shutil
 import socket
 import sys
 import warnings
@@ -36,6 +38,40 @@ def no_progress(step: str, fraction: float) -> None:
     """Progress that nobody looks at."""
 
 
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """Progress as a bar in a notebook or, on stderr, on a terminal; it disappears at the end. Elsewhere nothing."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if getattr(shell, "kernel", None) is not None:
+        display = importlib.import_module("IPython.display")
+        handle = display.display(display.HTML(""), display_id=True)
+
+        def show(step: str, fraction: float) -> None:
+            words = html.escape(f"{100 * fraction:.0f} % {step}")
+            bar = f'<progress max="1" value="{fraction:.3f}" aria-label="progress"></progress>'
+            handle.update(display.HTML(f"{bar} {words}"))
+
+        try:
+            yield show
+        finally:
+            handle.update(display.HTML(""))
+        return
+    if not sys.stderr.isatty():
+        yield no_progress
+        return
+
+    def draw(step: str, fraction: float) -> None:
+        full = round(BAR_WIDTH * fraction)
+        line = f"{'█' * full}{'░' * (BAR_WIDTH - full)} {100 * fraction:3.0f} % {step}"
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{line[:width]}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield draw
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
 def between(progress: Progress, low: float, high: float) -> Progress:
     """Progress of a step that takes from ``low`` to ``high`` of the whole.
 
@@ -46,6 +82,7 @@ def between(progress: Progress, low: float, high: float) -> Progress:
     return lambda step, fraction: progress(step, low + (high - low) * fraction)
 
 
+BAR_WIDTH = 24  # characters
 ATTEMPTS = 4  # starts of a task before the death of its worker is blamed on the task
 ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
 _AHEAD = 4  # tasks sent ahead for each core of the cluster, so that no worker is idle
