@@ -75,6 +75,10 @@ def test_list_for_lm_eval():
     assert sum(len(docs) for docs in found.values()) == 20
     assert all(data.groups["task"][row] == task for row, task in zip(short.rows, short.tasks, strict=True))
     assert {int(doc) for doc in short.doc_ids} <= set(range(30))
+    assert "samples.json" in short.view().downloads
+    other = shorten(simulated(items=60), 20).view()
+    assert "short_items.csv" in other.downloads
+    assert "samples.json" not in other.downloads
 
 
 def test_missing_cells_are_allowed():

@@ -177,7 +177,7 @@ def shorten(
 ) -> Report:
     """A shorter test: which items to keep, and the interval of a full score that is estimated from them.
 
-    --out also writes samples.json, for lm-eval's --samples.
+    --out also writes the items, of logs of lm-eval as samples.json for its --samples.
 
     Example: [bold]hardpan leaderboard shorten logs/ --items 100 --out short[/bold]
     """

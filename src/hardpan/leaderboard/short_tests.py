@@ -59,6 +59,7 @@ class ShortTest(Report):
         notes: what the reader of the scores reported.
         contradicted: whether the coverage, as a mean over held-out models, is below ``confidence`` beyond chance
             (one-sided t-test over the models, 5 %).
+        lm_eval: whether the items are documents of lm-evaluation-harness, which :meth:`samples` is for.
     """
 
     method: str
@@ -83,6 +84,7 @@ class ShortTest(Report):
     seed: int
     notes: tuple[str, ...] = ()
     contradicted: bool = False
+    lm_eval: bool = True
 
     def estimate(self, scores: ArrayLike) -> Estimate:
         """The score on all items of a model with these scores on the chosen items, with its interval.
@@ -276,6 +278,7 @@ def shorten(
         confidence=level,
         seed=seed,
         notes=outcomes.notes,
+        lm_eval=tasks is not None and "doc_id" in outcomes.groups,
     )
 
 

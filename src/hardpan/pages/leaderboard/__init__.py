@@ -69,7 +69,8 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
     if short is not None:
         sections.append(short_section(short))
         downloads |= short.view().downloads
-        links["short test for lm-eval"] = "samples.json"
+        name = "samples.json" if short.lm_eval else "short_items.csv"
+        links["short test for lm-eval" if short.lm_eval else "short test"] = name
     sections[1:1] = _sections_of_further_columns(result)
     sections += scores_read_sections(result.notes)
     problems = [*_ranking_problem_lines(ranking), *_item_problem_lines(fit, keys)]

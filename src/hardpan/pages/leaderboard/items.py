@@ -394,9 +394,12 @@ def _short_test_view(result: ShortTest) -> View:
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns=columns,
         size=f"{len(result.items):,} of {counted(result.n_items, 'item')}",
-        links={"items for lm-eval --samples": "samples.json", "short_items.csv": "short_items.csv"},
+        links={
+            **({"items for lm-eval --samples": "samples.json"} if result.lm_eval else {}),
+            "short_items.csv": "short_items.csv",
+        },
         downloads={
-            "samples.json": result.samples() + "\n",
+            **({"samples.json": result.samples() + "\n"} if result.lm_eval else {}),
             "short_items.csv": csv_text(columns),
             "short_items.json": json_text([str(name) for name in result.items]) + "\n",
         },
