@@ -220,3 +220,10 @@ def test_nothing_makes_the_formatter_fail_nor_shows_nan(value, low, high, log10)
     texts += [formatting.percent(value, low), formatting.percent_range(low, high), formatting.cell(value)]
     texts += formatting.aligned([Interval(low, high), item], sign="+")
     assert not any("nan" in text or "inf" in text for text in texts)
+
+
+@given(st.lists(st.text("ab/-", min_size=1, max_size=60), max_size=12), st.integers(8, 30))
+def test_shortened_names_stay_different(names, longest):
+    shown = formatting.short_names(names, longest)
+    assert len(set(shown)) == len(set(names))
+    assert all(label == name for name, label in zip(names, shown, strict=True) if len(name) <= longest)

@@ -30,6 +30,7 @@ from hardpan.stats.intervals import share
 
 PICTURE = (100, 400)  # rows and columns of the picture of all scores, at most
 MOST_GROUPS = 12
+MOST_ANSWERS = 6  # different ones to an item
 TOP = 10
 SHORT_ITEMS = 0.15
 SHORTEST, MOST_SHORT_ITEMS = 40, 10_000
@@ -86,6 +87,27 @@ class BlindBaseline:
     models_below: tuple[str, ...]
 
 
+@record(eq=False)
+class ItemAnswers:
+    """What the models answered to an item, the most frequent answers first.
+
+    Attributes:
+        item: its id.
+        question: what was asked; "" where logs do not say.
+        key: the right answer; "" where logs do not say.
+        answers: different answers; "" for those that logs do not have.
+        scores: the score of each.
+        models: who gave each, the best models first.
+    """
+
+    item: str
+    question: str
+    key: str
+    answers: tuple[str, ...]
+    scores: tuple[float, ...]
+    models: tuple[tuple[str, ...], ...]
+
+
 @record(eq=False, dropped=("group_columns",))
 class LeaderboardSummary(Report):
     """What the owner of a leaderboard needs on one page.
@@ -105,6 +127,7 @@ class LeaderboardSummary(Report):
         amounts: costs, times and tokens beside the scores; None without such columns.
         reference: items that the reference solution fails; None without one.
         blind: what always giving one answer scores; None without keys, or where they hardly repeat.
+        examples: the answers to items that look broken or wrongly keyed, or separate models least.
     """
 
     ranking: Ranking
@@ -121,6 +144,7 @@ class LeaderboardSummary(Report):
     amounts: Amounts | None = None
     reference: ReferenceFailures | None = None
     blind: BlindBaseline | None = None
+    examples: tuple[ItemAnswers, ...] = ()
 
 
 def summarize(
@@ -201,6 +225,7 @@ def summarize(
         notes=outcomes.notes,
         reference=failures,
         blind=_blind_baseline(used, confidence),
+        examples=_item_answers(used, ranking, fit, keys),
         **_further_results(used, group, weights, confidence, seed),
     )
 
@@ -264,6 +289,39 @@ def _further_results(
     if small and outcomes.measures.keys() - {PEOPLE}:
         found["amounts"] = amounts(outcomes, **common, seed=seed)
     return found
+
+
+def _item_answers(
+    outcomes: Outcomes, ranking: Ranking, fit: ItemFit | None, keys: SuspectKeys | None
+) -> tuple[ItemAnswers, ...]:
+    if outcomes.answers is None and outcomes.questions is None:
+        return ()
+    slopes = np.zeros(0) if fit is None else np.where(fit.flag == "broken", fit.slope - 1e6, fit.slope)
+    ids = {str(name): column for column, name in enumerate(outcomes.items)}
+    picked = [] if keys is None else [ids[str(name)] for name in keys.items[: min(keys.suspicious, TOP)]]
+    picked += np.argsort(slopes, kind="stable")[:TOP].tolist()
+    best = outcomes.align(ranking.models).select(items=np.array(list(dict.fromkeys(picked)), dtype=np.int64))
+    answers = np.full(best.scores.shape, "") if best.answers is None else best.answers
+    scores = best.scores.reshape(best.n_models, best.n_items, -1)
+    answers = answers.reshape(scores.shape)
+    result = []
+    for column, name in enumerate(best.items):
+        said: dict[tuple[str, float], dict[str, None]] = {}
+        for model, run in zip(*np.nonzero(np.isfinite(scores[:, column])), strict=True):
+            answer = str(answers[model, column, run]), float(scores[model, column, run])
+            said.setdefault(answer, {})[best.models[model]] = None
+        order = sorted(said, key=lambda answer: -len(said[answer]))[:MOST_ANSWERS]
+        result.append(
+            ItemAnswers(
+                str(name),
+                "" if best.questions is None else best.questions[column],
+                "" if best.key is None else str(best.key[column]),
+                tuple(answer for answer, _ in order),
+                tuple(score for _, score in order),
+                tuple(tuple(said[answer]) for answer in order),
+            )
+        )
+    return tuple(result)
 
 
 def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:

@@ -6,6 +6,7 @@ written as powers of ten, which are fractions where no percent sign follows: no 
 
 from __future__ import annotations
 
+import collections
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -423,3 +424,29 @@ def _from_log10(log10: float) -> str:
     if mantissa == "10.00":
         exponent, mantissa = exponent + 1, "1.00"
     return f"{mantissa} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def short_names(names: Sequence[str], longest: int = 24) -> list[str]:
+    """Long names shortened in the middle, but not where they differ: different names stay different.
+
+    Example:
+        >>> short_names(["lab/model-of-many-words-with-tools-a", "lab/model-of-many-words-with-tools-b"], 16)
+        ['lab/mod…-tools-a', 'lab/mod…-tools-b']
+        >>> short_names(["x" * 9 + "1" + "y" * 30, "x" * 9 + "2" + "y" * 30, "short"], 12)
+        ['xxxxx…1yyyy…', 'xxxxx…2yyyy…', 'short']
+    """
+    half = (longest - 1) // 2
+    tail = longest - 1 - half
+    labels = {name: name if len(name) <= longest else f"{name[:half]}…{name[-tail:]}" for name in names}
+    for label, count in collections.Counter(labels.values()).items():
+        alike = [name for name, own in labels.items() if own == label] if count > 1 else []
+        start = next((at for at, letters in enumerate(zip(*alike, strict=False)) if len(set(letters)) > 1), 0)
+        parts = [name[start : start + tail] for name in alike]
+        cut = [
+            f"{part[:-1]}…" if len(name) > start + tail else part for name, part in zip(alike, parts, strict=True)
+        ]
+        different = len(set(cut)) == len(alike)
+        labels |= {
+            name: f"{name[:half]}…{part}" if different else name for name, part in zip(alike, cut, strict=True)
+        }
+    return [labels[name] for name in names]

@@ -153,6 +153,23 @@
     });
   };
 
+  // Rows of a long table that have all the words typed above it.
+  const filterable = (table) => {
+    const label = document.createElement("label");
+    const input = document.createElement("input");
+    input.type = "search";
+    label.className = "filter";
+    label.append("Show rows with ", input);
+    table.parentElement.before(label);
+    input.addEventListener("input", () => {
+      const words = input.value.toLowerCase().split(/\s+/);
+      for (const row of table.tBodies[0].rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+      }
+    });
+  };
+
   // A long table scrolls in its own box until its "Show all" button is clicked.
   const unfold = (button) => button.addEventListener("click", () => {
     button.previousElementSibling.classList.remove("tall");
@@ -185,6 +202,7 @@
   document.querySelectorAll("[data-pick]").forEach(pick);
   document.querySelectorAll("[data-all]").forEach(unfold);
   document.querySelectorAll("table[data-sortable]").forEach(sortable);
+  document.querySelectorAll(".tall table[data-sortable]").forEach(filterable);
   later(next);
 
   // Served by hardpan browse, every example links to the explorer.

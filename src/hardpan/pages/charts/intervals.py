@@ -126,12 +126,13 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
 def ranking(chart: Chart) -> alt.TopLevelMixin:
     """Models by score: a dot with its interval and its number per row, the first tier shaded and coloured."""
     rows: list[dict[str, Any]] = []
-    for index, row in enumerate(chart.rows):
+    labels = formatting.short_names([str(row["name"]) for row in chart.rows])
+    for index, (row, label) in enumerate(zip(chart.rows, labels, strict=True)):
         item = estimate_of_fields(row)
         known = math.isfinite((item.high - item.low) / 2)
         rows.append(
             {
-                "key": f"{index}|{row['name']}",
+                "key": f"{index}|{label}",
                 "name": str(row["name"]),
                 "value": item.value,
                 "low": item.low if known else item.value,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
@@ -15,7 +15,7 @@ from hardpan.errors import counted, few
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import SuspectKeys
 from hardpan.leaderboard.ranking import Ranking
-from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary, ReferenceFailures
+from hardpan.leaderboard.summary import GroupScores, ItemAnswers, LeaderboardSummary, ReferenceFailures
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.galleries import png_address
@@ -28,11 +28,15 @@ from hardpan.pages.leaderboard.models import (
     failed_answer_lines,
     ranking_table,
     scores_read_sections,
+    separated_pairs_charts,
 )
 from hardpan.pages.leaderboard.suites import amount_sections, runs_section, suite_problem_lines, suite_section
-from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, View, table_of_columns
+from hardpan.pages.sections import SEVERITIES, Chart, ProblemLine, Section, Table, View, table_of_columns
 from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
+
+TALLEST_RASTER = 0.6  # of its width
+LONGEST_QUESTION = 600
 
 
 @view.register
@@ -47,13 +51,13 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
     lede += [other.headline for other in (result.suite, result.judge, result.amounts) if other is not None]
     section = ranked.sections[0]
     sections = [replace(section, charts=(), tables=(), folded=section.tables)]
-    hero = [*section.charts]
+    hero = [*section.charts, *separated_pairs_charts(ranking)]
     picture = scores_raster(result.picture)
     downloads, links = {**ranked.downloads}, {**ranked.links}
     if fit is not None:
         items, information = fit.view().sections[:2]
-        sections.append(replace(items, charts=(*items.charts, picture)))
-        hero += information.charts
+        folded = (*items.folded, *answer_tables(result.examples), *information.charts)
+        sections.append(replace(items, charts=(*items.charts, picture), folded=folded))
         downloads |= fit.view().downloads
         links |= fit.view().links
     elif min(result.picture.shape) > 1:
@@ -200,12 +204,36 @@ def scores_raster(scores: NDArray[np.float64]) -> Chart:
     known = np.nan_to_num(scores)[..., None]
     pixels = np.where(np.isnan(scores)[..., None], missing, low + (high - low) * known)
     image = Image.fromarray(np.rint(pixels).astype(np.uint8)).quantize(64)
-    stretch = max(1, round(len(scores[0]) / (4 * len(scores)))) if scores.size else 1
-    image = image.resize((image.width, image.height * stretch), Image.Resampling.NEAREST)
+    # The page shows it as wide as a column: neither a line nor many screens high.
+    stretch = max(1, round(image.width / (4 * image.height)))
+    widen = max(1, math.ceil(image.height / (TALLEST_RASTER * image.width)))
+    image = image.resize((image.width * widen, image.height * stretch), Image.Resampling.NEAREST)
     words = "Scores of all models (best on top) on all items (easiest left); darker is higher, grey is missing."
     title = "Models (best on top) × items (easiest left)"
     ends = {"left": "easiest items", "right": "hardest items"}
     return Chart("raster", title, (), words, {"png": png_address(image), **ends})
+
+
+def answer_tables(examples: Sequence[ItemAnswers]) -> tuple[Table, ...]:
+    """A row per item and answer, with the models that gave it; the question stands in its first row."""
+    rows = [
+        (
+            example.item,
+            "" if first else example.question[-LONGEST_QUESTION:],
+            example.key,
+            answer,
+            round(100 * score, 1),
+            few(models, 4),
+        )
+        for example in examples
+        for first, (answer, score, models) in enumerate(
+            zip(example.answers, example.scores, example.models, strict=True)
+        )
+    ]
+    names = ("item", "question", "key", "answer", "score, %", "models")
+    shown = [k for k in range(len(names)) if any(row[k] != "" for row in rows)]
+    cells = tuple(tuple(row[k] for k in shown) for row in rows)
+    return (Table("Answers to these items", tuple(names[k] for k in shown), cells),) if rows else ()
 
 
 def group_scores_section(groups: GroupScores) -> Section:

@@ -99,11 +99,11 @@ def items_section(result: ItemFit) -> Section:
         tuple((c.size, c.all_right, c.all_wrong, c.dead, c.items) for c in result.cohorts),
     )
     charts = (item_map_chart(result),) if result.model != "rasch" else ()
-    title = (
-        _no_broken_items(result)
-        if not len(broken)
-        else f"{counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
-    )
+    title = f"{counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
+    if not len(broken):
+        title = (
+            _no_broken_items(result) if max(result.broken_power, default=0.0) >= 0.05 else "Difficulty of the items"
+        )
     return Section(
         title,
         _item_sentences(result, len(broken)),
@@ -133,7 +133,10 @@ def _item_sentences(result: ItemFit, broken: int) -> tuple[str, ...]:
         f"{100 * value:.0f} % at slope {slope:g}".replace("-", "−")
         for slope, value in zip(result.broken_slopes, result.broken_power, strict=True)
     )
-    sentences.append(f"The test would flag a broken item of medium difficulty with a chance of {power}.")
+    if max(result.broken_power, default=0.0) < 0.05:
+        sentences = [f"{_no_broken_items(result)}."]
+    else:
+        sentences.append(f"The test would flag a broken item of medium difficulty with a chance of {power}.")
     sentences.append(
         f"Of {first.items:,} items the best {first.size} models get {first.all_right:,} all right and "
         f"{first.all_wrong:,} all wrong."

@@ -13,7 +13,7 @@ from hardpan.errors import counted, few
 from hardpan.estimates import Estimate
 from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.leaderboard.prediction import AgreementLine, Inflation
-from hardpan.leaderboard.ranking import Ranking
+from hardpan.leaderboard.ranking import FEW_SHARED, Ranking
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
 from hardpan.pages.sections import Chart, Section, Table, View, fields_of, table_of_columns
@@ -163,7 +163,8 @@ def ranking_section(result: Ranking) -> Section:
         )
     if result.few_shared:
         warnings.append(
-            f"{counted(result.few_shared, 'pair')} of models share fewer than 30 items and can hardly "
+            f"{counted(result.few_shared, 'pair')} of models share fewer than "
+            f"{min(FEW_SHARED, result.n_items):,} items and can hardly "
             "be compared; their rank sets are wide."
         )
     if result.unconnected:
@@ -235,6 +236,23 @@ def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
         f"{best} The shaded models are not separated from it.",
         {"x_title": "score", "note_title": "ranks"} | note,
     )
+
+
+def separated_pairs_charts(result: Ranking) -> tuple[Chart, ...]:
+    """By how much the first models are ahead of those that they are separated from; none where no pair is."""
+    pairs = result.pairs
+    ahead = (pairs.p_holm <= 1 - result.confidence) & (pairs.difference > 0)
+    if len(pairs.models) < 3 or not ahead.any():
+        return ()
+    numbers = [f"{position + 1} {name}" for position, name in enumerate(pairs.models)]
+    rows = tuple(
+        {"row": label, "column": str(j + 1), "value": float(pairs.difference[i, j]) if ahead[i, j] else None}
+        for i, label in enumerate(formatting.short_names(numbers))
+        for j in range(len(numbers))
+    )
+    words = f"{int(ahead.sum())} pairs of the first {len(numbers)} models are separated; empty cells are not."
+    title = f"Points ahead, pairs that are separated ({formatting.level(result.confidence)})"
+    return (Chart("matrix", title, rows, words, {"x_title": "behind: the model with this number", "y_title": ""}),)
 
 
 def _group_warnings(result: Ranking | PairedComparison) -> list[str]:
