@@ -124,3 +124,23 @@ def test_a_dataset_keeps_vectors_beside_its_examples():
 def test_an_encoder_that_is_open_stays_as_it_is():
     encoder = Encoder("mine", Counting())
     assert open_encoder(encoder) is encoder
+
+
+def test_photographs_without_an_encoder_get_descriptors_and_small_images_do_not():
+    from hardpan.bayes.floors.inputs import with_descriptors
+
+    rng = np.random.default_rng(0)
+    for side, described in ((64, False), (65, True)):
+        data = Dataset.from_arrays(rng.integers(0, 255, (6, side, side, 3), dtype=np.uint8), np.arange(6) % 2)
+        found = with_descriptors(data)
+        assert (found.encoder, found.inputs.ndim) == (("descriptors", 2) if described else ("", 4))
+    own = data.encoded(lambda images: images.mean(axis=(1, 2)))
+    assert with_descriptors(own) is own
+
+
+def test_descriptors_follow_the_angle_of_edges_and_not_the_brightness():
+    ramp = np.tile(np.arange(0, 160, 2, dtype=np.uint8), (80, 1))
+    images = np.stack([ramp, ramp + 40, ramp.T])[..., None].repeat(3, axis=3)
+    gradients = encode(images, "descriptors")[:, : 7 * 7 * 36]
+    assert np.allclose(gradients[0], gradients[1], atol=1e-3)
+    assert np.abs(gradients[0] - gradients[2]).max() > 0.2

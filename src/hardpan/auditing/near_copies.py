@@ -19,6 +19,7 @@ from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.neighbours import k_nearest
 from hardpan.bayes.floors.repeats import row_digests
+from hardpan.encoders import DESCRIPTORS
 from hardpan.neighbors import text_copies
 
 if TYPE_CHECKING:
@@ -303,7 +304,8 @@ def find_near_copies(evidence: Evidence) -> Iterator[tuple[Labels, float | None,
 
     The searches: altered images or texts; the features of a table, or the vectors of an encoder.
     """
-    altered, encoder = evidence.altered, evidence.dataset.encoder
+    altered = evidence.altered
+    encoder = evidence.dataset.encoder.replace(DESCRIPTORS, "")  # they know no meaning
     if altered is not None:
         yield _rows_near_training(evidence, altered.found, altered)
     elif evidence.is_images:

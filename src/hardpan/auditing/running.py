@@ -38,7 +38,7 @@ from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.entries import Entry
 from hardpan.bayes.floors.error_estimates import Labels
-from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs
+from hardpan.bayes.floors.inputs import GROUPS, FloorInputs, split_inputs, with_descriptors
 from hardpan.bayes.floors.model_predictions import Sources, read_models
 from hardpan.bayes.floors.votes import read_votes
 from hardpan.data.dataset import Dataset
@@ -178,10 +178,11 @@ def audit(
     config = _audit_config(config, predictions, changes)
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
-    opened = Dataset.open(dataset, progress=between(tell, 0.0, 0.02), **reading)
+    reads = between(tell, 0.0, 0.02)
+    opened = Dataset.open(dataset, progress=reads, **reading)
     reading |= {"encoder": opened.encoder} if opened.encoder else {}
     begin = time.monotonic()
-    evidence = _gather_evidence(opened, config)
+    evidence = _gather_evidence(with_descriptors(opened, reads), config)
     evidence.deadline = begin + max(config.budget, MIN_BUDGET)
     if config.testbed or config.new_test:
         from hardpan.auditing.fresh import check_fresh

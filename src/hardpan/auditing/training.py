@@ -20,6 +20,7 @@ from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset, flow_inputs
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.data.dataset import Dataset
+from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -297,7 +298,10 @@ def _flow_dataset(evidence: Evidence, rows: int) -> Dataset:
     rest = np.setdiff1d(np.arange(len(mixed)), first)
     train = mixed[np.concatenate([first, rest[: max(0, rows - len(first))]])]
     subset = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
-    return dataclasses.replace(evidence.dataset.select(subset), split=names[subset], labels=evidence.labels[subset])
+    chosen = evidence.dataset.select(subset)
+    if chosen.encoder == DESCRIPTORS:  # a flow is of the images
+        chosen = dataclasses.replace(chosen, vectors=None)
+    return dataclasses.replace(chosen, split=names[subset], labels=evidence.labels[subset])
 
 
 def open_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:

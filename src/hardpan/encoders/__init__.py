@@ -1,11 +1,12 @@
 """Texts and images as vectors: the encoders that people have, with a cache of what they gave.
 
 encoding.py     an encoder from its name, and the vectors of examples
+descriptors.py  of images, without training
 vectors.py      the cache: vectors by content of the example and identity of the encoder
 pretrained.py   models of transformers and sentence-transformers, ONNX files
 """
 
-from hardpan.encoders.encoding import Encoder, encode, open_encoder
+from hardpan.encoders.encoding import DESCRIPTORS, Encoder, encode, open_encoder
 from hardpan.lazy import exports
 
 exports(__name__)

@@ -26,6 +26,7 @@ from hardpan.files import file_hash
 from hardpan.lazy import imported, is_import_name
 
 BATCH = 64
+DESCRIPTORS = "descriptors"  # the name of what hardpan.encoders.descriptors gives
 SAVED_EVERY = 15.0  # seconds of encoding that an interruption loses at most, and the batch that runs
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -60,10 +61,10 @@ def open_encoder(
     """An encoder by its name; its weights are read when the first example is encoded.
 
     Args:
-        encoder: ``module:function``; the folder of a model of transformers or sentence-transformers, or its name
-            on huggingface.co; an ONNX file; or a function. A function's vectors are kept for later if it is named
-            as ``module:function`` (known by the source of its module) or has an attribute ``identity`` (a text that
-            you change whenever its weights do).
+        encoder: ``module:function``; "descriptors" (:mod:`hardpan.encoders.descriptors`, of images); the folder of
+            a model of transformers or sentence-transformers, or its name on huggingface.co; an ONNX file; or a
+            function. A function's vectors are kept for later if it is named as ``module:function`` (known by the
+            source of its module) or has an attribute ``identity`` (a text that you change whenever its weights do).
         download: fetch a model that is not on this machine.
         device: "auto", "cpu", "cuda" or "cuda:N", for models of transformers and sentence-transformers.
         half: compute in half precision (float16), for the same models.
@@ -83,6 +84,10 @@ def open_encoder(
     if not isinstance(encoder, (str, os.PathLike)) or not os.fspath(encoder):
         raise InputError(f"must be a name, a path or a function; got {encoder!r}", argument="encoder")
     name = os.fspath(encoder)
+    if name == DESCRIPTORS:
+        from hardpan.encoders.descriptors import describe_images
+
+        return Encoder(name, describe_images, "descriptors 1", batch)
     if is_import_name(name):
         return _imported_encoder(name, batch)
     path = Path(name).expanduser()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import Dataset
+from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import InputError, few, reason
 from hardpan.lazy import imported
 from hardpan.predictions.arrays import array_predictions
@@ -49,7 +50,8 @@ def estimator_predictions(
 
 def _examples_for(model: Any, dataset: Dataset) -> NDArray[Any]:
     """The vectors of a dataset for estimators, unless one was fitted to other features; else its examples."""
-    width = None if dataset.vectors is None else dataset.vectors.shape[1]
+    named = dataset.vectors is not None and dataset.encoder != DESCRIPTORS
+    width = dataset.inputs.shape[1] if named else None
     of_vectors = hasattr(model, "fit") and getattr(model, "n_features_in_", width) == width is not None
     return dataset.inputs if of_vectors else dataset.model_inputs
 

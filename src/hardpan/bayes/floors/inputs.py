@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import arguments, stats
+from hardpan import arguments, encoders, stats
 from hardpan.bayes.floors.classifiers import Table
 from hardpan.bayes.floors.entries import Sampling
 from hardpan.bayes.floors.error_estimates import Floats, Labels
@@ -19,12 +19,14 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.encoders.ngrams import dense_directions, fit_ngrams
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.execution import Progress
 from hardpan.files.reading import check_memory
 from hardpan.neighbors.text_copies import normalised_text
 
 ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
 """What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""
 BYTES_PER_NUMBER = 32  # of a table beside itself: scaled features, their hashes, copies in between
+LARGEST_PIXELS = 64  # a side, up to which models are trained on pixels
 FEWEST_NUMBERED = 20  # rows, from which a column that rises with the row number is said to number them
 
 
@@ -165,7 +167,7 @@ def prepare_floor_inputs(dataset: Dataset, seed: int = 0) -> FloorInputs:
     if dataset.x.dtype.kind not in "biuf" or (0 in dataset.x.shape and not dataset.is_texts):
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
     labels = arguments.labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
-    inputs = split_inputs(dataset, labels, seed)
+    inputs = split_inputs(with_descriptors(dataset), labels, seed)
     if not len(inputs.split.test) or len(np.unique(labels[inputs.split.train])) < 2:
         raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
     return dataclasses.replace(inputs, apart=dataset.split is not None and bool(len(inputs.copied)))
@@ -233,6 +235,17 @@ def _with_directions(table: Table, directions: NDArray[Any]) -> Table:
         categorical=np.concatenate([np.zeros(k, dtype=bool), table.categorical]),
         directions=k,
     )
+
+
+def with_descriptors(dataset: Dataset, progress: Progress | None = None) -> Dataset:
+    """Photographs without an encoder get descriptors as vectors (:mod:`hardpan.encoders.descriptors`).
+
+    On photographs of clothes a small network that is trained from nothing errs more (docs/encoders.md).
+    """
+    if not dataset.is_images or dataset.vectors is not None or min(dataset.x.shape[1:3]) <= LARGEST_PIXELS:
+        return dataset
+    vectors = encoders.encode(dataset.x, encoders.DESCRIPTORS, progress=progress)
+    return dataclasses.replace(dataset, vectors=vectors, encoder=encoders.DESCRIPTORS)
 
 
 def unit_vectors(vectors: NDArray[Any], train: NDArray[np.int64]) -> NDArray[np.float32]:

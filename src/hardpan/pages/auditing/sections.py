@@ -18,6 +18,7 @@ from hardpan.bayes.floors.dataset_floor import Floor
 from hardpan.bayes.floors.entries import MAY_HAVE_SEEN
 from hardpan.bayes.floors.error_estimates import Labels
 from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import counted
 from hardpan.neighbors.text_copies import marked_difference
 from hardpan.pages import floors, formatting
@@ -488,8 +489,13 @@ def _class_error_section_chart(rows: Sequence[tuple[Any, ...]]) -> Chart:
 
 def encoder_sentences(evidence: Evidence) -> list[str]:
     """Which encoder models were trained on, and what that leaves open; without one, how photographs get one."""
-    dataset = evidence.dataset
-    if dataset.vectors is not None:
+    dataset, before = evidence.dataset, "Models were trained on these images alone."
+    if dataset.encoder == DESCRIPTORS:
+        before = (
+            "The images have more than 64 pixels a side: models are trained on oriented gradients and colours of "
+            "their blocks, without an encoder."
+        )
+    elif dataset.vectors is not None:
         return [
             "Models, label checks, hard examples and nearest examples use vectors of the encoder "
             f"{dataset.encoder} ({counted(dataset.vectors.shape[1], 'number')} per example).",
@@ -499,8 +505,8 @@ def encoder_sentences(evidence: Evidence) -> list[str]:
     sides = dataset.x.shape[1:3]
     if evidence.is_images and dataset.x.shape[3:] == (3,) and min(sides) >= PHOTOGRAPH:
         return [
-            "Models were trained on these images alone. A pretrained encoder often does better: hardpan audit DATA "
-            "--encoder NAME, with a folder or name of a model, an ONNX file, or module:function."
+            f"{before} To train on vectors of a pretrained encoder: hardpan audit DATA --encoder NAME, with a "
+            "folder or name of a model, an ONNX file, or module:function."
         ]
     return []
 

@@ -1,0 +1,206 @@
+"""Text and photographs with and without an encoder: error, wrong labels, copies, time, memory; Datalab beside it.
+
+BENCH_MODALITIES names a folder. Each text set in it is a table, or a folder with train.csv and test.csv, with the
+columns text and label; images are what ``Dataset.open`` reads. Text sets: CLINC150 (clinc/oos-eval,
+data/data_full.json), Banking77 (PolyAI-LDN/task-specific-datasets, banking_data), AG News
+(mhjabreel/CharCnn_Keras, data/ag_news_csv) and SMS spam (justmarkham/pycon-2016-tutorial, data/sms.tsv), all on
+GitHub. Encoders: :mod:`bench._encoders`.
+
+Of each set a random subset is used: BENCH_TRAIN (3,000) training and BENCH_TEST (1,000) test examples, at most. In
+two further audits 10 % of the training labels are wrong: any other class, or the next class (class-dependent); in
+the first one 5 % of the test examples are altered copies of training examples as well. Datalab gets the vectors
+(pixels, TF-IDF directions, or those of the encoder) and out-of-fold probabilities of the same audit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import resource
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import harness
+
+PEERS = ("cleanlab", "scikit-learn", "torch", "sentence-transformers")
+CORES = WORKERS = 2
+TRAIN, TEST = (
+    int(os.environ.get(name, default)) for name, default in (("BENCH_TRAIN", 3000), ("BENCH_TEST", 1000))
+)
+BUDGET = float(os.environ.get("BENCH_BUDGET", "20"))  # seconds of each audit
+WRONG, COPIES = 0.1, 0.05
+
+
+def prepare(source: str, encoder: str) -> dict[str, Any]:
+    """The subset, and the same with planted labels and copies."""
+    from hardpan import Dataset
+
+    data = Dataset.open(source)
+    rng = np.random.default_rng(0)
+    split = data.splits()
+    train = np.sort(rng.permutation(np.concatenate([split.train, split.validation]))[:TRAIN])
+    test = np.sort(rng.permutation(split.test)[:TEST])
+    rows = np.concatenate([train, test])
+    names = np.repeat(["train", "test"], [len(train), len(test)])
+    clean = dataclasses.replace(data.select(rows), split=names, name=Path(source).stem)
+    k, n = clean.n_classes, len(train)
+    wrong = np.sort(rng.permutation(n)[: int(WRONG * n)])
+    uniform, dependent = clean.labels.copy(), clean.labels.copy()
+    uniform[wrong] = (uniform[wrong] + rng.integers(1, k, len(wrong))) % k
+    dependent[wrong] = (dependent[wrong] + 1) % k
+    copies = n + np.sort(rng.permutation(len(test))[: int(COPIES * len(test))])
+    originals = rng.permutation(n)[: len(copies)]
+    planted = _with_copies(dataclasses.replace(clean, labels=uniform), copies, originals)
+    seconds = 0.0
+    sets = {"clean": clean, "uniform": planted, "dependent": dataclasses.replace(clean, labels=dependent)}
+    if encoder:
+        begin = time.perf_counter()
+        sets["clean"] = clean.encoded(encoder)
+        seconds = time.perf_counter() - begin
+        sets["uniform"] = planted.encoded(encoder)
+        sets["dependent"] = dataclasses.replace(sets["dependent"], vectors=sets["clean"].vectors, encoder=encoder)
+    return {"sets": sets, "wrong": wrong, "copies": copies, "encoding": seconds, "of": len(data)}
+
+
+def _with_copies(data: Any, copies: Any, originals: Any) -> Any:
+    """Test examples replaced by altered training examples, each in one way, the ways in turn."""
+    labels = data.labels.copy()
+    labels[copies] = data.labels[originals]
+    if data.is_images:
+        from hardpan.neighbors.image_copies import altered_copies
+
+        altered: list[Any] = list(altered_copies(data.x[originals]).values())
+        x = data.x.copy()
+        for at, row in enumerate(copies):
+            x[row] = altered[at % len(altered)][at].reshape(x.shape[1:]).astype(x.dtype)
+        return dataclasses.replace(data, x=x, labels=labels)
+    from hardpan.neighbors.text_copies import altered_texts
+
+    edits = list(altered_texts([str(text) for text in data.texts[originals]]).values())
+    texts = data.texts.copy()
+    for at, row in enumerate(copies):
+        texts[row] = edits[at % len(edits)][at]
+    return dataclasses.replace(data, texts=texts, labels=labels)
+
+
+def work(given: dict[str, Any]) -> dict[str, Any]:
+    """Errors, F1 of wrong labels and copies that were found, by hardpan and by Datalab."""
+    import hardpan
+    from hardpan.auditing.near_copies import find_near_copies
+
+    answer: dict[str, Any] = {"encoding": given["encoding"], "of": given["of"]}
+    answer |= {name: int((given["sets"]["clean"].split == name).sum()) for name in ("train", "test")}
+    for kind, data in given["sets"].items():
+        begin = time.perf_counter()
+        report = hardpan.audit(data, budget=BUDGET, flow="none")
+        if kind == "clean":
+            error = report.measures["best_error"]
+            answer |= {"error": error.value, "low": error.low, "high": error.high}
+            answer["seconds"] = time.perf_counter() - begin
+            answer["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+            continue
+        evidence = report.evidence
+        assert evidence is not None
+        assert evidence.issues is not None
+        assert evidence.inputs is not None
+        train = np.flatnonzero(data.split == "train")
+        answer[f"f1 {kind}"] = _f1(evidence.issues.row[np.isin(evidence.issues.row, train)], given["wrong"])
+        probs = np.clip(evidence.out_of_fold[train], 1e-6, None)
+        vectors = np.asarray(evidence.inputs.table.scaled, dtype=np.float32)
+        begin = time.perf_counter()
+        theirs, near = _datalab(data, train, probs / probs.sum(axis=1, keepdims=True), vectors)
+        answer[f"datalab {kind}"] = _f1(theirs, given["wrong"])
+        answer["datalab seconds"] = time.perf_counter() - begin
+        if kind == "uniform":
+            found = [rows for rows, _, _ in find_near_copies(evidence)]
+            listed = np.unique(np.concatenate([*found, evidence.inputs.copied]))
+            answer |= {"copies": len(given["copies"])}
+            answer |= {"found": int(np.isin(given["copies"], listed).sum()), "listed": len(listed)}
+            answer |= {"datalab found": int(np.isin(given["copies"], near).sum()), "datalab listed": len(near)}
+    return answer
+
+
+def _f1(listed: Any, wrong: Any) -> float:
+    """Harmonic mean of precision and recall."""
+    hits = int(np.isin(listed, wrong).sum())
+    return 2 * hits / (len(listed) + len(wrong))
+
+
+def _datalab(data: Any, train: Any, probs: Any, vectors: Any) -> tuple[Any, Any]:
+    """Rows of train whose label Datalab doubts, and test rows that it takes for a near-copy of a training row."""
+    from cleanlab import Datalab
+
+    labels = Datalab({"label": data.labels[train]}, label_name="label", verbosity=0)
+    labels.find_issues(pred_probs=probs, issue_types={"label": {}})
+    doubted = train[labels.get_issues("label")["is_label_issue"].to_numpy()]
+    whole = Datalab({"label": data.labels}, label_name="label", verbosity=0)
+    whole.find_issues(features=vectors, issue_types={"near_duplicate": {}})
+    issues = whole.get_issues("near_duplicate")
+    of_test = np.flatnonzero((data.split == "test") & issues["is_near_duplicate_issue"].to_numpy())
+    sets = issues["near_duplicate_sets"].tolist()
+    return doubted, np.array([row for row in of_test if np.isin(sets[row], train).any()], dtype=int)
+
+
+def _measured(job: tuple[Path, str]) -> dict[str, Any]:
+    """What :func:`work` answers of a set and an encoder, in a process of its own."""
+    found = harness.isolated(prepare, work, cores=1, source=str(job[0]), encoder=job[1])
+    print(job[0].stem, job[1] and "encoded", found.output, flush=True)
+    return dict(found.output)
+
+
+def run() -> dict[str, Any]:
+    from bench._encoders import minilm
+
+    folder = os.environ.get("BENCH_MODALITIES", "")
+    if not folder:
+        raise SystemExit("BENCH_MODALITIES must name a folder with the sets; bench/modalities.py says which")
+    sources = sorted(Path(folder).iterdir())
+    texts = {source: source.suffix == ".csv" or (source / "train.csv").is_file() for source in sources}
+    jobs = [
+        (source, encoder)
+        for source in sources
+        for encoder in ("", str(minilm()) if texts[source] else "bench._encoders:efficientnet")
+    ]
+    with ThreadPoolExecutor(WORKERS) as pool:  # of processes with one core each
+        outputs = list(pool.map(_measured, jobs))
+    rows = []
+    for (source, encoder), out in zip(jobs, outputs, strict=True):
+        plain, encoded = ("n-grams", "MiniLM") if texts[source] else ("pixels", "EfficientNet-Lite0")
+        rows.append(
+            {
+                "set": source.stem,
+                "features": encoded if encoder else plain,
+                "train": out["train"],
+                "test": out["test"],
+                "of": out["of"],
+                "error %": 100 * out["error"],
+                "95 %": f"{100 * out['low']:.1f}–{100 * out['high']:.1f}",
+                "F1 uniform": out["f1 uniform"],
+                "Datalab uniform": out["datalab uniform"],
+                "F1 class-dependent": out["f1 dependent"],
+                "Datalab class-dependent": out["datalab dependent"],
+                "copies": out["copies"],
+                "found": out["found"],
+                "listed": out["listed"],
+                "Datalab found": out["datalab found"],
+                "Datalab listed": out["datalab listed"],
+                "encoding s": out["encoding"] or None,
+                "audit s": out["seconds"],
+                "Datalab s": out["datalab seconds"],
+                "peak MB": out["peak"],
+            }
+        )
+    notes = [
+        f"subsets of at most {TRAIN:,} training and {TEST:,} test examples; budget of each audit {BUDGET:g} s; "
+        f"{WORKERS} processes of one core each at a time",
+        "encoding s: vectors of the subset, 0 where they were in the cache; peak MB: after one audit",
+        "F1 of training labels that are listed as unlike the prediction (hardpan) or as label issues (Datalab), "
+        "both from the same out-of-fold probabilities",
+        "copies: altered training examples among the test examples; found: how many of them are listed; natural "
+        "near-copies are listed too",
+    ]
+    return harness.table("Text and images with and without an encoder", rows, seed=0, notes=notes)
