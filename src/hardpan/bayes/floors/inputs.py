@@ -240,7 +240,7 @@ def _with_directions(table: Table, directions: NDArray[Any]) -> Table:
 def with_descriptors(dataset: Dataset, progress: Progress | None = None) -> Dataset:
     """Photographs without an encoder get descriptors as vectors (:mod:`hardpan.encoders.descriptors`).
 
-    On photographs of clothes a small network that is trained from nothing errs more (docs/encoders.md).
+    A small network on their pixels errs more in the time of an audit (bench/modalities.py, table photographs).
     """
     if not dataset.is_images or dataset.vectors is not None or min(dataset.x.shape[1:3]) <= LARGEST_PIXELS:
         return dataset
