@@ -73,7 +73,7 @@ def test_what_needs_vectors_refuses_texts():
     for refused in (lambda: auditing.audit(data, flow="auto"), data.features):
         with pytest.raises(InputError) as caught:
             refused()
-        assert caught.value.argument == "dataset"
+        assert caught.value.argument == "encoder"
 
 
 def kinds_of(report):

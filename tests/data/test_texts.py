@@ -96,7 +96,7 @@ def test_vectors_are_required_in_one_sentence():
     texts, labels = sentences()
     with pytest.raises(InputError) as caught:
         Dataset.open((texts, labels)).require_vectors("a flow")
-    assert caught.value.argument == "dataset"
+    assert caught.value.argument == "encoder"
 
 
 def test_properties_are_those_counted_by_hand():
