@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hardpan.auditing.metrics import ScoreMetrics
     from hardpan.auditing.near_copies import AlteredSearch
     from hardpan.auditing.networks import NetworkData
+    from hardpan.auditing.slices import ErrorSlices
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
@@ -256,6 +257,7 @@ class Evidence:
         issues: labels ranked by predictions that did not see them.
         metrics: the best model beside guessing.
         contents: what the rows contain, as people read it.
+        slices: where the best model errs more than elsewhere.
         deadline: time (of :func:`time.monotonic`) after which searches are left out, and said to be.
         label_count: what the review of a random sample of the labels says.
         probs: (m, K) probabilities of the test rows of ``inputs`` by held-out model.
@@ -288,6 +290,7 @@ class Evidence:
     label_count: LabelCount | None = None
     metrics: ScoreMetrics | None = None
     contents: RowContents | None = None
+    slices: ErrorSlices | None = None
     deadline: float = math.inf
     probs: Mapping[str, Floats] = field(default_factory=dict)
     hard: Hardness | None = None

@@ -34,6 +34,7 @@ from hardpan.auditing.labels import label_table, rank_labels, saved_count
 from hardpan.auditing.metrics import ScoreMetrics, score_metrics
 from hardpan.auditing.near_copies import altered_images, altered_texts, nearest_columns, nearest_training
 from hardpan.auditing.problems import ALPHA, BenchmarkProblem, ProblemList, find_problems, searched_kinds
+from hardpan.auditing.slices import ErrorSlices, error_slices
 from hardpan.auditing.training import train
 from hardpan.bayes.floors.dataset_floor import Floor, FloorConfig, floor_of
 from hardpan.bayes.floors.entries import Entry
@@ -78,6 +79,7 @@ class Audit(Report):
         notes: what was not possible, and why; texts in audits of earlier versions.
         size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
         metrics: the best model beside guessing, and what sees a rare class.
+        slices: where the best model errs more than elsewhere.
         cut: how hardpan cut the test set; empty where it is official.
         searched: kinds of problems that were searched for.
         features: names of the columns that were used, where they have names.
@@ -102,6 +104,7 @@ class Audit(Report):
     notes: tuple[AuditNote | str, ...] = ()
     size: Mapping[str, int] = field(default_factory=dict)
     metrics: ScoreMetrics | None = None
+    slices: ErrorSlices | None = None
     cut: str = ""
     searched: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
@@ -374,6 +377,7 @@ def _run_audit(
     listed = tuple(find_problems(evidence, error))
     evidence.metrics = score_metrics(evidence)
     evidence.contents = row_contents(evidence)
+    evidence.slices = error_slices(evidence)
     label_csv, label_columns = label_table(evidence)
     text = {} if dataset.texts is None else {"text": dataset.texts}
     evidence.columns = text | evidence.columns  # before what was computed
@@ -417,6 +421,7 @@ def _run_audit(
             **{split: len(members) for split, members in evidence.parts.items()},
         },
         metrics=evidence.metrics,
+        slices=evidence.slices,
         cut="" if dataset.split is not None else evidence.split.method,
         searched=searched_kinds(evidence),
         features=dataset.feature_names,

@@ -21,6 +21,7 @@ SEARCHED = {
     "groups": "groups of rows that belong together",
     "order": "changes along the file",
     "labels": "labels that differ from predictions",
+    "slices": "slices on which the model errs more",
 }
 FIX = {
     "test-copies": "Remove the copies: tag them “exclude” in hardpan browse, or cut a new split",

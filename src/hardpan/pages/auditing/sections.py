@@ -34,6 +34,7 @@ from hardpan.pages.sections import Chart, Section, Table, fields_of, table_of, t
 if TYPE_CHECKING:
     from hardpan.auditing.fresh import FreshScores
     from hardpan.auditing.running import Audit
+    from hardpan.auditing.slices import ErrorSlices
     from hardpan.confusion.label_noise import LabelIssues
 
 GALLERY = 12
@@ -79,6 +80,8 @@ def audit_sections(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
         parts.append(copies_section(evidence, problems))
     if evidence.probs:
         parts.append(models_section(evidence))
+    if evidence.slices is not None:
+        parts.append(slices_section(evidence, evidence.slices))
     parts.append(contents_section(evidence))
     if evidence.flow is not None:
         parts.append(flow_section(evidence.flow))
@@ -509,6 +512,39 @@ def encoder_sentences(evidence: Evidence) -> list[str]:
             "folder or name of a model, an ONNX file, or module:function."
         ]
     return []
+
+
+def slices_section(evidence: Evidence, slices: ErrorSlices) -> Section:
+    """Where the best model errs more than elsewhere."""
+    first = slices.found[0] if slices.found else None
+    title = "No slice with a higher error is confirmed"
+    if first is not None:
+        error, others = (formatting.percent(item.value, item.stderr) for item in (first.error, first.elsewhere))
+        where = f"{first.column} is {first.values.removeprefix('= ')}"
+        title = f"The best model errs more where {where}: {error}, else {others}"
+    said = (
+        f"{counted(slices.searched, 'slice')} of {counted(slices.columns, 'column')} were searched on one half of "
+        "the test rows (low and high fifths, values, missing values, clusters); the ten that looked worst were "
+        "tested on the other half, whose errors are shown. Without any excess one is confirmed with a probability "
+        "of 2 % at most.",
+    )
+    rows = tuple(
+        (item.column, item.values, item.error.n, item.error, item.elsewhere, formatting.p_value(item.p_value))
+        for item in slices.found
+    )
+    columns = ("column", "values", "rows", "error", "error elsewhere", "p (Holm)")
+    charts, shown = [], first.rows[:GALLERY] if first is not None else ()
+    if evidence.is_images and first is not None:
+        captions = [f"{first.column} {first.values}"] * len(shown)
+        charts.append(_section_gallery(evidence, np.array(shown), captions, "Rows of the first slice", "test"))
+    return Section(
+        title,
+        said,
+        charts=tuple(charts),
+        tables=(Table("Slices with a higher error", columns, rows),) if rows else (),
+        key="slices",
+        short="Error slices",
+    )
 
 
 def contents_section(evidence: Evidence) -> Section:
