@@ -23,6 +23,8 @@ def measured():
     """What each line of the table is about, and the texts that the records give for it."""
     fresh = by("measured", rows("verdicts", "Verdicts on fresh problems"))
     yield "fresh problems", tuple(f"{row['count']} of {row['of']}" for name, row in fresh.items() if name in FRESH)
+    said = rows("verdicts", "Sentences with a stated confidence")
+    yield "stated confidence", (f"{len(said)} sentences", f"{sum(not row['met'] for row in said)} false")
     two = rows("gaussian", "Two classes against 50 digits")
     yield "two Gaussian classes", (f"{max(row['worst relative error'] for row in two):.0e}",)
     covered = [row["coverage"] for row in rows("gaussian_coverage", "Coverage of 95 % intervals")]
