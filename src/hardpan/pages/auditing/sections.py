@@ -398,10 +398,12 @@ _COPIES_METHOD = (
     "held back, as many as test has at most, and compared with test rows within each class by whether the rest "
     "of train has a different row at most δ away (one-sided hypergeometric test; δ at four quantiles of the "
     "distances within the rest, Bonferroni; five parts, twice the median p-value). Where the split was made "
-    "here, rows nearer than half of the typical distance are listed. Of texts, altered copies instead: training "
-    "texts that share the rarest words of a test text are aligned with it, and a pair is listed if the shorter "
-    "text has at least 80 % of its words, and four, in the same order in the other one. Of images, altered "
-    "copies instead: descriptors of many views of each test image (shifted by up to 10 %, cropped or zoomed to "
+    "here, rows nearer than half of the typical distance are listed. With an encoder, the distances are those of "
+    "its vectors, less their mean on train and scaled to length 1. Of texts, altered copies instead (with an "
+    "encoder, as well): training texts that share the rarest words of a test text are aligned with it, and a pair "
+    "is listed if the shorter text has at least 80 % of its words, and four, in the same order in the other one. "
+    "Of images, altered copies in the same way: descriptors of many views of each test image (shifted by up to "
+    "10 %, cropped or zoomed to "
     "80 %, mirrored, turned, inverted) are compared with all training images, the best six pairs are aligned, "
     "and a pair is listed from a correlation of 0.93 without coarse structure; the test is the same.",
 )
@@ -491,7 +493,7 @@ def _class_error_section_chart(rows: Sequence[tuple[Any, ...]]) -> Chart:
 
 
 def encoder_sentences(evidence: Evidence) -> list[str]:
-    """Which encoder models were trained on, and what that leaves open; without one, how photographs get one."""
+    """Which encoder models were trained on, and what it may have seen; without one, how to name one."""
     dataset, before = evidence.dataset, "Models were trained on these images alone."
     if dataset.encoder == DESCRIPTORS:
         before = (
@@ -505,8 +507,10 @@ def encoder_sentences(evidence: Evidence) -> list[str]:
             "The data that the encoder was trained on may contain these test examples. That cannot be tested here; "
             "if so, errors on new examples are higher.",
         ]
-    sides = dataset.x.shape[1:3]
-    if evidence.is_images and dataset.x.shape[3:] == (3,) and min(sides) >= PHOTOGRAPH:
+    colour = evidence.is_images and dataset.x.shape[3:] == (3,) and min(dataset.x.shape[1:3]) >= PHOTOGRAPH
+    if dataset.is_texts:
+        before = "Models were trained on n-grams of the texts, without an encoder."
+    if colour or dataset.is_texts:
         return [
             f"{before} To train on vectors of a pretrained encoder: hardpan audit DATA --encoder NAME, with a "
             "folder or name of a model, an ONNX file, or module:function."
