@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hardpan.arguments import check_confidence, one_of, whole_number
+from hardpan.arguments import check_confidence, one_of, real_number, whole_number
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.execution.mapping import no_progress
 from hardpan.files import record
+from hardpan.leaderboard.adaptive_tests import AdaptiveTest, adaptive_test
 from hardpan.leaderboard.pairs import Floats, column_blocks
 from hardpan.outcomes import Outcomes
 from hardpan.report import Report
@@ -201,10 +202,11 @@ def shorten(
     items: int = 100,
     *,
     method: str = "random",
+    adaptive: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     progress: Progress | None = None,
-) -> ShortTest:
+) -> ShortTest | AdaptiveTest:
     """Choose fewer items, and estimate how well they predict a new model's score on all of them.
 
     "random" and "stratified" (by the first group column, else by difficulty) use the difference estimator
@@ -219,6 +221,8 @@ def shorten(
             Also what :meth:`hardpan.Outcomes.open` opens.
         items: number of items to keep.
         method: how items are selected: "random" or "stratified".
+        adaptive: choose each next item by the answers before, and stop at this half width of the interval, such as
+            0.03, or after ``items``; in Python also an :class:`AdaptiveTest`.
         confidence: level of the intervals.
         seed: of the selection.
         progress: called with a step and the fraction done.
@@ -237,6 +241,9 @@ def shorten(
     n = outcomes.n_items
     whole_number("items", items, 5, n - 1)
     one_of("method", method, METHODS)
+    if adaptive is not None:
+        half_width = real_number("adaptive", adaptive, "(0, 0.5]")
+        return adaptive_test(outcomes, half_width, int(items), level, seed, progress or no_progress)
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     if not known.any(axis=0).all():

@@ -205,9 +205,10 @@ def summarize(
     if used.n_models >= FOLDS and count < used.n_items and varied:
         method = "stratified" if used.groups else "random"
         try:
-            short = shorten(
+            made = shorten(
                 used, count, method=method, confidence=confidence, seed=seed, progress=between(tell, 0.9, 1.0)
             )
+            short = made if isinstance(made, ShortTest) else None
         except InputError:
             if short_items is not None:
                 raise

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardpan.errors import counted
 from hardpan.files import json_text
+from hardpan.leaderboard.adaptive_tests import AdaptiveTest
 from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.short_tests import ShortTest
@@ -369,6 +370,12 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     return View("Corrected keys", headline, (section,), columns=columns)
 
 
+ADAPTIVE_METHODS = (
+    "Two-parameter logistic model of the items; the next item has the largest information a² p(1 − p) at the mean "
+    "skill so far. The estimate is the mean score on all items given the answers. Its variance has three parts: "
+    "the skill, the answers that were not seen, and the squared errors on held-out models beyond these two. "
+    "Held-out models take no part in the fit of the items that they are tested with.",
+)
 SHORT_METHODS = (
     "Random or stratified items: mean_all P̂ + mean_S(x − P̂) with a design-based standard error; P̂ is a "
     "logistic curve in the items' mean scores with the new model's own offset. It stays nearly unbiased where "
@@ -406,6 +413,39 @@ def _short_test_view(result: ShortTest) -> View:
             "short_items.csv": csv_text(columns),
             "short_items.json": json_text([str(name) for name in result.items]) + "\n",
         },
+    )
+
+
+@view.register
+def _adaptive_test_view(result: AdaptiveTest) -> View:
+    asked = f"{result.used:,.0f} of {counted(len(result.items), 'item')} (median)"
+    headline = (
+        f"An adaptive test asks {asked} and estimates a new model's full score to "
+        f"±{100 * result.half_width:.1f} points ({formatting.level(result.confidence)})."
+    )
+    sentences = (
+        f"On {counted(result.held_out, 'held-out model')} the interval contained the full score in "
+        f"{100 * result.coverage:.0f} % of the cases; mean error {100 * result.mean_error:.1f} points, on the best "
+        f"fifth of the models {formatting.points(result.bias_best)} points on average. The mean of as many random "
+        f"items has a mean error of {100 * result.random_error:.1f} points.",
+        f"It stops at ±{100 * result.stop:.1f} points as far as the item model goes, or after {result.longest:,} "
+        f"items. Intervals include the misfit of that model on held-out models, {100 * result.misfit:.1f} points "
+        "(one standard deviation): more items do not reduce it.",
+    )
+    warning = "On held-out models the interval covered less often than stated: do not rely on it."
+    warnings = (warning,) if result.contradicted else ()
+    section = Section("Adaptive test", sentences, warnings=warnings, key="short", methods=ADAPTIVE_METHODS)
+    columns: dict[str, Any] = {"item": result.items, "slope": result.slope, "intercept": result.intercept}
+    return View(
+        title="An adaptive test",
+        headline=headline,
+        sections=(section, *scores_read_sections(result.notes)),
+        terminal=(section,),
+        provenance=Provenance(method=ADAPTIVE_METHODS, versions=versions_of("numpy", "scipy")),
+        columns=columns,
+        size=counted(len(result.items), "item"),
+        links={"items": "adaptive_items.csv"},
+        downloads={"adaptive_items.csv": csv_text(columns)},
     )
 
 
