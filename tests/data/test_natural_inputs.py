@@ -18,6 +18,7 @@ import pyarrow.parquet
 import pytest
 import torch
 from PIL import Image
+from scipy import sparse
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -149,6 +150,7 @@ WORKS = [
         shape=(30, 0),
     ),
     Works("arrays", lambda f: (X, Y), classes=NUMBERED),
+    Works("a sparse matrix", lambda f: (sparse.csr_array(X), Y), classes=NUMBERED),
     Works("arrays with text", lambda f: (X, NAMES[Y])),
     Works("lists", lambda f: (X.tolist(), NAMES[Y].tolist())),
     Works("four arrays", lambda f: (X[:20], Y[:20], X[20:], Y[20:]), classes=NUMBERED, splits=OFFICIAL),
@@ -683,6 +685,7 @@ REFUSED = [
     Refused("labels with -1 for unknown", lambda f: (X, Y - 1), "y must"),
     Refused("labels with a gap", lambda f: (X, Y * 2), "y must"),
     Refused("NaN in x", lambda f: (np.where(X > 2, np.nan, X) * np.nan, Y), "x must"),
+    Refused("a large sparse matrix", lambda f: (sparse.csr_matrix((30, 10**6)), Y), "x is a sparse.*texts"),
     Refused("ragged lists", lambda f: ([[1, 2], [3]], [0, 1]), "x must"),
     Refused("one feature as a vector", lambda f: (X[:, 0], Y), "x must"),
     Refused("other test shape", lambda f: (X, Y, X[:, :2], Y), "x_test"),

@@ -9,6 +9,7 @@ for validation. ``what`` and ``where`` name an array in messages, such as ``data
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from hardpan.errors import InputError, few
 from hardpan.files import npz_header, read_npy, read_npz
 from hardpan.tables import MISSING, is_frame
 
+MOST_SPARSE = 20_000_000  # numbers of a sparse matrix that is read as a full one
 _BLOCK = 4096  # examples at a time, so that a large set is never held as floats
 X_NAMES = ("x", "data", "images", "features", "inputs", "image", "embeddings", "embedding")
 Y_NAMES = ("y", "labels", "label", "target", "targets")
@@ -229,6 +231,15 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
         if np.ma.is_masked(values):
             raise InputError("must not be a masked array; drop or fill what is masked", argument=what)
         values = values.data
+    if hasattr(values, "tocsr") and hasattr(values, "nnz"):  # SciPy's sparse matrices
+        if math.prod(values.shape) > MOST_SPARSE:
+            shape = " × ".join(f"{size:,}" for size in values.shape)
+            raise InputError(
+                f"is a sparse matrix of {shape}, {8 * math.prod(values.shape) / 1e9:,.1f} GB of numbers; give the "
+                "texts themselves, of which n-grams are taken, or sklearn's TruncatedSVD(256).fit_transform(x)",
+                argument=what,
+            )
+        values = values.toarray()
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
     try:
