@@ -370,7 +370,9 @@ def project_original_pixels(dataset: Dataset) -> NDArray[np.uint8]:
     """
     x = dataset.x
     if dataset.is_texts:
-        raise InputError(f"{dataset.name} has texts; a replication shows images to people: give a test set of images")
+        raise InputError(
+            f"{dataset.name} has texts; a replication shows images to people: give a test set of images"
+        )
     if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] not in (1, 3)):
         raise InputError(f"{dataset.name} holds arrays of shape {x.shape[1:]}; a test set of images is needed")
     x = x[..., 0] if x.ndim == 4 and x.shape[-1] == 1 else x
