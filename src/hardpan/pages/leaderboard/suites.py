@@ -36,6 +36,7 @@ AMOUNT_METHODS = (
     "range is valid for every distribution. Ranks: paired t-tests of the means, Holm. As good: the one-sided lower "
     "limit of the paired difference of the scores, corrected for all models (Bonferroni), is above −margin.",
 )
+FEWEST_TASKS = 5  # from which the spread between them says something about further tasks
 UNITS = {"cost": "cost", "duration": "duration", "tokens": "tokens", "loss": "loss", "score": "score"}
 
 
@@ -101,7 +102,7 @@ def suite_section(result: Suite) -> Section:
     sentences = [leader_words(result, f" {which}")]
     if m > 1:
         sentences.append(f"{result.separated:,} of {m * (m - 1) // 2:,} pairs of averages are separated.")
-    if np.isfinite(result.stderr_tasks[0]):
+    if t >= FEWEST_TASKS:
         sentences.append(
             f"Errors are for further items of these tasks: {formatting.points(result.stderr[0], '', 2)} points for "
             f"{result.models[0]}; for further tasks of the same kind "
