@@ -403,6 +403,7 @@ def _run_audit(
         downloads["problems/consensus.csv"] = tables.csv_text(evidence.floor.consensus.columns)
     if evidence.hard is not None:
         downloads[HARD_SUBSET] = files.json_text(evidence.hard.subset) + "\n"
+    searched = searched_kinds(evidence)
     versions = report.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else []))
     return Audit(
         dataset=dataset.name,
@@ -423,7 +424,7 @@ def _run_audit(
         metrics=evidence.metrics,
         slices=evidence.slices,
         cut="" if dataset.split is not None else evidence.split.method,
-        searched=searched_kinds(evidence),
+        searched=searched,
         features=dataset.feature_names,
         encoder=dataset.encoder,
         origin=Provenance(command=command, seed=config.seed, versions=versions, hashes=hashes),
@@ -496,12 +497,13 @@ def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iter
         with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
         return
+    path = arguments.as_path("out", out)
     settings = {
         name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
     }
     vectors = "" if evidence.dataset.vectors is None else files.array_hash(evidence.dataset.vectors)
     text = json.dumps([settings, evidence.dataset.content_hash(), vectors, files.array_hash(evidence.labels)])
-    folder = arguments.as_path("out", out) / WORK / hashlib.sha256(text.encode()).hexdigest()[:12]
+    folder = path / WORK / hashlib.sha256(text.encode()).hexdigest()[:12]
     created = files.missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

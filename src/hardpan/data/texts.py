@@ -13,7 +13,6 @@ from hardpan.data.dataset import Dataset, DataWarning, content_ids
 from hardpan.data.images import class_folder_files
 from hardpan.errors import InputError, few
 from hardpan.files import check_reading_memory, existing_file
-from hardpan.neighbors.text_copies import WORD
 
 ENDING = ".txt"
 MOST_BYTES = 10_000_000  # of a file
@@ -144,6 +143,8 @@ def word_columns(texts: NDArray[Any], most: int = FREQUENT_WORDS) -> tuple[NDArr
         ([1.0, 1.0, 0.0], ('the word “car”',))
     """
     from sklearn.feature_extraction.text import CountVectorizer
+
+    from hardpan.neighbors.text_copies import WORD
 
     try:
         counter = CountVectorizer(binary=True, token_pattern=WORD, max_features=most)

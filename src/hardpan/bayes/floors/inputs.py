@@ -16,12 +16,10 @@ from hardpan.bayes.floors.entries import Sampling
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.repeats import EqualInputs, equal_inputs, equal_texts
 from hardpan.data.dataset import Dataset, Split
-from hardpan.encoders.ngrams import dense_directions, fit_ngrams
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files.reading import check_memory
-from hardpan.neighbors.text_copies import normalised_text
 
 ROWS, EQUAL, GROUPS = "rows", "equal inputs", "groups"
 """What was drawn independently: every test row, groups of equal rows, or the groups that the user names."""
@@ -190,6 +188,8 @@ def split_inputs(dataset: Dataset, labels: Labels, seed: int) -> FloorInputs:
         by_input = stats.kept_together_test(equal.group, dataset.split == "test")
     group, unit = equal.group, EQUAL if by_input else ROWS
     if dataset.texts is not None:  # texts that differ in case, spaces and marks only are on one side of a cut
+        from hardpan.neighbors.text_copies import normalised_text
+
         plain = np.array([normalised_text(text) for text in dataset.texts], dtype=object)
         group = equal_texts(plain, raw[:, :0]).group
     if "group" in dataset.metadata:
@@ -219,6 +219,8 @@ def _with_texts(table: Table, texts: NDArray[Any], seed: int) -> Table:
 
     Both are those of all texts, whatever their split and without labels, so that rows stay exchangeable.
     """
+    from hardpan.encoders.ngrams import dense_directions, fit_ngrams
+
     ngrams, values = fit_ngrams(texts.tolist())
     table = _with_directions(table, dense_directions(values, seed=seed))
     return dataclasses.replace(table, ngrams=values, words=ngrams.words)

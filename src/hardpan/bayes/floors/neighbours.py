@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from hardpan.bayes.floors.error_estimates import cover_hart, estimate_of_bound, 
 from hardpan.bayes.floors.inputs import FloorInputs
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import TRANSIENT, record
+from hardpan.files import record
 
 KS = (1, 3, 5, 9, 17, 33)
 MIN_SEARCHED = 1000  # training examples, however many are asked for their neighbours
@@ -35,14 +33,12 @@ class NeighbourBracket:
         lower: the lower end: Cover and Hart's inverse of the error, with the error's interval carried over.
         upper: the upper end: held-out error of the rule with k neighbours (of ``error`` where k is 1).
         k: how many neighbours vote in ``upper``.
-        decisions: (m,) classes of the held-out examples by 1 and by k neighbours.
     """
 
     error: Estimate
     lower: Estimate
     upper: Estimate
     k: int = 1
-    decisions: Mapping[int, NDArray[np.int64]] = field(default_factory=dict, compare=False, metadata=TRANSIENT)
 
 
 def neighbour_bounds(
@@ -85,20 +81,30 @@ def neighbour_bounds(
     y_train = arguments.labels("y_train", y_train, len(x_train), n_classes)
     y_test = arguments.labels("y_test", y_test, len(x_test), n_classes)
     c = n_classes or arguments.class_count(None, y_train, y_test)
+    decisions = _neighbour_decisions(x_train, y_train, x_test, k, validation)
+    errors = {
+        count: held_out_error(int((classes != y_test).sum()), len(y_test), method=method, confidence=confidence)
+        for count, (method, classes) in decisions.items()
+    }
+    k = max(errors)
+    return NeighbourBracket(errors[1], _cover_hart_bound(errors[1], c), errors[k], k)
+
+
+def _neighbour_decisions(
+    x_train: NDArray[Any],
+    y_train: NDArray[np.int64],
+    x_test: NDArray[Any],
+    k: int | None,
+    validation: tuple[NDArray[Any], NDArray[np.int64]] | None,
+) -> dict[int, tuple[str, NDArray[np.int64]]]:
+    """By 1 and by k neighbours: the method, and the classes (m,) of the held-out examples."""
     rule = f"k = {k}"
     if k is None:
         k, rule = choose_k(x_train, y_train, validation)
     votes = y_train[k_nearest(x_train, x_test, k)[0]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
     methods = {1: f"1-NN {trained}"} | ({k: f"{k}-NN {trained}; {rule}"} if k > 1 else {})
-    decisions = {count: majority_of_neighbours(votes[:, :count]) for count in methods}
-    errors = {
-        count: held_out_error(
-            int((decisions[count] != y_test).sum()), len(y_test), method=method, confidence=confidence
-        )
-        for count, method in methods.items()
-    }
-    return NeighbourBracket(errors[1], _cover_hart_bound(errors[1], c), errors[k], k, decisions)
+    return {count: (method, majority_of_neighbours(votes[:, :count])) for count, method in methods.items()}
 
 
 def _cover_hart_bound(error: Estimate, n_classes: int) -> Estimate:
@@ -196,20 +202,10 @@ def neighbour_entries(inputs: FloorInputs, confidence: float, seconds: float, se
     train, validation, test = inputs.split.train, inputs.split.validation, inputs.test
     queries = len(test) + (len(validation) or len(train))
     train = sampled_rows(y, train, max(MIN_SEARCHED, affordable_pairs(x, seconds) // queries), seed)
-    result = neighbour_bounds(
-        x[train],
-        y[train],
-        x[test],
-        y[test],
-        n_classes=inputs.dataset.n_classes,
-        confidence=confidence,
-        k=None,
-        validation=(x[validation], y[validation]) if len(validation) else None,
-    )
+    choosing = (x[validation], y[validation]) if len(validation) else None
     entries = []
-    for k, error in {1: result.error, result.k: result.upper}.items():
-        inputs.decisions[f"{k}-NN"] = result.decisions[k]
-        wrong = result.decisions[k] != y[test]
-        entries.append(classifier_entry(f"{k}-NN", wrong, error.method, confidence, inputs.sampling))
+    for k, (method, classes) in _neighbour_decisions(x[train], y[train], x[test], None, choosing).items():
+        inputs.decisions[f"{k}-NN"] = classes
+        entries.append(classifier_entry(f"{k}-NN", classes != y[test], method, confidence, inputs.sampling))
     lower = _cover_hart_bound(entries[0].estimate, inputs.dataset.n_classes)
     return [Entry("1-NN bound", "lower", lower, NEIGHBOURS), *entries]
