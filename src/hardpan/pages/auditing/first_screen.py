@@ -133,7 +133,7 @@ def numbers(audit: Audit) -> list[str]:
     if audit.cut and audit.size:
         n, total = audit.size["test"], audit.size["examples"]
         results.append(
-            f"The data have no test set of their own: hardpan drew {n:,} of {total:,} rows for it ({audit.cut})."
+            f"The data have no test set of their own: hardpan drew {n:,} of {total:,} rows for it, {audit.cut}."
         )
     searched = [words for kind, words in SEARCHED.items() if kind in audit.searched]
     if searched:
