@@ -3,10 +3,9 @@
 import ast
 import contextlib
 import doctest
-import importlib
-import importlib.util
 import io
 import json
+import pkgutil
 import re
 import shlex
 import sys
@@ -158,13 +157,15 @@ def test_the_notebook_runs_and_shows_first_screens(tmp_path, monkeypatch):
     assert all(len(view.encode()) < 300_000 and "<script" not in view for view in views)
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs" / "api").glob("*.md")))
+@pytest.mark.parametrize(
+    "page", sorted(path.name for path in (ROOT / "docs" / "api").glob("*.md") if path.stem != "index")
+)
 def test_every_name_of_an_api_page_can_be_imported(page):
     text = (ROOT / "docs" / "api" / page).read_text(encoding="utf-8")
-    for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE):
-        module, _, attribute = name.rpartition(".")
-        if importlib.util.find_spec(module) is None or not hasattr(importlib.import_module(module), attribute):
-            importlib.import_module(name)
+    names = re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)
+    assert names
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None, name
 
 
 def commands() -> dict[str, typer.core.TyperCommand]:

@@ -93,7 +93,7 @@ def test_every_public_name_can_be_reached_and_dir_shows_nothing_else() -> None:
 def test_an_unknown_submodule_is_an_attribute_error():
     import hardpan
 
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="'nothing'"):
         _ = hardpan.nothing
 
 

@@ -205,7 +205,7 @@ def test_the_error_at_twice_the_data_covers_curves_that_level_off():
         ({"seeds": 0}, "seeds"),
         ({"label_noise": 1.0}, "label_noise"),
         ({"colour": "red"}, "colour"),
-        ({"time": "day"}, "time: .*columns"),
+        ({"time": "day"}, r"\btime\b.*columns"),
     ],
 )
 def test_bad_settings_are_named(settings, argument):
@@ -217,7 +217,7 @@ def test_bad_data_are_refused():
     x = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(InputError, match="labels"):
         auditing.audit(Dataset.from_arrays(x), **BARE)
-    with pytest.raises(InputError, match="5 examples"):
+    with pytest.raises(InputError, match=r"\b5\b"):
         auditing.audit((x[:5], np.arange(5) % 2), **BARE)
     with pytest.raises(InputError, match="rows"):
         auditing.audit((x, np.arange(40) % 2), **BARE, predictions={"m": np.full((7, 2), 0.5)})

@@ -122,4 +122,5 @@ def test_listing_commands_imports_none_of_the_heavy_parts():
         "heavy = {'numpy', 'scipy', 'sklearn', 'altair', 'torch'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

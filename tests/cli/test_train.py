@@ -90,15 +90,15 @@ def test_options_reach_model_and_objective(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "named"),
     [
-        (["--model", "resnet7"], "model 'resnet7' is not known"),
-        (["--objective", "groupdro"], "needs group"),
-        (["--set", "model_options=width"], "--set model_options must"),
-        (["--epochs", "0"], "epochs must"),
+        (["--model", "resnet7"], "resnet7"),
+        (["--objective", "groupdro"], r"\bgroup\b"),
+        (["--set", "model_options=width"], "model_options"),
+        (["--epochs", "0"], "epochs"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, sentence):
+def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, named):
     command = [
         sys.executable,
         "-m",
@@ -113,11 +113,11 @@ def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, senten
     if "--set" in arguments or "--epochs" in arguments:  # those that fail before torch is loaded are quick
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 2
-        assert sentence in done.stderr
+        assert named in done.stderr
         assert "Traceback" not in done.stderr
         assert done.stderr.strip().count("\n") == 0
     else:
-        with pytest.raises(Exception, match=sentence):
+        with pytest.raises(Exception, match=named):
             CliRunner().invoke(app, command[4:], catch_exceptions=False)
     assert not (tmp_path / "run").exists()
 

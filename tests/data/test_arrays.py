@@ -62,7 +62,7 @@ def changed(**changes):
 @pytest.mark.parametrize(
     ("arrays", "named"),
     [
-        (changed(y_train=None), "y_train is missing"),
+        (changed(y_train=None), "y_train"),
         ({"z": np.eye(2)}, "x_train"),
         ({"probs": np.full((4, 2), 0.5), "labels": np.arange(4) % 2}, r"\bx\b"),
         ({"x": np.eye(2), "data": np.eye(2)}, "data"),

@@ -83,7 +83,7 @@ def test_an_absurd_header_takes_no_memory(tmp_path, sides, packed):
         ),
         ("t10k-labels-idx1-ubyte", samples.idx_bytes(np.zeros((5, 1), np.uint8)), "idx1-ubyte"),
         ("t10k-images-idx3-ubyte", samples.idx_bytes(np.zeros((5, 4, 5), np.uint8)), "x_test"),
-        ("t10k-images-idx3-ubyte", samples.idx_bytes(np.zeros((5, 5, 4), np.int8), 9), "00 00 09 03"),
+        ("t10k-images-idx3-ubyte", samples.idx_bytes(np.zeros((5, 5, 4), np.int8), 9), r"09\W03"),
         ("t10k-images-idx3-ubyte", b"", "t10k-images"),
         ("t10k-images-idx3-ubyte", b"\x1f\x8b", "t10k-images"),
     ],

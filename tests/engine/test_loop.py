@@ -65,7 +65,7 @@ def test_training_learns():
 
 def test_nan_stops_with_the_last_good_checkpoint(tmp_path):
     told = []
-    with pytest.raises(engine.Diverged, match=r"nan.*epoch 3"):
+    with pytest.raises(engine.Diverged, match=r"\bnan\b\D*3\b"):
         engine.run_epochs(
             Regression(poison_epoch=2),
             4,
@@ -111,7 +111,7 @@ def test_other_settings_are_refused(tmp_path):
     settings = {"rate": 0.1, "drops": (0.5, 0.75)}
     engine.run_epochs(Regression(), 1, folder=tmp_path, settings=settings)
     engine.run_epochs(Regression(), 1, folder=tmp_path, settings=settings)
-    with pytest.raises(InputError, match=r"rate = 0\.1"):
+    with pytest.raises(InputError, match=r"rate\W+0\.1\b"):
         engine.run_epochs(Regression(), 1, folder=tmp_path, settings=settings | {"rate": 0.2})
 
 

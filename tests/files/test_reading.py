@@ -87,7 +87,7 @@ def test_only_deflate_is_unpacked(tmp_path, compression):
 def test_a_member_twice_and_too_many_members_are_refused(tmp_path):
     with pytest.warns(UserWarning, match="Duplicate"):
         path = archive(tmp_path / "a.npz", [("x.npy", header((1,)) + bytes(8))] * 2)
-    with pytest.raises(InputError, match="'x' twice"):
+    with pytest.raises(InputError, match="'x'"):
         reading.read_npz(path)
     many = archive(
         tmp_path / "b.npz", [(f"{k}.npy", b"") for k in range(reading.MOST_MEMBERS + 1)], zipfile.ZIP_STORED

@@ -31,7 +31,10 @@ def check(original: np.ndarray, new: np.ndarray, *, labels=(ORIGINAL, NEW), **ch
     for said, truth in zip((original, new), labels, strict=True):
         check_predicted_classes("m", said, truth)
         sides.append(Outcomes.from_arrays([said == truth], ["m"], answers=[said], key=truth))
-    return testbed.two_sets(*sides, **choices)  # type: ignore[arg-type]
+    found = testbed.two_sets(*sides, **choices)  # type: ignore[arg-type]
+    for side, said, truth in zip((found.original, found.new), (original, new), labels, strict=True):
+        assert side.accuracy == pytest.approx([np.mean(said == truth)])
+    return found
 
 
 @pytest.mark.parametrize("accuracy", [0.1, 0.3, 0.6, 0.99, 1.0])

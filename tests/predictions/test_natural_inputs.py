@@ -335,7 +335,7 @@ def test_the_audit_and_align_agree_on_permuted_columns():
 
 def test_other_classes_are_refused():
     other = pandas.DataFrame(PROBS, columns=["x", "y0", "z"])
-    with pytest.raises(InputError, match="ant, bee, cat"):
+    with pytest.raises(InputError, match=r"ant\W+bee\W+cat"):
         Predictions.open(other).align(NAMED, by_order=True)
 
 
@@ -357,7 +357,7 @@ def test_one_hot_rows_are_hard_predictions():
 
 def test_examples_that_sum_to_one_are_no_predictions(tmp_path):
     np.savez(tmp_path / "d.npz", x=PROBS, y=LABELS)
-    with pytest.raises(InputError, match=r"x \(60, 3\)"):
+    with pytest.raises(InputError, match=r"\b60\W+3\b"):
         Predictions.open(tmp_path / "d.npz")
 
 

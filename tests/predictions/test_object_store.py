@@ -186,7 +186,7 @@ def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", closed)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     forget_connections()
-    with pytest.raises(InputError, match=r"^s3://runs/run: .*zarr\.json"):
+    with pytest.raises(InputError, match=r"^s3://runs/run\b.*zarr\.json"):
         Predictions.open(f"{bucket}/run")
 
 

@@ -139,7 +139,7 @@ def test_examples_that_are_left_out_are_named(tmp_path):
         recorder.record(logits(0, 1), epoch=1)
     recorder = Recorder(tmp_path / "other", ids=IDS, n_classes=C)
     recorder.record(logits(0, 0)[:117], epoch=0)
-    with pytest.raises(InputError, match="3 of 120"):
+    with pytest.raises(InputError, match=r"\b3\D+120\b"):
         recorder.close()
 
 

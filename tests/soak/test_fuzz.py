@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.refusals import check_message
 
 import hardpan
 from hardpan import files
@@ -38,12 +39,6 @@ def npz_bytes(compress: bool, official: bool, extras: bool) -> bytes:
 
 
 FILES = [npz_bytes(c, o, e) for c in (False, True) for o in (False, True) for e in (False, True)]
-
-
-def check_message(error: InputError) -> None:
-    """One sentence on one line, short enough to be read."""
-    assert "\n" not in str(error), str(error)
-    assert len(str(error)) < 1000, str(error)
 
 
 def check_dataset(data: Dataset) -> None:

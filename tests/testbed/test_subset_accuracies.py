@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from tests.refusals import read_or_refused
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
@@ -119,8 +119,9 @@ def test_fractions_and_missing_cells_are_refused(right: np.ndarray) -> None:
 def test_any_matrix_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
     path = tmp_path / f"matrix{suffix}"
     path.write_bytes(content)
-    with contextlib.suppress(InputError):
-        open_outcomes(path)
+    with read_or_refused():
+        found = open_outcomes(path)
+        assert found.scores.shape[:2] == (len(found.models), len(found.items))
 
 
 @given(text=st.text(alphabet="model,id correct\n01a.-", max_size=80))
@@ -128,5 +129,6 @@ def test_any_matrix_file_is_read_or_refused(tmp_path: Path, content: bytes, suff
 def test_any_table_is_read_or_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "matrix.csv"
     path.write_text(text)
-    with contextlib.suppress(InputError):
-        open_outcomes(path)
+    with read_or_refused():
+        found = open_outcomes(path)
+        assert found.scores.shape[:2] == (len(found.models), len(found.items))

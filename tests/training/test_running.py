@@ -252,11 +252,11 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
             training.train(data, SMALL, out=tmp_path / "run", **changes)
         assert not list(tmp_path.iterdir())
 
-    refused("model 'resnet7' is not known", model="resnet7")
-    refused("objective 'groupdro' needs group", objective="groupdro")
-    refused("group", group=np.zeros(500, dtype=int))
-    refused("group must", objective="reweight", group=np.zeros(3, dtype=int))
-    refused("has no labels", data=Dataset("x", digits.x, digits.ids))
+    refused("resnet7", model="resnet7")
+    refused(r"\bgroup\b", objective="groupdro")
+    refused(r"\bgroup\b", group=np.zeros(500, dtype=int))
+    refused(r"\bgroup\b", objective="reweight", group=np.zeros(3, dtype=int))
+    refused("labels", data=Dataset("x", digits.x, digits.ids))
     refused("digitz", data="digitz")
     with pytest.raises(InputError, match=r"\bout\b"):
         training.train(digits, SMALL, out="")
@@ -382,15 +382,15 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
         if not (tmp_path / "held").exists():  # as another seed that has opened the store and recorded nothing yet
             (tmp_path / "held").touch()
             held.enter_context(storage.locked_storage(piece.store, shared=True))
-        raise RuntimeError("this seed fails at once")
+        raise RuntimeError("planted")
 
     with monkeypatch.context() as patch:
         patch.setattr(runs, "train_run", fails)
-        with pytest.raises(RuntimeError, match="fails at once"):
+        with pytest.raises(RuntimeError, match="planted"):
             training.train(digits, out=tmp_path / "run", **settings)
         assert Predictions.open(tmp_path / "run").seeds == ()
         held.close()
-        with pytest.raises(RuntimeError, match="fails at once"):
+        with pytest.raises(RuntimeError, match="planted"):
             training.train(digits, out=tmp_path / "run", **settings)
     assert Predictions.open(tmp_path / "run").seeds == ()  # this call did not make it
     training.train(digits, out=tmp_path / "run", **settings)
@@ -402,12 +402,12 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
 
     def second_fails(*arguments, seed, **options):
         if seed == 1:
-            raise RuntimeError("seed 1 fails")
+            raise RuntimeError("planted")
         return fit(*arguments, seed=seed, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(runs, "fit_model", second_fails)
-        with pytest.raises(RuntimeError, match="seed 1 fails"):
+        with pytest.raises(RuntimeError, match="planted"):
             training.train(digits, SMALL, out=tmp_path / "run")
     assert Predictions.open(tmp_path / "run").seeds == (0,)
 
