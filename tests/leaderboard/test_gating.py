@@ -153,6 +153,17 @@ def test_missing_scores_are_not_measured_and_few_of_them_are_stated():
     assert baseline_lacks.reason == "few shared items"
 
 
+@pytest.mark.parametrize("unparsed", ["wrong", "missing"])
+def test_answers_without_a_score_that_count_as_wrong_are_stated(unparsed):
+    rows = [{"model": "m", "item": f"i{k}", "score": k % 2} for k in range(100)]
+    blank = [row | {"score": None} if k < 40 else row for k, row in enumerate(rows)]
+    old, new = (Outcomes.open(side, unparsed=unparsed) for side in (rows, blank))
+    result = gate(old, new, margin=0.05)
+    assert (result.unscored, result.unshared) == (((0, 40), 0) if unparsed == "wrong" else ((0, 0), 40))
+    assert result.verdict == ("fail" if unparsed == "wrong" else "cannot tell")
+    assert ("40 answers" in " ".join(result.view().sections[0].warnings)) == (unparsed == "wrong")
+
+
 def test_other_keys_or_tasks_are_other_items():
     old = draws(14)[0]
     key = ["ABCD"[k % 4] for k in range(600)]

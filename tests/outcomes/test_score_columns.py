@@ -241,3 +241,44 @@ def test_equal_questions_are_items_of_their_own_on_request() -> None:
         Outcomes.open(rows)
     assert raised.value.argument == "by_order"
     assert Outcomes.open(rows, by_order=True).scores.tolist() == [[1] * 8, [0, 1] * 4]
+
+
+def board(summaries: str, blank: bool = False) -> tuple[dict[str, list[Any]], np.ndarray]:
+    """Three models on 12 items as text, with a column and a row of means or sums."""
+    scores = np.random.default_rng(3).integers(0, 2, (12, 3)).astype(float)
+    if blank:
+        scores[4, 1] = np.nan
+    table = np.full((13, 4), np.nan)
+    table[:-1, :-1] = scores
+    summary = np.nanmean if summaries == "mean" else np.nansum
+    table[:-1, -1] = np.round(summary(scores, axis=1), 2)
+    table[-1] = np.round(summary(table[:-1], axis=0), 2)
+    names = ("small", "medium", "large", "overall")
+    cells = [["" if np.isnan(value) else f"{value:g}" for value in column] for column in table.T]
+    return {"question": [f"q{k}" for k in range(12)] + ["overall"], **dict(zip(names, cells, strict=True))}, scores
+
+
+@pytest.mark.parametrize("blank", [False, True])
+@pytest.mark.parametrize("summaries", ["mean", "sum"])
+def test_means_and_sums_of_the_others_are_no_models_and_no_items(summaries: str, blank: bool) -> None:
+    columns, scores = board(summaries, blank)
+    read = Outcomes.open(columns)
+    assert (read.models, read.n_items, len(read.groups)) == (MODELS, 12, 0)
+    np.testing.assert_array_equal(read.scores, scores.T)
+    assert any("'overall'" in note for note in read.notes)
+    names = list(columns)[1:]
+    transposed = {"model": names, **{q: [columns[n][k] for n in names] for k, q in enumerate(columns["question"])}}
+    assert Outcomes.open(transposed).scores.shape == (3, 12)
+
+
+def test_models_alike_are_no_summaries() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        m, n = rng.integers(3, 7), rng.integers(3, 30)
+        scores = (rng.random((m, n)) < rng.random(n)).astype(float)
+        scores[1], scores[2] = scores[0], 0
+        columns = {
+            "question": [f"q{k}" for k in range(n)],
+            **{f"m{k}": row for k, row in enumerate(scores.tolist())},
+        }
+        assert Outcomes.open(columns).scores.shape == (m, n)

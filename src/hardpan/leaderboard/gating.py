@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -89,6 +89,7 @@ class Gate(Report):
         candidate: name of the model.
         cannot_tell: what a gate that cannot tell does: "fail", "pass", or "" for an exit code of its own.
         notes: what the reader of the scores reported.
+        unscored: answers of the baseline and of the candidate without a score that count as wrong.
     """
 
     PAGE: ClassVar[str] = "card.md"
@@ -119,6 +120,7 @@ class Gate(Report):
     candidate: str
     cannot_tell: str = ""
     notes: tuple[str, ...] = ()
+    unscored: tuple[int, int] = (0, 0)
 
     @property
     def exit_code(self) -> int:
@@ -184,7 +186,8 @@ def gate(
             f"with 90 % of the items; got {len(runs.old) - 1} such of {len(past)}; leave it out until then",
             argument="history",
         )
-    return _decide(runs, accepted, sure, group, cannot_tell)
+    unscored = _counted_as_wrong([old]), _counted_as_wrong(new)
+    return replace(_decide(runs, accepted, sure, group, cannot_tell), unscored=unscored)
 
 
 def assert_not_worse(
@@ -253,6 +256,11 @@ def _one_run(argument: str, source: Any, options: Mapping[str, Any]) -> Outcomes
             argument=argument,
         )
     return outcomes
+
+
+def _counted_as_wrong(runs: Sequence[Outcomes]) -> int:
+    """The number of answers without a score that have a score of 0, not a missing one."""
+    return sum(int(run.failed[np.isfinite(run.scores)].sum()) for run in runs if run.failed is not None)
 
 
 def _past_runs(history: Any, others: Sequence[Any], options: Mapping[str, Any]) -> list[Outcomes]:

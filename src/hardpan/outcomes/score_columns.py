@@ -17,17 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError, counted, few
+from hardpan.outcomes.cells import score_of
 from hardpan.tables import ROLES, column_role_names, plain_name
 
 Columns = Mapping[str, Sequence[Any]]
 Roles = Mapping[str, str]
 Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 LONG_TEXT = 60  # characters; a question, not the name of a model
 _JOINED = ("model", "item", "task", "run")  # roles that several columns together may have
 _UNIQUE = 0.99  # share of the rows of cells with several that a column has to tell apart
 _OFTEN = 0.1  # share of all rows from which columns are asked about whose names do not say what they are
 _MOST_FACTORS = 6
+_DENSITY = 4.0  # at the mean of the others, in units of that of a uniform score: models and items are alike
+_EXACT = 1e-9  # sums of numbers that are not rounded differ by less
 
 
 def join_given_columns(columns: dict[str, Sequence[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,6 +145,73 @@ def repeats_of_rows(columns: Columns, roles: Roles) -> tuple[list[int], str]:
     apart = f"that differ in {listed}" if listed else "with different scores"
     note = f"Rows of one model and item {apart} are read as repeats: {counted(count, 'cell')}."
     return [int(run) for run in np.unique(result, return_inverse=True)[1]], note if count else ""
+
+
+def summary_lines(columns: Columns, highest: float) -> tuple[list[str], list[int]]:
+    """The columns and the rows of a matrix of scores that are the mean or the sum of the others.
+
+    One of these agrees with the others in all places but one (where a summary of rows crosses one of columns), up
+    to the rounding of its numbers, and another line would do so with a chance below 0.01 / lines. That chance is
+    the product over places of four times the width of the rounding by the range of the others, for sums once, by
+    the range of their sums; where another line has the same value, at least four by the number of values, for sums
+    1.
+
+    Args:
+        columns: equally long, of scores.
+        highest: the highest possible score; lines that are mostly above it are not among the others.
+
+    Example:
+        >>> scores = {"a": [1, 0, 0] * 4, "b": [1, 1, 0] * 4, "c": [0, 1, 1] * 4}
+        >>> summary_lines({**scores, "avg": [0.67, 0.67, 0.33] * 4}, 1.0)
+        (['avg'], [])
+        >>> summary_lines({**scores, "d": [1, 1, 0] * 4}, 1.0)
+        ([], [])
+    """
+    known = {cell: _score_and_decimals(cell) for values in columns.values() for cell in values}
+    cells = np.array([[known[cell] for cell in values] for values in columns.values()], dtype=np.float64)
+    scores, decimals, names = cells[:, :, 0], cells[:, :, 1], list(columns)
+    return [names[line] for line in _summary_rows(scores, decimals, highest)], _summary_rows(
+        scores.T, decimals.T, highest
+    )
+
+
+def _summary_rows(scores: Floats, decimals: Floats, highest: float) -> list[int]:
+    rounding = 0.5 * 10.0 ** -decimals.max(axis=1, keepdims=True)
+    kept = 2 * (scores > highest).sum(axis=1) < np.isfinite(scores).sum(axis=1)
+    kept = kept if kept.any() else ~kept
+    found, new = list[int](), [-1]
+    while new:
+        others = np.where(kept[:, None], scores, np.nan)
+        has = np.isfinite(others)
+        number = has.sum(axis=0) - has
+        total = np.nansum(others, axis=0) - np.nan_to_num(others)
+        new = []
+        for is_sum, expected in ((False, total / np.maximum(number, 1)), (True, total)):
+            agrees = (np.abs(scores - expected) <= rounding + _EXACT) & (number > 1)
+            misses = (np.isfinite(scores) & ~agrees).sum(axis=1)
+            for line in np.flatnonzero((misses <= 1) & (2 * agrees.sum(axis=1) > scores.shape[1])).tolist():
+                at = agrees[line]
+                rest = np.delete(others, line, axis=0)[:, at]
+                span = np.nanmax(rest, axis=0) - np.nanmin(rest, axis=0)
+                span = np.nanmax(np.abs(rest), axis=0) * number[line, at] if is_sum else span
+                width, values = 2 * rounding[line] + _EXACT, np.unique(rest[np.isfinite(rest)])
+                equal = np.isin(scores[line, at], values) * (1.0 if is_sum else 1 / len(values))
+                density = 1.0 if is_sum else _DENSITY
+                chance = np.minimum(1.0, density * np.maximum(width / np.maximum(span, width), equal))
+                if line not in found + new and np.log(chance).sum() < np.log(0.01 / len(scores)):
+                    new.append(line)
+        kept[new] = False
+        found += new
+    return sorted(found)
+
+
+def _score_and_decimals(cell: Any) -> tuple[float, int]:
+    """A score, NaN for what is none, and how many decimals it is written with."""
+    score, text = score_of(cell), str(cell).strip()
+    if score is None:
+        return np.nan, 0
+    decimals = len(text.rstrip("%").partition(".")[2]) + 2 * text.endswith("%")
+    return score, decimals if text.replace(".", "").strip("+-%").isdecimal() else 17 * bool(score % 1)
 
 
 def has_long_texts(values: Sequence[Any]) -> bool:

@@ -21,6 +21,7 @@ from hardpan.outcomes.score_columns import (
     item_columns,
     join_given_columns,
     repeats_of_rows,
+    summary_lines,
 )
 from hardpan.tables import column_role_names, find_columns, plain_name, read_columns
 
@@ -360,6 +361,7 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
     words |= set(GROUPS) if by_item else set()
     other = {names, group, task, run, *(name for name in columns if plain_name(name) in words)}
     body = _wide_scores(columns, other, where)
+    columns, body = _without_summaries(columns, body, names, cells)
     count = len(next(iter(body.values())))
     labels = [str(value) for value in columns[names]] if names is not None else None
     rows = cells.options.rows or ("models" if model is not None else "items" if item is not None else None)
@@ -532,6 +534,24 @@ def _wide_scores(columns: Columns, other: set[str | None], where: str) -> dict[s
             "'item', 'answer' and 'key'"
         )
     return body
+
+
+def _without_summaries(
+    columns: Columns, body: Columns, names: str | None, cells: Cells
+) -> tuple[Columns, dict[str, Any]]:
+    """The table and its scores without the columns and rows that are means or sums of the others, with a note."""
+    left, rows = summary_lines(body, cells.options.max_score or 1.0)
+    listed = [f"column {name!r}" for name in left]
+    listed += [f"row {str(columns[names][row])[:60]!r}" if names else f"row {row + 1}" for row in rows]
+    if not listed:
+        return columns, dict(body)
+    cells.notes.append(f"Left out, as the mean or sum of the others: {few(listed)}.")
+    columns = {
+        name: [value for row, value in enumerate(values) if row not in rows]
+        for name, values in columns.items()
+        if name not in left
+    }
+    return columns, {name: columns[name] for name in body if name not in left}
 
 
 def _rows_of_score_table(columns: Sequence[str], labels: Sequence[str] | None, count: int) -> str:

@@ -115,6 +115,12 @@ def _gate_warnings(result: Gate) -> Iterator[str]:
             "Effects of a whole run (seed, server, hardware) are not covered: give past runs of the baseline with "
             "--history."
         )
+    if any(result.unscored):
+        old, new = (counted(count, "answer") for count in result.unscored)
+        yield (
+            f"Answers without a score (empty, timeout, not parsed) count as wrong: {old} of the baseline, {new} of "
+            "the candidate; --unparsed missing leaves them out."
+        )
     if result.unshared:
         yield (
             f"Not used: {counted(result.unshared, 'item')} that a run lacks, or has with another task or key. If "
