@@ -282,3 +282,25 @@ def test_models_alike_are_no_summaries() -> None:
             **{f"m{k}": row for k, row in enumerate(scores.tolist())},
         }
         assert Outcomes.open(columns).scores.shape == (m, n)
+
+
+SIDES: dict[str, Any] = {  # scores by case, without a word that says what a case is
+    "records": [{"name": f"env_{k}", "is_success": k % 2 == 0, "halted": False} for k in range(8)],
+    "records with one score": [{"name": f"env_{k}", "done": k % 2} for k in range(8)],
+    "objects": {f"env_{k}": {"is_success": k % 2 == 0} for k in range(8)},
+}
+
+
+@pytest.mark.parametrize("form", SIDES)
+def test_cases_that_may_be_items_or_models_are_refused_and_both_readings_work(form: str) -> None:
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(SIDES[form])
+    assert raised.value.argument == "columns"
+    message = str(raised.value)
+    first, second = message.split("decide with ")[1].split(" (in Python")[0].split(" or ")
+    shapes = []
+    for remedy in (first, second):
+        columns = dict(re.findall(r"--column (\w+)=(\w+)", remedy))
+        rows = dict(re.findall(r"--set (rows)=(\w+)", remedy))
+        shapes.append(Outcomes.open(SIDES[form], columns=columns, **rows).scores.shape)
+    assert shapes == [(1, 8), (8, 2 if form == "records" else 1)]

@@ -178,6 +178,8 @@ def _read_long_table(
                 f"{empty[0] + 1}; remove these rows, or write their {role}"
             )
     check_score_columns(columns, roles, given, where)
+    if "model" in roles and not {"model", "item"} & given.keys():
+        _refuse_metrics_as_items(columns, roles["model"], roles["item"], where)
     model, item, score, task = (roles.get(role) for role in ("model", "item", "score", "task"))
     assert item is not None
     assert score is not None
@@ -224,6 +226,19 @@ def _read_long_table(
         for role, name in measures.items():
             if (further := score_of(columns[name][row])) is not None:
                 cells.measure(role, cells.options.in_range(further) if role == "human" else further)
+
+
+def _refuse_metrics_as_items(columns: Columns, model: str, item: str, where: str) -> None:
+    """Refuse a table whose items are all named as metrics: its models may be the items of one model."""
+    items = list(dict.fromkeys(map(str, columns[item])))
+    if all(map(_METRICS.fullmatch, items)):
+        swap = f"--column {shlex.quote(f'model={item}')} --column {shlex.quote(f'item={model}')}"
+        raise InputError(
+            f": nothing in {where} says whether {str(columns[model][0])[:60]!r} with {few(items, 3)} is an item or a "
+            f"model; decide with {swap} (items of one model) or --column {shlex.quote(f'model={model}')} (in Python "
+            f"columns={{'model': {item!r}, 'item': {model!r}}} or {{'model': {model!r}}})",
+            argument="columns",
+        )
 
 
 def _refuse_battles(columns: Columns, where: str) -> None:
@@ -367,6 +382,15 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
     rows = cells.options.rows or ("models" if model is not None else "items" if item is not None else None)
     if rows is None:
         rows = _rows_of_score_table(list(body), labels, count)
+        metrics = [name for name in body if len(body) == 1 or _METRICS.fullmatch(name)]
+        if rows == "models" and names is not None and 2 * len(metrics) >= len(body):
+            scores = shlex.quote(f"score={metrics[0]}")
+            raise InputError(
+                f": nothing in {where} says whether {str(columns[names][0])[:60]!r} is an item or a model; decide "
+                f"with --column {shlex.quote(f'item={names}')} --column {scores} (items of one model) or --set "
+                f"rows=models (in Python columns={{'item': {names!r}, 'score': {metrics[0]!r}}} or rows='models')",
+                argument="columns",
+            )
         cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
     if rows == "models":
         _check_range_of_board(body, where, cells.options.max_score)
