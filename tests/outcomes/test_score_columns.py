@@ -304,3 +304,15 @@ def test_cases_that_may_be_items_or_models_are_refused_and_both_readings_work(fo
         rows = dict(re.findall(r"--set (rows)=(\w+)", remedy))
         shapes.append(Outcomes.open(SIDES[form], columns=columns, **rows).scores.shape)
     assert shapes == [(1, 8), (8, 2 if form == "records" else 1)]
+
+
+@pytest.mark.parametrize("beside", ["Failed", "Total"])
+@pytest.mark.parametrize("max_score", [None, 100.0])
+def test_counts_are_no_scores_whatever_the_highest_score(beside: str, max_score: float | None) -> None:
+    other = [9, 7, 8] if beside == "Failed" else [30, 30, 30]
+    counts = {"System": ["a", "b", "c"], "Passed": [21, 23, 22], beside: other}
+    for table_of_counts in (counts, counts | {"Dataset": ["law"] * 3}):
+        with pytest.raises(InputError, match=beside.lower() if beside == "Total" else beside):
+            Outcomes.open(table_of_counts, max_score=max_score)
+    rows = {**counts, "score": [0.7, 0.8, 0.9], "question_id": ["q"] * 3}
+    assert Outcomes.open(rows, max_score=max_score).n_models == 3

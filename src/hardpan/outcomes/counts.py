@@ -16,7 +16,7 @@ from hardpan.arguments import whole_number
 from hardpan.errors import InputError, few
 from hardpan.outcomes.cells import score_of
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.tables import column_role_names, find_columns
+from hardpan.tables import column_role_names, find_columns, plain_name
 
 Columns = Mapping[str, Sequence[Any]]
 Totals = int | Sequence[int] | Mapping[str, int] | None
@@ -32,6 +32,8 @@ _TOTAL = (
     *("total", "n", "n_total", "num_total", "count", "examples", "num_examples", "n_examples", "num_samples"),
     *("n_samples", "n_items", "num_items", "size"),
 )
+_PASSED = (*_CORRECT, "passed", "n_passed", "num_passed", "successes", "resolved")
+_FAILED = ("failed", "n_failed", "num_failed", "failures", "wrong", "incorrect", "unresolved")
 _ACCURACY = ("top1", "top5", "accuracy", "acc")
 COUNT_WORDS = (*_CORRECT, *_TOTAL, *_ACCURACY, "metric", "img_size", "group", "date", "parameters", "param_count")
 _MODEL_COLUMNS = {"group": "group", "date": "date", "parameters": "parameters", "param_count": "parameters"}
@@ -46,6 +48,32 @@ def is_counts(columns: Columns) -> bool:
         return True
     counted = any(name in columns for name in _CORRECT) and any(name in columns for name in _TOTAL)
     return counted or any(name in columns for name in _ACCURACY)
+
+
+def counts_in_columns(columns: Columns) -> tuple[str, str] | None:
+    """A column of whole numbers, some above 1, and one of failures, or of totals that bound it in every row.
+
+    Example:
+        >>> counts_in_columns({"system": ["a", "b"], "passed": ["3", "4"], "total": ["5", "5"]})
+        ('passed', 'total')
+        >>> counts_in_columns({"model": ["a", "b"], "passed": [1, 0], "total": [5, 5]}) is None
+        True
+    """
+    whole: dict[str, tuple[str, list[float]]] = {}
+    for name, cells in columns.items():
+        if plain_name(name) in {*_PASSED, *_FAILED, *_TOTAL}:
+            values = [score for cell in cells if (score := score_of(cell)) is not None]
+            if len(values) == len(cells) > 0 and all(value >= 0 and value % 1 == 0 for value in values):
+                whole[plain_name(name)] = name, values
+    right = next((whole[word] for word in _PASSED if word in whole and max(whole[word][1]) > 1), None)
+    if right is None:
+        return None
+    for word in (*_TOTAL, *_FAILED):
+        if word in whole:
+            bounds = all(a <= b for a, b in zip(right[1], whole[word][1], strict=True))
+            if (word in _TOTAL and bounds) or (word in _FAILED and max(whole[word][1]) > 1):
+                return right[0], whole[word][0]
+    return None
 
 
 def read_counts(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Totals, source: str) -> Outcomes:

@@ -13,7 +13,7 @@ from typing import Any
 from hardpan.errors import InputError, counted, few
 from hardpan.files import suffix_of
 from hardpan.outcomes.cells import BLANK, GROUPS, Cells, Options, distinct, score_of
-from hardpan.outcomes.counts import COUNT_WORDS
+from hardpan.outcomes.counts import COUNT_WORDS, counts_in_columns
 from hardpan.outcomes.json_scores import READABLE, json_score_rows
 from hardpan.outcomes.score_columns import (
     check_score_columns,
@@ -127,6 +127,11 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'; for "
             f"losses without a range pass --column score={wrong} --set max_score=inf"
         )
+    if (counts := counts_in_columns(columns)) and score in (None, counts[0]):
+        raise InputError(
+            f"{where}: columns {counts[0]!r} and {counts[1]!r} are counts of answers, not scores; if they are of "
+            "whole test sets, give one row per model and item, if each row is an item, their fraction as 'score'"
+        )
     if score is not None and (
         item is not None
         or "score" in given
@@ -234,9 +239,9 @@ def _refuse_metrics_as_items(columns: Columns, model: str, item: str, where: str
     if all(map(_METRICS.fullmatch, items)):
         swap = f"--column {shlex.quote(f'model={item}')} --column {shlex.quote(f'item={model}')}"
         raise InputError(
-            f": nothing in {where} says whether {str(columns[model][0])[:60]!r} with {few(items, 3)} is an item or a "
-            f"model; decide with {swap} (items of one model) or --column {shlex.quote(f'model={model}')} (in Python "
-            f"columns={{'model': {item!r}, 'item': {model!r}}} or {{'model': {model!r}}})",
+            f": nothing in {where} says whether {str(columns[model][0])[:60]!r} with {few(items, 3)} is an item or "
+            f"a model; decide with {swap} (items of one model) or --column {shlex.quote(f'model={model}')} (in "
+            f"Python columns={{'model': {item!r}, 'item': {model!r}}} or {{'model': {model!r}}})",
             argument="columns",
         )
 
