@@ -56,6 +56,11 @@ AMBIGUOUS: dict[str, tuple[list[dict[str, Any]], set[str], dict[str, tuple[int, 
         {"who"},
         {"model=who": (3, 9), "run=who": (1, 9)},
     ),
+    "prompts as models": (
+        table(prompt=numbered("v", 3), ticket=numbered("t", 20)),
+        {"prompt", "ticket"},
+        {"model=prompt item=ticket": (3, 20)},
+    ),
     "models and folds without known names": (
         [
             {**row, "seed": 1000 + 10 * int(row["fold"]) + int(row["task_id"][1:])}

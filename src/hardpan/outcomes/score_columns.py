@@ -73,7 +73,7 @@ def check_score_columns(columns: Columns, roles: Roles, given: Mapping[str, Any]
     if not (factors := _factors_of_cells(codes, roles, given)):
         return
     choices: list[dict[str, str]] = []
-    for choice in itertools.chain.from_iterable(_choices_of_roles(factor, roles) for factor in factors):
+    for choice in itertools.chain.from_iterable(_choices_of_roles(factor, roles, codes) for factor in factors):
         joined = dict(codes)
         names = {role: _joined_codes(joined, name) for role, name in choice.items()}
         others = {role: name for role, name in roles.items() if role not in names and name not in names.values()}
@@ -237,13 +237,14 @@ def _factors_of_cells(codes: Mapping[str, Codes], roles: Roles, given: Mapping[s
             factors.append(name)
     alone = [(name,) for name in factors if _share_told_apart(cells, several, codes[name]) >= _UNIQUE]
     if alone:
-        return [(name,) for name in _without_copies(codes, [name for (name,) in alone])[:2]]
+        names = sorted((name for (name,) in alone), key=lambda name: _distinct(codes[name]))
+        return [(name,) for name in _without_copies(codes, names)[:2]]
     factors = _without_copies(codes, sorted(factors, key=lambda name: -_distinct(codes[name])))[:_MOST_FACTORS]
     pairs: list[tuple[str, ...]] = list(itertools.combinations(factors, 2))
     return [pair for pair in pairs if _share_told_apart(cells, several, *map(codes.get, pair)) >= _UNIQUE][:1]
 
 
-def _choices_of_roles(factor: Sequence[str], roles: Roles) -> list[dict[str, str]]:
+def _choices_of_roles(factor: Sequence[str], roles: Roles, codes: Mapping[str, Codes]) -> list[dict[str, str]]:
     """What columns that tell the rows of a cell apart can be: the given roles that each choice needs."""
     model, item = roles.get("model"), roles["item"]
     may_be_model = [name for name in factor if plain_name(name) in column_role_names("model")]
@@ -252,6 +253,8 @@ def _choices_of_roles(factor: Sequence[str], roles: Roles) -> list[dict[str, str
     if may_be_model and model is not None:
         return [{"model": f"{may_be_model[0]},{model}"}, {"model": model}, {"model": may_be_model[0]}]
     if model is None and not _is_id(factor[0]):
+        if _distinct(codes[factor[0]]) > _distinct(codes[item]):  # what the item seemed to be has fewer values
+            return [{"model": item, "item": factor[0]}, {"run": factor[0]}]
         return [{"model": factor[0]}, {"run": factor[0]}]
     choices = [{"item": factor[0]}, {"item": item}, {"item": ",".join((item, *factor))}]
     return choices + [{"model": f"{model},{name}"} for name in factor if model is not None and not _is_id(name)]
