@@ -13,6 +13,8 @@ from hardpan.pages.sections import Action
 
 LEADING = ("leak-feature", "order", "index-feature")
 """Kinds whose notes lead the verdict where they can move the score beyond its interval."""
+SCORE_WITHOUT = {"test-copies": "without them", "near-copies": "without them", "labels": "by the reviewer's labels"}
+"""Kinds for which the score of the best model without the problem is measured, not carried over from another model."""
 SEARCHED = {
     "test-copies": "copies of training rows",
     "near-copies": "near-copies",
@@ -47,7 +49,11 @@ def verdict(audit: Audit) -> str:
     best = audit.measures.get("best_error")
     if audit.floor is None or best is None:
         return f"On {audit.dataset} nothing could be measured."
-    claims = [item for item in audit.problems if item.severity != "note" and moves_the_score(audit, item)]
+    claims = [
+        item
+        for item in audit.problems
+        if item.severity != "note" and item.kind in SCORE_WITHOUT and moves_the_score(audit, item)
+    ]
     if claims:
         title = formatting.lower_case(claims[0].title)
         return f"Do not trust this score yet: {title}{_score_without(claims[0], best.value)}."
@@ -90,12 +96,7 @@ def _score_without(item: BenchmarkProblem, error: float) -> str:
     """What the error would be, after a semicolon."""
     assert item.effect is not None
     after = formatting.percent(min(1.0, max(0.0, error + item.effect.value)), item.effect.stderr)
-    words = {
-        "test-copies": f"without them the error is {after}",
-        "near-copies": f"without them the error is {after}",
-        "labels": f"by the reviewer's labels the error is {after}",
-    }
-    return f"; {words.get(item.kind, f'without this the error is {after}')}"
+    return f"; {SCORE_WITHOUT[item.kind]} the error is {after}"
 
 
 def _guessing_words(metrics: ScoreMetrics | None, error: float) -> str:
