@@ -14,7 +14,7 @@ from hardpan.pages.sections import Action
 LEADING = ("leak-feature", "order", "index-feature")
 """Kinds whose notes lead the verdict where they can move the score beyond its interval."""
 SCORE_WITHOUT = {"test-copies": "without them", "near-copies": "without them", "labels": "by the reviewer's labels"}
-"""Kinds for which the score of the best model without the problem is measured, not carried over from another model."""
+"""Kinds for which the score without the problem is measured on the best model itself."""
 SEARCHED = {
     "test-copies": "copies of training rows",
     "near-copies": "near-copies",
