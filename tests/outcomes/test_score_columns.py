@@ -321,3 +321,16 @@ def test_counts_are_no_scores_whatever_the_highest_score(beside: str, max_score:
             Outcomes.open(table_of_counts, max_score=max_score)
     rows = {**counts, "score": [0.7, 0.8, 0.9], "question_id": ["q"] * 3}
     assert Outcomes.open(rows, max_score=max_score).n_models == 3
+
+
+def test_a_number_that_names_the_segments_is_the_item() -> None:
+    rows = [{"system": f"s{m}", "quality": (k + m) % 7 / 7, "segment": k} for m in range(3) for k in range(1, 30)]
+    with pytest.raises(InputError) as raised:
+        Outcomes.open(rows)
+    options = dict(re.findall(r"--column (\w+)=(\w+)", str(raised.value)))
+    assert (raised.value.argument, options) == ("columns", {"item": "segment", "score": "quality"})
+    assert Outcomes.open(rows, columns=options).scores.shape == (3, 29)
+    below = [row | {"quality": row["quality"] - 2} for row in rows]
+    with pytest.raises(InputError, match="max_score=inf"):
+        Outcomes.open(below, columns=options)
+    assert Outcomes.open(below, columns=options, max_score=float("inf")).scores.shape == (3, 29)

@@ -233,7 +233,7 @@ def _factors_of_cells(codes: Mapping[str, Codes], roles: Roles, given: Mapping[s
         if name in used or (is_model and "model" in given) or (settled and not is_model):
             continue
         recurs = any(2 * _distinct(_combined_codes(other, values)) <= n for other in (models, items))
-        if (recurs and (often or is_model or _is_id(name))) or (one_model and _is_id(name)):
+        if (recurs and (often or is_model or is_id(name))) or (one_model and is_id(name)):
             factors.append(name)
     alone = [(name,) for name in factors if _share_told_apart(cells, several, codes[name]) >= _UNIQUE]
     if alone:
@@ -252,15 +252,16 @@ def _choices_of_roles(factor: Sequence[str], roles: Roles, codes: Mapping[str, C
         return [{"model": one, "run": other} for one, other in (factor, factor[::-1])]
     if may_be_model and model is not None:
         return [{"model": f"{may_be_model[0]},{model}"}, {"model": model}, {"model": may_be_model[0]}]
-    if model is None and not _is_id(factor[0]):
+    if model is None and not is_id(factor[0]):
         if _distinct(codes[factor[0]]) > _distinct(codes[item]):  # what the item seemed to be has fewer values
             return [{"model": item, "item": factor[0]}, {"run": factor[0]}]
         return [{"model": factor[0]}, {"run": factor[0]}]
     choices = [{"item": factor[0]}, {"item": item}, {"item": ",".join((item, *factor))}]
-    return choices + [{"model": f"{model},{name}"} for name in factor if model is not None and not _is_id(name)]
+    return choices + [{"model": f"{model},{name}"} for name in factor if model is not None and not is_id(name)]
 
 
-def _is_id(name: str) -> bool:
+def is_id(name: str) -> bool:
+    """Whether the name of a column says that it numbers or names rows: "id", "seg_id", "row_index"."""
     plain = plain_name(name)
     return plain in ROLES["item"][0].split() or plain.endswith(("_id", "_idx", "_index", "_key", "_hash", "uuid"))
 

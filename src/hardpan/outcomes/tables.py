@@ -18,6 +18,7 @@ from hardpan.outcomes.json_scores import READABLE, json_score_rows
 from hardpan.outcomes.score_columns import (
     check_score_columns,
     has_long_texts,
+    is_id,
     item_columns,
     join_given_columns,
     repeats_of_rows,
@@ -111,7 +112,11 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             raise InputError(
                 f"{where}: no answer in column {roles['answer']!r}, such as {answers[0][:60]!r}, is a value of "
                 f"{roles['key']!r}, such as {keys[0][:60]!r}: "
-                + (f"say which column has the scores ({scores})" if scores else "write both with the same names")
+                + (
+                    f"say which column has the scores ({scores})"
+                    if scores
+                    else "give scores in a column and name it (--column score=NAME)"
+                )
             )
         columns["score"] = [
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
@@ -340,7 +345,12 @@ def _check_range_of_scores(
         if name not in used and _is_score_column(columns[name]) and is_in_range(columns[name])
     ]
     choose = [f"--metric {shlex.quote(name)}" for name in others[:3]]
-    remedy = _max_score_option(max(scores))
+    remedy = (
+        "pass --set max_score=inf for scores without a range"
+        + (", or both ends of it (--set min_score=... --set max_score=...)" if max(scores) > 0 else "")
+        if min(scores) < options.min_score
+        else _max_score_option(max(scores))
+    )
     span = f"{options.min_score:g} to {options.max_score or 1.0:g}"
     raise InputError(
         f"{where}: column {roles['score']!r} has scores from {min(scores):g} to {max(scores):g}, outside "
@@ -398,6 +408,8 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
             )
         cells.notes.append(f"Rows are read as {rows} (pass rows=, --set rows=..., to change this).")
     if rows == "models":
+        if names is not None and len(set(map(str, columns[names]))) < count:
+            _refuse_several_rows_of_models(columns, body, names, where)
         _check_range_of_board(body, where, cells.options.max_score)
         models = labels or [f"model-{row}" for row in range(count)]
         items = list(body)
@@ -515,6 +527,22 @@ def _max_score_option(highest: float) -> str:
     return f"pass max_score (--set max_score={value}) to divide by the highest possible score" + (
         "" if math.isinf(likely) else f", if that is {likely:g}"
     )
+
+
+def _refuse_several_rows_of_models(columns: Columns, body: Columns, names: str, where: str) -> None:
+    """Refuse a board in which models have several rows, where another column may name the items of these rows."""
+    ids = [name for name in body if is_id(name)]
+    if items := item_columns(columns, {"model": names}) or ids:
+        item = items[0]
+        scores = [name for name in body if name != item and name not in ids][:3] or ["NAME"]
+        both = (
+            f"--column {shlex.quote(f'item={item}')} --column {shlex.quote(f'score={name}')}" for name in scores
+        )
+        raise InputError(
+            f": {where} has several rows of each {names}; say which columns have the items and the scores: "
+            f"{' or '.join(both)} (in Python columns={{'item': {item!r}, 'score': {scores[0]!r}}})",
+            argument="columns",
+        )
 
 
 def _check_range_of_board(body: Columns, where: str, max_score: float | None) -> None:
