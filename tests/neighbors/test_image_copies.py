@@ -25,7 +25,7 @@ def dead_leaves(count, side, seed):
     return np.clip(images, 0, 255).astype(np.uint8)
 
 
-@pytest.mark.parametrize("side", [20, 32, 64])
+@pytest.mark.parametrize("side", [20, 32, pytest.param(64, marks=pytest.mark.soak)])
 def test_altered_images_are_found_and_others_are_not(side):
     images = dead_leaves(300, side, side)
     planted = np.arange(0, 300, 10)
