@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,34 +149,20 @@ def suite(
     groups = _groups_in_tasks(outcomes, columns, name, group)
     scores, binary = outcomes.item_scores(), outcomes.is_binary()
     m, t = outcomes.n_models, len(tasks)
-    means, errors, degrees = np.zeros((m, t)), np.zeros((m, t)), np.zeros((m, t))
-    difference, variance, by_degrees, apart = (np.zeros((m, m)) for _ in range(4))
-    for k, at in enumerate(columns):
-        own = None if groups is None else _only(groups, at)
-        # A row of zeros beside the models: a model's difference from it is its mean, with the error of that mean.
-        tests = all_pairs(
-            np.vstack([scores[:, at], np.where(known[whole][:, at].any(axis=0), 0.0, np.nan)]), own, binary=False
-        )
-        freedom = tests.shared - 1.0 if own is None else np.full((m + 1, m + 1), own.count - 1.0)
-        means[:, k], errors[:, k], degrees[:, k] = tests.difference[:m, m], tests.stderr[:m, m], freedom[:m, m]
-        pair = w[k] ** 2 * tests.stderr[:m, :m] ** 2
-        difference += w[k] * tests.difference[:m, :m]
-        variance += pair
-        by_degrees += pair**2 / np.maximum(freedom[:m, :m], 1.0)
-        shared = tests.shared[:m, :m]
-        apart += shared * ((shared - 1) * tests.stderr[:m, :m] ** 2 + tests.difference[:m, :m] ** 2)
+    sums = _sums_over_tasks(scores, columns, w, groups)
+    means, errors, difference, variance = sums.means, sums.errors, sums.difference, sums.variance
     run_variance = _whole_run_variance(outcomes, columns, w)
     between = np.nan_to_num(run_variance) / outcomes.n_repeats
-    freedom = variance**2 / np.maximum(by_degrees, 1e-300)
+    freedom = variance**2 / np.maximum(sums.by_degrees, 1e-300)
     if binary and groups is None:
-        freedom = np.minimum(freedom, np.maximum(apart - 1, 1.0))
+        freedom = np.minimum(freedom, np.maximum(sums.apart - 1, 1.0))
     stderr = np.sqrt(variance + 2 * between)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.where(stderr > 0, 2 * special.stdtr(np.maximum(freedom, 1.0), -np.abs(difference) / stderr), 1.0)
     tests = PairTests(difference, stderr, np.nan_to_num(p, nan=1.0), np.full((m, m), len(labels)), False)
     separated = separated_pairs(tests, 1 - level)[1]
     average, own_variance = means @ w, errors**2 @ w**2
-    reach = _average_reach(means, errors, degrees, known[whole], columns, w, level, binary and groups is None)
+    reach = _average_reach(means, errors, sums.degrees, known[whole], columns, w, level, binary and groups is None)
     reach = np.sqrt(reach**2 + normal_quantile(level) ** 2 * between)
     order = np.lexsort((np.arange(m), -average))
     without = (average[:, None] - w * means) / np.maximum(1 - w, 1e-12)
@@ -209,6 +195,44 @@ def suite(
         confidence=level,
         notes=outcomes.notes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskSums:
+    """Means and errors by model and task, and the weighted sums over tasks of what compares two models."""
+
+    means: Floats
+    errors: Floats
+    degrees: Floats
+    difference: Floats
+    variance: Floats
+    by_degrees: Floats  # Σ_t V_t²/df_t
+    apart: Floats  # sums of squared differences: for right and wrong, the items on which two models differ
+
+
+def _sums_over_tasks(
+    scores: Floats, columns: Sequence[NDArray[np.int64]], w: Floats, groups: ItemGroups | None
+) -> _TaskSums:
+    m, t = len(scores), len(columns)
+    means, errors, degrees = np.zeros((m, t)), np.zeros((m, t)), np.zeros((m, t))
+    difference, variance, by_degrees, apart = (np.zeros((m, m)) for _ in range(4))
+    for k, at in enumerate(columns):
+        own = None if groups is None else _only(groups, at)
+        # A row of zeros beside the models: a model's difference from it is its mean, with the error of that mean.
+        tests = all_pairs(
+            np.vstack([scores[:, at], np.where(np.isfinite(scores[:, at]).any(axis=0), 0.0, np.nan)]),
+            own,
+            binary=False,
+        )
+        freedom = tests.shared - 1.0 if own is None else np.full((m + 1, m + 1), own.count - 1.0)
+        means[:, k], errors[:, k], degrees[:, k] = tests.difference[:m, m], tests.stderr[:m, m], freedom[:m, m]
+        pair = w[k] ** 2 * tests.stderr[:m, :m] ** 2
+        difference += w[k] * tests.difference[:m, :m]
+        variance += pair
+        by_degrees += pair**2 / np.maximum(freedom[:m, :m], 1.0)
+        shared = tests.shared[:m, :m]
+        apart += shared * ((shared - 1) * tests.stderr[:m, :m] ** 2 + tests.difference[:m, :m] ** 2)
+    return _TaskSums(means, errors, degrees, difference, variance, by_degrees, apart)
 
 
 def _task_weights(tasks: tuple[str, ...], weights: Mapping[str, float] | None) -> Floats:

@@ -143,7 +143,7 @@ def _terminal_bench_entries(log: LogFile, folders: frozenset[Path]) -> Iterator[
             model,
             str(json_at(trial, "task_id")),
             {"is_resolved": json_at(trial, "is_resolved")},
-            # Results of several runs in one folder, DATE_results.json, are told apart by their names.
+            # Results of several runs in one folder, DATE_results.json, are distinguished by their names.
             run=(run, attempt[1] if attempt else "", "" if "task_id" in data else log.path.name),
             folder=run.parent,
             question=json_at(trial, "instruction"),

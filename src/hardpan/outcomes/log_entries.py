@@ -41,7 +41,7 @@ class LogEntry:
     Attributes:
         model: the name of the model, or of the agent and its model.
         item: what identifies the item within its task, in the logs of other models, too.
-        scores: values by metric; the first is read unless another one is asked for. What is no number is a failure.
+        scores: values by metric; the first is read unless ``metric`` names another. What is no number is a failure.
         label: the id of the item, if ``item`` is not readable.
         task: the benchmark, or the part of it.
         run: what identifies the run of the model; None if entries of one item are counted.
@@ -120,7 +120,7 @@ def _without_unbounded(listed: list[tuple[LogFile, LogEntry]], cells: Cells) -> 
 
 
 def _entry_metric(entry: LogEntry, wanted: str | None) -> str:
-    """The metric to read: the one that is asked for or that the task has elsewhere, or the first."""
+    """The metric to read: the one that ``wanted`` names, or the first."""
     # A log with one metric has no choice to make: --metric is meant for those that have several.
     return next(iter(entry.scores), "") if wanted is None or len(entry.scores) == 1 else wanted
 

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 LONG_TEXT = 60  # characters; a question, not the name of a model
 _JOINED = ("model", "item", "task", "run")  # roles that several columns together may have
-_UNIQUE = 0.99  # share of the rows of cells with several that a column has to tell apart
+_UNIQUE = 0.99  # share of the rows of cells with several that a column has to distinguish
 _OFTEN = 0.1  # share of all rows from which columns are asked about whose names do not say what they are
 _MOST_FACTORS = 6
 _DENSITY = 4.0  # at the mean of the others, in units of that of a uniform score: models and items are alike
@@ -220,7 +220,7 @@ def has_long_texts(values: Sequence[Any]) -> bool:
 
 
 def _factors_of_cells(codes: Mapping[str, Codes], roles: Roles, given: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Columns, or else pairs of columns, that tell apart the rows of cells with several; at most two."""
+    """Columns, or else pairs of columns, that distinguish the rows of cells with several; at most two."""
     cells = _cell_codes(codes, roles)
     several = _rows_of_several(cells)
     n, often = len(cells), len(several) >= _OFTEN * len(cells)

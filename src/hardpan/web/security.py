@@ -207,7 +207,7 @@ class Role(StrEnum):
 class Session:
     """The person and role of a request, and the token that their posts must carry.
 
-    ``tag`` names the person's storage in the browser; ``id`` names this session.
+    ``tag`` names the person's storage in the browser; ``id`` is that of the signed-in browser.
     """
 
     role: Role

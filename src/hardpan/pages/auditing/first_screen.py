@@ -126,7 +126,7 @@ def numbers(audit: Audit) -> list[str]:
     if any(item.details.get("code") == "unused_column" for item in audit.problems):
         words = f"from the columns that were used, {words}"
     if floor.bracket.high_from != GUESSING:
-        words += "" if floor.bracket.low_from else "; how far below is not known"
+        words += "" if floor.bracket.low_from else "; how much lower it may be is not known"
     results = [f"{said}. {formatting.capital(words)}.{floors.refused_words(floor)}"]
     results += _own_models(audit)
     if metrics is not None and metrics.rare:
