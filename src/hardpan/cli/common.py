@@ -25,7 +25,12 @@ QUIET_SECONDS = 2.0
 SPACING_SECONDS = 0.5
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, and nothing else.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed: the same seed gives the same result.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", min=0, help="Random seed: the same seed gives the same result, unless time ends a step."
+    ),
+]
 
 
 def check_local(path: Path, what: str) -> None:

@@ -32,7 +32,7 @@ _OUTPUT = ("out", "json")  # say where a result goes, and are no settings
 
 # Fields that mean the same in every Config have one help text.
 _SHARED_HELP = {
-    "seed": "Random seed: the same seed gives the same result.",
+    "seed": "Random seed: the same seed gives the same result, unless time ends a step.",
     "confidence": "Confidence level of the intervals, between 0 and 1.",
     "budget": "Wall-clock time for training, such as 90s, 3m or 1h.",
 }
