@@ -43,16 +43,12 @@ def decide():
     for item in decisions.undecided_pairs(project)[: 1 - len(decision_verdicts(project, "duplicate"))]:
         decisions.record_decision(project, "duplicate", item.subject, "remove", by="owner")
 
-def assemble():
-    if not (project.root / "set" / "lineage.json").is_file():
-        project.assemble(unreviewed_ok=True)
-
 steps = {
     "sample": lambda: project.sample(strategy="top", per_class=4, min_votes=3),
     "duplicates": lambda: project.find_duplicates(k=1),
     "decide": decide,
     "resolve": lambda: project.find_duplicates(),
-    "assemble": assemble,
+    "assemble": lambda: project.assemble(unreviewed_ok=True),
 }
 for name, step in steps.items():
     done = project.root.parent / f"{project.root.name}-{name}-done"

@@ -233,6 +233,11 @@ def assembled_set_problems(project: ProjectFolder) -> list[str]:
         if not same:
             problems.append("data.npz holds other pixels than the pool")
     made = project.steps("assemble")
-    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
+    if not made:
+        problems.append(
+            "the log has no step 'assemble', as after a stop just behind the files; write it with: hardpan replicate "
+            f"assemble {project.root}"
+        )
+    elif made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
         problems.append("lineage.json is not the one that the log of steps names")
     return problems
