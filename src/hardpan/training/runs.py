@@ -51,6 +51,8 @@ from hardpan.training.fitting import (
 from hardpan.training.objectives import GroupSource, read_objective_groups
 from hardpan.training.saved import describe_model, save_model
 
+_WORTH_PROCESSES = 10.0  # seconds; each process imports torch first
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRun:
@@ -279,8 +281,8 @@ def train(
     and more seeds can be added later.
 
     Runs are independent tasks: :func:`hardpan.parallel` sets where they run. By default they run in processes of
-    this machine if there are several and no GPU, else one after another here; the machines of a cluster must see
-    ``dataset``, ``out`` and ``weights``.
+    this machine if there are several, no GPU, and more than seconds of work, else one after another here; the
+    machines of a cluster must see ``dataset``, ``out`` and ``weights``.
 
     Args:
         dataset: a dataset with labels, or anything that :meth:`hardpan.Dataset.open` opens.
@@ -317,11 +319,12 @@ def train(
         runs = _training_runs(data, shape, config, store, weights, group_of_row)
         _check_training_run(runs[0], split)
         devices.choose_precision(config.precision, device)
-        openers = {}
+        openers, guess = {}, 0.0
         for run in {run.store: run for run in runs}.values():
             options = dict(run.config.model_options)  # refused before anything runs
             input_shape = examples_input_shape(shape)
-            classifiers.build(run.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
+            model = classifiers.build(run.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
+            guess += run.config.seeds * _guessed_seconds(model, input_shape, len(split.train), run.config)
             openers[run.store] = partial(open_run_recorder, run, loaded, split, run.settings(loaded))
         for name, opener in openers.items():
             if distributed.is_main_process() and is_store(name):
@@ -337,7 +340,8 @@ def train(
             distributed.barrier()
 
         try:
-            results = _train_runs(runs, on_gpu=device.type == "cuda", ready=create_missing, progress=progress)
+            here = device.type == "cuda" or guess < _WORTH_PROCESSES
+            results = _train_runs(runs, here=here, ready=create_missing, progress=progress)
         except BaseException:
             for name in created:  # one into which nothing was recorded would refuse other settings
                 with locked_storage(name, shared=False) as alone:
@@ -367,6 +371,17 @@ def _training_runs(
     return runs
 
 
+def _guessed_seconds(model: torch.nn.Module, shape: tuple[int, ...], n_train: int, config: TrainConfig) -> float:
+    """About how long a seed takes on one core: three timed forward passes per example, and 1 ms per step."""
+    rows = min(config.batch, 16)
+    with torch.no_grad():
+        for _ in range(2):  # the first call also chooses kernels
+            begin = time.monotonic()
+            model.eval()(torch.zeros(rows, *shape))
+    seconds = (time.monotonic() - begin) / rows
+    return config.epochs * n_train * (3 * seconds + 0.001 / config.batch)
+
+
 def _check_training_run(run: TrainingRun, split: Split) -> None:
     """Refuse settings that a run would refuse later: a store keeps the settings it was created with."""
     groups = None if run.groups is None else run.groups[split.train]
@@ -382,14 +397,14 @@ def _check_training_run(run: TrainingRun, split: Split) -> None:
 
 
 def _train_runs(
-    runs: Sequence[TrainingRun], *, on_gpu: bool, ready: Callable[[], None], progress: Progress | None
+    runs: Sequence[TrainingRun], *, here: bool, ready: Callable[[], None], progress: Progress | None
 ) -> list[TrainedRun]:
-    """Train every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
+    """Train every run where :func:`hardpan.parallel` says, else ``here`` or in processes; ``ready`` comes first."""
     setting = execution.current()
     world = distributed.world_size()
     if world > 1 and setting.backend:
         raise InputError(f"backend {setting.backend!r} cannot be combined with torchrun; use one of them")
-    sequential = world > 1 or on_gpu or len(runs) == 1 or available_cores() == 1
+    sequential = world > 1 or here or len(runs) == 1 or available_cores() == 1
     backend = setting.backend or ("threads" if setting.workers == 1 or (sequential and not setting.workers) else "")
     if backend == "threads":
         ready()
