@@ -235,8 +235,8 @@ def assembled_set_problems(project: ProjectFolder) -> list[str]:
     made = project.steps("assemble")
     if not made:
         problems.append(
-            "the log has no step 'assemble', as after a stop just behind the files; write it with: hardpan replicate "
-            f"assemble {project.root}"
+            "the log has no step 'assemble', as after a stop just behind the files; write it with: "
+            f"hardpan replicate assemble {project.root}"
         )
     elif made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
         problems.append("lineage.json is not the one that the log of steps names")

@@ -319,11 +319,10 @@ def train(
         runs = _training_runs(data, shape, config, store, weights, group_of_row)
         _check_training_run(runs[0], split)
         devices.choose_precision(config.precision, device)
-        openers, guess = {}, 0.0
+        openers, guess, input_shape = {}, 0.0, examples_input_shape(shape)
         for run in {run.store: run for run in runs}.values():
-            options = dict(run.config.model_options)  # refused before anything runs
-            input_shape = examples_input_shape(shape)
-            model = classifiers.build(run.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
+            options = dict(run.config.model_options, input_shape=input_shape, n_classes=loaded.n_classes)
+            model = classifiers.build(run.config.model, **options)  # refused before anything runs
             guess += run.config.seeds * _guessed_seconds(model, input_shape, len(split.train), run.config)
             openers[run.store] = partial(open_run_recorder, run, loaded, split, run.settings(loaded))
         for name, opener in openers.items():
