@@ -35,7 +35,7 @@ def p_values(x, y, train, seed):
     return held_back_copies_test(*rows, seed), copy_similarity_test(*rows, seed)
 
 
-@pytest.mark.parametrize("make", [categories, counts, reals])
+@pytest.mark.parametrize("make", [categories, pytest.param(counts, marks=pytest.mark.soak), reals])
 @pytest.mark.parametrize("shifted", [False, True])
 def test_natural_repeats_are_no_copies(make, shifted):
     """Also where the classes have other proportions in test."""

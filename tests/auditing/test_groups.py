@@ -59,6 +59,7 @@ def test_planted_groups_are_found_with_the_error_on_new_ones(groups, size, d, no
     assert found >= 5
 
 
+@pytest.mark.soak
 def test_blocks_of_independent_rows_are_as_good_as_random_folds():
     p_values = []
     for draw in range(20):

@@ -255,7 +255,10 @@ def test_items_needed_for_the_lead_among_all_pairs(cluster):
     assert board.items_needed == pytest.approx(300 * (reach / board.lead.value) ** 2, rel=0.05)
 
 
-@pytest.mark.parametrize("kind", ["plain", "missing", "clustered"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("plain", marks=pytest.mark.soak), pytest.param("missing", marks=pytest.mark.soak), "clustered"],
+)
 def test_rank_sets_contain_the_true_ranks(kind):
     rng = np.random.default_rng(7)
     truth = np.array([0.7, 0.7, 0.66, 0.6, 0.58])
