@@ -556,7 +556,7 @@ def open_explorer(place: Path) -> dict[str, float]:
     import hardpan
     from hardpan.auditing import example_table
     from hardpan.web.explorer.query import ExampleQueries
-    from hardpan.web.explorer.thumbnails import Thumbnails
+    from hardpan.web.explorer.site import Thumbnails
 
     dataset = hardpan.Dataset.open(place)
     parts = {part: np.flatnonzero(dataset.split == part) for part in ("train", "test")}

@@ -203,11 +203,11 @@ def table_columns_by_role(columns: Mapping[str, Any] | None, **shortcuts: Any) -
     """
     if columns is not None and not isinstance(columns, Mapping):
         raise InputError(f"must map roles to names of columns; got {columns!r}", argument="columns")
-    given = {role: name for role, name in (columns or {}).items() if name is not None}
+    named = {role: name for role, name in (columns or {}).items() if name is not None}
     for role, name in shortcuts.items():
-        if name is not None and given.setdefault(role, name) != name:
+        if name is not None and named.setdefault(role, name) != name:
             raise InputError(f"has another column for the {role} than {role}={name!r}", argument="columns")
-    return given
+    return named
 
 
 def given_columns(
@@ -332,11 +332,11 @@ def _distinct_names(names: Sequence[str], notes: Notes) -> list[str]:
             number += 1
         distinct[at] = f"{stem} {number}"
         taken.add(distinct[at])
-    for code, found, message in (
+    for code, positions, message in (
         ("unnamed_column", unnamed, "columns without a name are called"),
         ("repeated_column", repeated, "columns whose name occurs before are called"),
     ):
-        new = tuple(distinct[at] for at in found)
+        new = tuple(distinct[at] for at in positions)
         if new:
             notes.append((f"{message} {few(new)}", code, new))
     return distinct
@@ -549,10 +549,12 @@ def _missing_word_notes(table: pyarrow.Table, content: str, delimiter: str) -> N
             if counts and types.is_string(column.type):  # in text only empty cells are missing
                 for word in tuple(counts):
                     counts[word] -= compute.sum(compute.equal(column, word)).as_py() or 0
-    found = [f"{word!r} ({count:,} cells)" for word, count in sorted((+counts).items())]
-    if not found:
+    words_found = [f"{word!r} ({count:,} cells)" for word, count in sorted((+counts).items())]
+    if not words_found:
         return []
-    message = f"counted as missing in columns of numbers: {few(found)}; columns with missing cells: {few(gaps)}"
+    message = (
+        f"counted as missing in columns of numbers: {few(words_found)}; columns with missing cells: {few(gaps)}"
+    )
     return [(message, "missing_word", tuple(gaps))]
 
 

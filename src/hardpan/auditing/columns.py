@@ -210,15 +210,15 @@ def telling_columns(
         for c in frequent
     ]
     tried = len(whole) + len(single)
-    found = [item for item in whole if item.nearly_best and item.p_value * tried <= LEVEL]
-    named = {item.name for item in found}
+    telling = [item for item in whole if item.nearly_best and item.p_value * tried <= LEVEL]
+    named = {item.name for item in telling}
     parts = [
         item for item in single if item.name not in named and item.nearly_best and item.p_value * tried <= LEVEL
     ]
     parts.sort(key=lambda item: item.p_value)
     first = {item.name: item for item in reversed(parts)}  # of a column, its clearest class
     return [
-        *sorted(found, key=lambda item: item.error),
+        *sorted(telling, key=lambda item: item.error),
         *sorted(first.values(), key=lambda item: item.p_value),
     ], tried
 
@@ -262,8 +262,8 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
             details = {"order": tuple(numbered.values()), "errors": tuple(errors), "guessing": guessing}
             yield "index-feature", {"columns": tuple(numbered), **details}
             probs = {name: item for name, item in probs.items() if name not in numbered}
-    found, _ = telling_columns(probs, labels[test], best, majority)
-    if not found:
+    telling, _ = telling_columns(probs, labels[test], best, majority)
+    if not telling:
         return
     names = evidence.dataset.class_names
     shown = tuple(
@@ -274,10 +274,10 @@ def column_facts(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
             "best": float(item.best.mean()),
             "guessing": float(item.guess.mean()),
         }
-        for item in found[:MOST_LISTED]
+        for item in telling[:MOST_LISTED]
     )
-    listed = {"columns": tuple(item.name for item in found[:MOST_LISTED]), "alone": shown}
-    yield "leak-feature", {**listed, "more": len(found) - len(shown), "searched": searched}
+    listed = {"columns": tuple(item.name for item in telling[:MOST_LISTED]), "alone": shown}
+    yield "leak-feature", {**listed, "more": len(telling) - len(shown), "searched": searched}
 
 
 def _all_column_probs(
@@ -297,15 +297,17 @@ def _all_column_probs(
     if len(tried) > MOST_COLUMNS:
         score = class_differences(values, labels, train) + class_differences(gaps.astype(float), labels, train)
         tried = np.sort(np.argsort(-score, kind="stable")[:MOST_COLUMNS])
-    found = {}
+    by_column = {}
     for j in tried.tolist():
         if late():
             break
         name, kind = columns.names[j], bool(columns.categorical[j])
-        found[name] = column_probs(values[:, j], labels, train, test, classes=classes, categorical=kind, seed=seed)
+        by_column[name] = column_probs(
+            values[:, j], labels, train, test, classes=classes, categorical=kind, seed=seed
+        )
         if gaps[train, j].any() and not gaps[train, j].all():
-            found[f"{name} is missing"] = _table_probs(gaps[:, j].astype(float), labels, train, test, classes)
-    return found
+            by_column[f"{name} is missing"] = _table_probs(gaps[:, j].astype(float), labels, train, test, classes)
+    return by_column
 
 
 def class_differences(values: Floats, labels: Labels, rows: Labels) -> Floats:
@@ -338,18 +340,18 @@ def _pixel_column_probs(evidence: Evidence, train: Labels, test: Labels) -> dict
     blocks = []
     for top in range(0, height, tall):
         for left in range(0, width, wide):
-            part = np.zeros(score.shape, dtype=bool)
-            part[top : top + tall, left : left + wide] = True
-            at = np.flatnonzero(part.ravel())
+            inside = np.zeros(score.shape, dtype=bool)
+            inside[top : top + tall, left : left + wide] = True
+            at = np.flatnonzero(inside.ravel())
             at = at[np.argsort(-score.ravel()[at], kind="stable")[:PIXELS]]
             name = f"rows {top + 1}–{min(top + tall, height)}, columns {left + 1}–{min(left + wide, width)}"
             blocks.append((float(score.ravel()[at[0]]), f"pixels in {name}", at))
     blocks.sort(key=lambda item: -item[0])
     rows = np.concatenate([train, test])
     flat = np.asarray(x[rows]).reshape(len(rows), -1)
-    known, asked = np.arange(len(train)), np.arange(len(train), len(rows))
-    found = {}
+    known, queried = np.arange(len(train)), np.arange(len(train), len(rows))
+    by_block = {}
     for _, name, at in blocks[:TRIED_BLOCKS]:
         features = flat[:, at].astype(np.float64)
-        found[name] = _column_tree_probs(features, labels[rows], known, asked, k)
-    return found
+        by_block[name] = _column_tree_probs(features, labels[rows], known, queried, k)
+    return by_block

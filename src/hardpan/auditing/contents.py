@@ -50,13 +50,13 @@ class RowContents:
     def nearest(self, rows: Labels, candidates: Labels) -> Labels:
         """Of each row the other candidate that differs least: Σ of squared deviations, 1 per category."""
         values = np.nan_to_num(self.scaled)
-        found = np.empty(len(rows), dtype=np.int64)
+        nearest = np.empty(len(rows), dtype=np.int64)
         for at, row in enumerate(rows.tolist()):
             gap = values[candidates] - values[row]
             away = np.where(self.categorical, gap != 0, gap**2).sum(axis=1)
             away[candidates == row] = np.inf
-            found[at] = candidates[int(away.argmin())]
-        return found
+            nearest[at] = candidates[int(away.argmin())]
+        return nearest
 
 
 def row_contents(evidence: Evidence) -> RowContents:
@@ -70,10 +70,13 @@ def row_contents(evidence: Evidence) -> RowContents:
     if not evidence.is_images and dataset.feature_names:
         features = feature_columns(dataset)
         telling = telling_order(features.values, features.categorical, evidence.labels, evidence.split.train)
-        kept = telling[:MOST_COMPARED]
-        categorical, compared = features.categorical[kept], tuple(features.names[j] for j in kept)
-        scaled = np.asarray(features.values[:, kept], dtype=np.float64)
-        deviation = np.nanstd(np.where(np.isfinite(scaled), scaled, np.nan), axis=0) if len(kept) else np.ones(0)
+        used = telling[:MOST_COMPARED]
+        categorical, compared = (
+            features.categorical[used],
+            tuple(features.names[j] for j in used),
+        )
+        scaled = np.asarray(features.values[:, used], dtype=np.float64)
+        deviation = np.nanstd(np.where(np.isfinite(scaled), scaled, np.nan), axis=0) if len(used) else np.ones(0)
         scaled = np.where(categorical, scaled, scaled / np.where(deviation > 0, deviation, 1.0))
         for j in telling[:MOST_COLUMNS].tolist():
             columns.setdefault(features.names[j], readable_column(dataset, features.values[:, j], j))

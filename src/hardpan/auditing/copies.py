@@ -98,8 +98,10 @@ def held_back_copies_test(group: Labels, labels: Labels, train: Labels, test: La
         back = held_back_for_copies(labels[train], labels[test], np.random.default_rng([seed, 101, draw]))
         known = np.zeros(int(group.max()) + 1, dtype=bool)
         known[group[train[~back]]] = True
-        held = train[back]
-        p_values.append(copies_by_class_p_value(known[group[held]], labels[held], known[group[test]], labels[test]))
+        held_back = train[back]
+        p_values.append(
+            copies_by_class_p_value(known[group[held_back]], labels[held_back], known[group[test]], labels[test])
+        )
     return min(1.0, 2 * float(np.median(p_values)))
 
 
@@ -136,7 +138,7 @@ def copy_similarity_test(group: Labels, labels: Labels, train: Labels, test: Lab
     number, sizes = np.unique(group[rows], return_inverse=True, return_counts=True)[1:]
     number, fraction = number.ravel(), len(test) / len(rows)
     repeated = sizes > 1
-    place = np.where(repeated, np.cumsum(repeated), 0)[number]  # 0: rows without an equal one
+    repeated_number = np.where(repeated, np.cumsum(repeated), 0)[number]  # 0: rows without an equal one
     weights = sizes[repeated].astype(np.float64)
 
     def statistic(in_test: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -145,19 +147,19 @@ def copy_similarity_test(group: Labels, labels: Labels, train: Labels, test: Lab
         return np.asarray((away**2 / weights).sum(axis=1) + (1 - 2 * fraction) * in_test[:, 0])
 
     columns = int(repeated.sum()) + 1
-    observed = statistic(np.bincount(place[is_test], minlength=columns)[None])[0]
+    observed = statistic(np.bincount(repeated_number[is_test], minlength=columns)[None])[0]
     strata = []
     for label in np.unique(labels[rows]):
         mine = labels[rows] == label
-        used, counts = np.unique(place[mine], return_counts=True)
+        used, counts = np.unique(repeated_number[mine], return_counts=True)
         strata.append((used, counts, int((mine & is_test).sum())))
     rng = np.random.default_rng([seed, 102])
     as_small, done = 0, 0
     while done < PERMUTATIONS:
         draws = min(PERMUTATIONS - done, max(1, PERMUTED_AT_ONCE // columns))
         in_test = np.zeros((draws, columns), dtype=np.int64)
-        for used, counts, drawn in strata:
-            in_test[:, used] += rng.multivariate_hypergeometric(counts, drawn, size=draws, method="marginals")
+        for used, counts, in_split in strata:
+            in_test[:, used] += rng.multivariate_hypergeometric(counts, in_split, size=draws, method="marginals")
         as_small += int((statistic(in_test) <= observed * (1 + 1e-12) + 1e-9).sum())
         done += draws
     return (1 + as_small) / (1 + PERMUTATIONS)

@@ -96,8 +96,8 @@ def fit_data_curve(
         number, counts = np.unique(group, return_inverse=True, return_counts=True)[1:]
         units, sizes_of_units = len(counts), counts.astype(np.float64)
         sums = np.stack([np.bincount(number.ravel(), row) for row in wrong])
-    drawn = (rng.integers(0, units, units) for _ in range(DRAWS))
-    draws = (sums[:, rows].sum(axis=1) / sizes_of_units[rows].sum() for rows in drawn)
+    resampled = (rng.integers(0, units, units) for _ in range(DRAWS))
+    draws = (sums[:, rows].sum(axis=1) / sizes_of_units[rows].sum() for rows in resampled)
     rates = np.array([wrong.mean(axis=1), *draws])  # the first row: all examples
     slope, falling = data_curve_power_law(sizes, rates[:, :-1], n)
     level = data_curve_levelling_law(sizes, rates[:, :-1], n)

@@ -127,12 +127,12 @@ class AuditConfig:
             for item in fields(self)
             if item.name != "temperatures" and (value := getattr(self, item.name)) != getattr(default, item.name)
         }
-        given = {name: value for name, value in reading.items() if value not in (None, (), [], {})}
+        options = {name: value for name, value in reading.items() if value not in (None, (), [], {})}
         if not source or not all(":" in path or Path(path).exists() for path in self.predictions):
-            words = [f"{name}={value!r}" for name, value in (given | changed).items()]
+            words = [f"{name}={value!r}" for name, value in (options | changed).items()]
             return f"hardpan.audit({', '.join([repr(source) if source else 'data', *words])})"
         words = ["hardpan", "audit", source]
-        for name, value in given.items():
+        for name, value in options.items():
             option, values = _reading_option(name, value)
             words += [word for text in values for word in (option, text)]
         for name, value in changed.items():

@@ -185,13 +185,13 @@ def group_errors(
         for k in range(FOLDS):
             if stop():
                 return None
-            fit, asked = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            if not len(fit) or not len(asked):
+            fit, queried = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            if not len(fit) or not len(queried):
                 continue
             left = np.bincount(labels[fit], minlength=len(total)) / np.maximum(1, total)
-            known[asked] &= left[labels[asked]] >= 0.5
+            known[queried] &= left[labels[queried]] >= 0.5
             for name, make in models.items():
-                wrong[kind, name][asked] = make().fit(x[fit], labels[fit]).predict(x[asked]) != labels[asked]
+                wrong[kind, name][queried] = make().fit(x[fit], labels[fit]).predict(x[queried]) != labels[queried]
     used = len(np.unique(number[known]))
     if used < FEWEST_CLUSTERS:
         return None
@@ -223,7 +223,7 @@ def group_id_columns(columns: Columns, labels: Labels) -> list[str]:
         ['patient']
     """
     share = np.bincount(labels) / len(labels)
-    found = []
+    id_columns = []
     for j, name in enumerate(columns.names):
         column = columns.values[:, j]
         known = ~np.isnan(column)
@@ -235,8 +235,8 @@ def group_id_columns(columns: Columns, labels: Labels) -> list[str]:
         pairs = np.unique(np.stack([value.ravel(), labels[known]]), axis=1).shape[1]
         chance = float(np.log((share[:, None] ** size).sum(axis=0)).sum())
         if pairs == len(size) and chance <= np.log(LEVEL / len(columns.names)):
-            found.append(name)
-    return found
+            id_columns.append(name)
+    return id_columns
 
 
 def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]:
@@ -264,14 +264,14 @@ def group_facts(evidence: Evidence) -> Iterator[tuple[Estimate, dict[str, Any]]]
     names = [] if evidence.is_images else group_id_columns(feature_columns(dataset), evidence.labels)
     rows = one_row_per_equal_group(evidence, np.sort(rng.permutation(len(dataset))[:most]), rng)
     values = scaled_rows_of_groups(evidence, rows)
-    found: Labels | None = None
+    group: Labels | None = None
     if names:
         columns = feature_columns(dataset)
-        found = np.unique(columns.values[rows, columns.names.index(names[0])], return_inverse=True)[1].ravel()
+        group = np.unique(columns.values[rows, columns.names.index(names[0])], return_inverse=True)[1].ravel()
     elif len(rows) >= 10 * FEWEST_CLUSTERS:
-        found = find_groups(values)
+        group = find_groups(values)
     errors = (
-        None if found is None else group_errors(values, evidence.labels[rows], found, evidence.config.seed, stop)
+        None if group is None else group_errors(values, evidence.labels[rows], group, evidence.config.seed, stop)
     )
     kind = "values" if names else "clusters"
     if not names and (errors is None or not errors.large) and not stop():

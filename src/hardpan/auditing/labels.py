@@ -144,8 +144,8 @@ def saved_count(folder: str | os.PathLike[str], dataset: Dataset) -> LabelCount 
     if not path.is_file():
         return None
     review = LabelReview.read(path)
-    given = dict(zip(dataset.ids.tolist(), np.array(dataset.class_names)[dataset.require_labels()], strict=True))
-    if any(given.get(name) != label for name, label in zip(review.id.tolist(), review.label, strict=True)):
+    label_of = dict(zip(dataset.ids.tolist(), np.array(dataset.class_names)[dataset.require_labels()], strict=True))
+    if any(label_of.get(name) != label for name, label in zip(review.id.tolist(), review.label, strict=True)):
         raise InputError(
             f"{path}: reviews labels that these data do not have; move it away or audit into another folder"
         )

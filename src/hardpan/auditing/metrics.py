@@ -184,16 +184,16 @@ def auroc(
     own, value = np.asarray(positive, dtype=bool), np.asarray(score, dtype=np.float64)
     m, n = int(own.sum()), int((~own).sum())
     high, low = np.sort(value[own]), np.sort(value[~own])
-    place = np.empty(len(own))
-    place[own] = (np.searchsorted(low, value[own], "left") + np.searchsorted(low, value[own], "right")) / (2 * n)
+    rank = np.empty(len(own))
+    rank[own] = (np.searchsorted(low, value[own], "left") + np.searchsorted(low, value[own], "right")) / (2 * n)
     below = np.searchsorted(high, value[~own], "left") + np.searchsorted(high, value[~own], "right")
-    place[~own] = 1 - below / (2 * m)
-    area = float(place[own].mean())
+    rank[~own] = 1 - below / (2 * m)
+    area = float(rank[own].mean())
     if group is None:
-        variance = sum(float(place[side].var(ddof=1)) / size for side, size in ((own, m), (~own, n)) if size > 1)
+        variance = sum(float(rank[side].var(ddof=1)) / size for side, size in ((own, m), (~own, n)) if size > 1)
     else:
         number = np.unique(group, return_inverse=True)[1].ravel()
-        sums = np.bincount(number, (place - area) / np.where(own, m, n))
+        sums = np.bincount(number, (rank - area) / np.where(own, m, n))
         variance = len(sums) / max(1, len(sums) - 1) * float((sums**2).sum())
     both = area / (2 - area) - area**2, 2 * area**2 / (1 + area) - area**2
     smooth = (area * (1 - area) + (m - 1) * both[0] + (n - 1) * both[1]) / (m * n)
@@ -231,11 +231,11 @@ def average_precision(
     hits, ends = own[order].astype(np.float64), np.append(np.flatnonzero(np.diff(value[order])), len(own) - 1)
 
     def area(weight: Floats) -> float:
-        found, seen = np.cumsum(weight * hits)[ends], np.cumsum(weight)[ends]
-        if not found[-1]:
+        hits_above, seen = np.cumsum(weight * hits)[ends], np.cumsum(weight)[ends]
+        if not hits_above[-1]:
             return 0.0
-        gained = np.diff(found, prepend=0.0)
-        return float((gained * found / np.maximum(seen, 1e-300)).sum() / found[-1])
+        gained = np.diff(hits_above, prepend=0.0)
+        return float((gained * hits_above / np.maximum(seen, 1e-300)).sum() / hits_above[-1])
 
     rng, n = np.random.default_rng([seed, 96]), len(own)
     number = np.arange(n) if group is None else np.unique(group, return_inverse=True)[1].ravel()

@@ -247,8 +247,8 @@ def altered_images(evidence: Evidence) -> tuple[Labels, AlteredSearch | None]:
         away = np.where(copies.accepted, 1 - np.abs(copies.correlation), np.inf)
         return Nearest(rows, away, inputs[copies.references]), copies
 
-    found, copies = near(queries)
-    others = np.where(group[found.training] != group[queries][:, None], found.distances, np.inf)
+    nearest, copies = near(queries)
+    others = np.where(group[nearest.training] != group[queries][:, None], nearest.distances, np.inf)
     first = others.argmin(axis=1).tolist()
     done = {row: copies.alterations(at, first[at]) for at, row in enumerate(queries.tolist())}
     sensitivity = {}
@@ -257,7 +257,7 @@ def altered_images(evidence: Evidence) -> tuple[Labels, AlteredSearch | None]:
         hits = (again.accepted & (inputs[again.references] == planted[:, None])).any(axis=1)
         sensitivity[name] = (int(hits.sum()), len(planted))
     own = near(rng.permutation(train)[: 2 * len(queries)])[0] if official else None
-    return turned, AlteredSearch(replace(found, own=own), done, sensitivity)
+    return turned, AlteredSearch(replace(nearest, own=own), done, sensitivity)
 
 
 def altered_texts(evidence: Evidence) -> AlteredSearch | None:
@@ -276,8 +276,8 @@ def altered_texts(evidence: Evidence) -> AlteredSearch | None:
     planted = [row for row in rng.permutation(inputs).tolist() if len(texts[row].split()) >= LEAST_WORDS][:PLANTED]
     edited = text_copies.altered_texts(texts[planted].tolist(), seed)
     rows = np.concatenate([queries, own])
-    asked = [*texts[rows].tolist(), *(text for edits in edited.values() for text in edits)]
-    copies = text_copies.match_texts(asked, texts[inputs].tolist())
+    words_of = [*texts[rows].tolist(), *(text for edits in edited.values() for text in edits)]
+    copies = text_copies.match_texts(words_of, texts[inputs].tolist())
     away, training = np.where(copies.accepted, 1 - copies.similarity, np.inf), inputs[copies.references]
     at = len(rows) + np.arange(len(planted))
     sensitivity = {}
@@ -286,17 +286,17 @@ def altered_texts(evidence: Evidence) -> AlteredSearch | None:
         sensitivity[name] = (int(hits.sum()), len(planted))
         at = at + len(planted)
     m = len(queries)
-    found = Nearest(queries, away[:m], training[:m])
-    others = np.where(group[found.training] != group[queries][:, None], found.distances, np.inf)
+    nearest = Nearest(queries, away[:m], training[:m])
+    others = np.where(group[nearest.training] != group[queries][:, None], nearest.distances, np.inf)
     first = others.argmin(axis=1)
     done = {
-        row: (text_copies.text_alteration(texts[row], texts[found.training[place, first[place]]]),)
+        row: (text_copies.text_alteration(texts[row], texts[nearest.training[place, first[place]]]),)
         for place, row in enumerate(queries.tolist())
         if np.isfinite(others[place, first[place]])
     }
     if official:
-        found = replace(found, own=Nearest(own, away[m : len(rows)], training[m : len(rows)]))
-    return AlteredSearch(found, done, sensitivity if planted else {})
+        nearest = replace(nearest, own=Nearest(own, away[m : len(rows)], training[m : len(rows)]))
+    return AlteredSearch(nearest, done, sensitivity if planted else {})
 
 
 def find_near_copies(evidence: Evidence) -> Iterator[tuple[Labels, float | None, dict[str, Any]]]:
@@ -350,11 +350,11 @@ def nearest_columns(evidence: Evidence) -> dict[str, NDArray[Any]]:
     dataset, n = evidence.dataset, len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
     # An altered copy is a better pair than the nearest pixels.
-    for found in (evidence.nearest, None if evidence.altered is None else evidence.altered.found):
-        if found is not None:
-            near = np.isfinite(found.distances[:, 0])
-            at, first = found.rows[near], found.training[near, 0]
-            names[at], away[at] = dataset.ids[first], found.distances[near, 0]
+    for nearest in (evidence.nearest, None if evidence.altered is None else evidence.altered.found):
+        if nearest is not None:
+            near = np.isfinite(nearest.distances[:, 0])
+            at, first = nearest.rows[near], nearest.training[near, 0]
+            names[at], away[at] = dataset.ids[first], nearest.distances[near, 0]
             parts[at] = np.where(np.isin(first, evidence.split.train), "train", "validation")
     return {"duplicate": names, "duplicate_distance": away, "duplicate_split": parts}
 

@@ -205,10 +205,10 @@ class ProblemList(tuple[BenchmarkProblem, ...]):
         return tables.to_frame(columns, kind)
 
     def _repr_html_(self) -> str:
-        shown = ("kind", "severity", "title", "advice")
-        head = "".join(f"<th>{name}</th>" for name in shown)
+        names = ("kind", "severity", "title", "advice")
+        head = "".join(f"<th>{name}</th>" for name in names)
         body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(str(getattr(item, name)))}</td>' for name in shown)}</tr>"
+            f"<tr>{''.join(f'<td>{html.escape(str(getattr(item, name)))}</td>' for name in names)}</tr>"
             for item in self
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -354,12 +354,12 @@ def _repeat_problems(evidence: Evidence) -> Iterator[BenchmarkProblem]:
     inputs, labels = evidence.inputs, evidence.labels
     if inputs is None:
         return
-    for part, members in evidence.parts.items():
-        if part == "validation" or not len(members):
+    for split, members in evidence.parts.items():
+        if split == "validation" or not len(members):
             continue
         again = np.setdiff1d(members, inputs.equal.without_repeats(members))
         if len(again):
-            yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=part)
+            yield _counted_problem(evidence, "duplicates", again, len(members), ("note", 0.0, "note"), of=split)
     conflicts = [rows for rows in inputs.equal.repeated_groups() if len(np.unique(labels[rows])) > 1]
     if conflicts:
         rows = np.concatenate(conflicts)
@@ -397,7 +397,9 @@ def _problem_effect(evidence: Evidence, rows: Labels) -> Estimate | None:
     if not inside.any() or inside.all():
         return None
     share = float(inside.mean())
-    spread = share * float(np.hypot(*(wrong[part].std() / np.sqrt(part.sum()) for part in (inside, ~inside))))
+    spread = share * float(
+        np.hypot(*(wrong[members].std() / np.sqrt(members.sum()) for members in (inside, ~inside)))
+    )
     change = float(wrong[~inside].mean() - wrong.mean())
     return stats.normal(change, spread, len(test), evidence.config.confidence, method="error without these rows")
 

@@ -186,7 +186,7 @@ def column_tests(columns: Columns, in_test: NDArray[np.bool_], seed: int = 0) ->
     """
     from scipy.stats import ks_2samp
 
-    raw, found = [], []
+    raw, differing = [], []
     for j, name in enumerate(columns.names):
         if not name:  # a direction of texts, which says nothing by itself
             continue
@@ -204,7 +204,7 @@ def column_tests(columns: Columns, in_test: NDArray[np.bool_], seed: int = 0) ->
             # Categories with fewer than 5 rows expected in either split are one.
             values, at = np.unique(np.concatenate([train, test]), return_inverse=True)
             sides = np.split(at.ravel(), [len(train)])
-            table = np.stack([np.bincount(part, minlength=len(values)) for part in sides])
+            table = np.stack([np.bincount(codes, minlength=len(values)) for codes in sides])
             rare = table.sum(axis=0) * min(len(train), len(test)) / len(at.ravel()) < EXPECTED
             table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
             p_values = table_p_value(table, seed)
@@ -216,13 +216,13 @@ def column_tests(columns: Columns, in_test: NDArray[np.bool_], seed: int = 0) ->
             item |= {"train": float(np.median(train)), "test": float(np.median(test))}
         factor = 2.0 if gap.any() else 1.0
         raw.append(min(1.0, factor * min(p_values, p_missing)))
-        found.append(item | {"difference": size})
+        differing.append(item | {"difference": size})
     adjusted = stats.holm(raw) if raw else np.ones(0)
-    listed = [item | {"p_value": float(p)} for item, p in zip(found, adjusted, strict=True) if p <= LEVEL]
+    listed = [item | {"p_value": float(p)} for item, p in zip(differing, adjusted, strict=True) if p <= LEVEL]
     listed.sort(key=lambda item: -item["difference"])
     large = any(item["difference"] >= 2 * AUC - 1 for item in listed)
     p_value = float(adjusted.min()) if len(adjusted) else 1.0
-    return ShiftPart("columns", p_value, large, {"columns": tuple(listed), "searched": len(found)})
+    return ShiftPart("columns", p_value, large, {"columns": tuple(listed), "searched": len(differing)})
 
 
 def error_test(
@@ -265,25 +265,25 @@ def error_test(
     model = ExtraTreesClassifier(
         100, min_samples_leaf=2, max_features=min(1.0, 10 / features.shape[1]), random_state=seed % 2**31
     ).fit(features[fit], labels[fit])
-    asked = np.flatnonzero(in_test | ~fitted)
-    wrong = model.predict(features[asked]) != labels[asked]
-    side = in_test[asked]
+    queried = np.flatnonzero(in_test | ~fitted)
+    wrong = model.predict(features[queried]) != labels[queried]
+    side = in_test[queried]
     rates = []
     for inside in (False, True):  # a unit in both splits counts in each with its own rows
-        _, unit = np.unique(units[asked][side == inside], return_inverse=True)
+        _, unit = np.unique(units[queried][side == inside], return_inverse=True)
         rates.append(np.bincount(unit.ravel(), wrong[side == inside]) / np.maximum(1, np.bincount(unit.ravel())))
     train, test = rates
     if min(len(train), len(test)) < FEWEST_ROWS // 2:
         return None
-    if len(train) + len(test) == len(asked):
+    if len(train) + len(test) == len(queried):
         errors = round(train.sum() + test.sum())
-        p_value = float(hypergeom.sf(round(test.sum()) - 1, len(asked), errors, len(test)))
+        p_value = float(hypergeom.sf(round(test.sum()) - 1, len(queried), errors, len(test)))
     else:
         p_value = float(mannwhitneyu(test, train, alternative="greater").pvalue)
     difference = float(train.mean() - test.mean())
     spread = float(np.sqrt(train.var(ddof=1) / len(train) + test.var(ddof=1) / len(test)))
     effect = stats.normal(
-        difference, spread, len(asked), method="error on unseen training rows minus error on test"
+        difference, spread, len(queried), method="error on unseen training rows minus error on test"
     )
     details = {"train": float(train.mean()), "test": float(test.mean()), "effect": effect}
     above = -difference
@@ -338,8 +338,8 @@ def shift_facts(evidence: Evidence) -> Iterator[tuple[str, float | None, Estimat
     if result is None:
         return
     severity, p_value, effect, details = result
-    if unit["by"] == "rows" and (drawn := _drawn_by(evidence, rows, columns, in_test)) is not None:
-        unit, at, units = drawn
+    if unit["by"] == "rows" and (drawing := _drawn_by(evidence, rows, columns, in_test)) is not None:
+        unit, at, units = drawing
         some = Columns(columns.values[at], columns.names, columns.categorical)
         result = _differences(evidence, rows[at], some, in_test[at], units)
         in_test = in_test[at]
@@ -389,10 +389,10 @@ def _drawn_by(
     """
     assert evidence.inputs is not None
     every = np.arange(len(rows))
-    found: list[tuple[dict[str, Any], Labels, Labels]] = []
+    kinds: list[tuple[dict[str, Any], Labels, Labels]] = []
     equal = evidence.inputs.equal.group[rows]
     if stats.kept_together_test(equal, in_test):
-        found.append(({"by": "inputs"}, every, equal))
+        kinds.append(({"by": "inputs"}, every, equal))
     if not evidence.is_images:
         own = feature_columns(evidence.dataset).names
         for name, column in zip(columns.names, columns.values.T, strict=True):
@@ -401,19 +401,19 @@ def _drawn_by(
             values, number = np.unique(column, return_inverse=True, equal_nan=False)
             several = 2 * len(values) <= len(column)
             if several and stats.kept_together_test(number.ravel(), in_test, LEVEL / len(columns.names)):
-                found.append(({"by": "values", "column": name}, every, number.ravel()))
-    if found:
-        sizes = [len(np.unique(units)) for _, _, units in found]
-        return next(item for item, size in zip(found, sizes, strict=True) if size <= 1.1 * min(sizes))
+                kinds.append(({"by": "values", "column": name}, every, number.ravel()))
+    if kinds:
+        sizes = [len(np.unique(units)) for _, _, units in kinds]
+        return next(item for item, size in zip(kinds, sizes, strict=True) if size <= 1.1 * min(sizes))
     rng = np.random.default_rng([evidence.config.seed, 87])
     some = np.sort(rng.permutation(one_row_per_equal_group(evidence, rows, rng))[:CLUSTERED_ROWS])
     clusters = find_groups(scaled_rows_of_groups(evidence, some)) if len(some) >= 2 * FEWEST_ROWS else None
     if clusters is None:
         return None
-    place = np.argsort(rows)[np.searchsorted(np.sort(rows), some)]
-    if not stats.kept_together_test(clusters, in_test[place], exceptions=MERGED):
+    compared = np.argsort(rows)[np.searchsorted(np.sort(rows), some)]
+    if not stats.kept_together_test(clusters, in_test[compared], exceptions=MERGED):
         return None
-    return {"by": "clusters"}, place, clusters
+    return {"by": "clusters"}, compared, clusters
 
 
 def _columns_and_units(evidence: Evidence, rows: Labels) -> tuple[Columns, Labels]:
@@ -489,8 +489,8 @@ def order_shift_facts(evidence: Evidence) -> Iterator[dict[str, Any]]:
         order = order[dataset.split[order] == "train"]
     share, expected, p_labels = label_order_shift(evidence.labels[order])
     if len(order) > MOST_ROWS:
-        drawn = np.random.default_rng([config.seed, 86]).permutation(len(order))[:MOST_ROWS]
-        order = order[np.sort(drawn)]
+        positions = np.random.default_rng([config.seed, 86]).permutation(len(order))[:MOST_ROWS]
+        order = order[np.sort(positions)]
     late = np.arange(len(order)) >= round((1 - LAST) * len(order))
     columns, units = _columns_and_units(evidence, order)
     error = error_test(columns, evidence.labels[order], late, units, config.seed)

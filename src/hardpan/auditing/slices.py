@@ -72,13 +72,13 @@ def error_slices(evidence: Evidence) -> ErrorSlices | None:
     half = np.random.default_rng([evidence.config.seed, 97]).permutation(number.max() + 1) % 2
     second = half[number] == 1
     slices = [item for item in _candidate_slices(evidence, test) if _is_large(item[2], second)]
-    found = find_slices(wrong, number, second, [rows for *_, rows in slices])
+    confirmed = find_slices(wrong, number, second, [rows for *_, rows in slices])
     results = []
-    for at, p_value in found:
+    for at, p_value in confirmed:
         column, values, rows = slices[at]
         own, others = rows & second, ~rows & second
         error, elsewhere = (
-            inputs.share(wrong[part], test[part], evidence.config.confidence) for part in (own, others)
+            inputs.share(wrong[members], test[members], evidence.config.confidence) for members in (own, others)
         )
         some = np.concatenate([test[rows & wrong], test[rows & ~wrong]])[:200]
         results.append(ErrorSlice(column, values, error, elsewhere, tuple(map(int, some)), p_value))

@@ -32,10 +32,10 @@ def is_damaged(text: str) -> bool:
     """
     if "\ufffd" in text:
         return True
-    for found in _MISREAD.finditer(text):
+    for match in _MISREAD.finditer(text):
         for encoding in ("cp1252", "latin-1"):
             try:
-                found[0].encode(encoding).decode("utf-8")
+                match[0].encode(encoding).decode("utf-8")
             except UnicodeError:
                 continue
             return True
@@ -53,15 +53,15 @@ def quality_facts(texts: NDArray[Any]) -> dict[str, tuple[Labels, dict[str, Any]
         {'empty': [1], 'markup': [3]}
     """
     length = np.array([len(text) for text in texts])
-    found: dict[str, tuple[Labels, dict[str, Any]]] = {
+    facts: dict[str, tuple[Labels, dict[str, Any]]] = {
         "empty": (np.array([not text_tokens(text) for text in texts]), {}),
         "damaged": (np.array([is_damaged(text) for text in texts]), {}),
         "markup": (np.array([bool(_MARKUP.search(text)) for text in texts]), {}),
     }
     cut = length == length.max()
     if cut.sum() >= max(FEWEST, CUT * len(texts)) and length.max() > 2 * np.median(length):
-        found["cut"] = (cut, {"length": int(length.max())})
-    return {kind: (np.flatnonzero(rows), details) for kind, (rows, details) in found.items() if rows.any()}
+        facts["cut"] = (cut, {"length": int(length.max())})
+    return {kind: (np.flatnonzero(rows), details) for kind, (rows, details) in facts.items() if rows.any()}
 
 
 def label_word_facts(texts: NDArray[Any], labels: Labels, class_names: tuple[str, ...]) -> dict[str, Any] | None:
@@ -115,8 +115,8 @@ def template_facts(texts: NDArray[Any]) -> dict[str, dict[str, Any]]:
         ('Answer the question below in French: number', 20, ['beginning'])
     """
     split = [text.split() for text in texts]
-    found = {}
-    for place, words in (("beginning", split), ("ending", [list(reversed(words)) for words in split])):
+    templates = {}
+    for end, words in (("beginning", split), ("ending", [list(reversed(words)) for words in split])):
         long = [row for row, item in enumerate(words) if len(item) > WORDS]
         counts = Counter(tuple(words[row][:WORDS]) for row in long)
         if not counts:
@@ -128,9 +128,12 @@ def template_facts(texts: NDArray[Any]) -> dict[str, dict[str, Any]]:
         shared = WORDS
         while all(len(words[row]) > shared for row in rows) and len({words[row][shared] for row in rows}) == 1:
             shared += 1
-        kept = words[rows[0]][:shared]
-        found[place] = {"words": " ".join(kept if place == "beginning" else reversed(kept)), "rows": np.array(rows)}
-    return found
+        template = words[rows[0]][:shared]
+        templates[end] = {
+            "words": " ".join(template if end == "beginning" else reversed(template)),
+            "rows": np.array(rows),
+        }
+    return templates
 
 
 def text_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, dict[str, Any]]]:
@@ -146,10 +149,10 @@ def text_facts(evidence: Evidence) -> Iterator[tuple[str, Labels, dict[str, Any]
     words = label_word_facts(dataset.texts, evidence.labels, dataset.class_names)
     if words is not None:
         yield "label-words", words.pop("rows"), words
-    for place, item in template_facts(dataset.texts).items():
+    for end, item in template_facts(dataset.texts).items():
         rows = item["rows"]
         own = np.bincount(evidence.labels[rows], minlength=dataset.n_classes)
         share = own / np.maximum(1, np.bincount(evidence.labels, minlength=dataset.n_classes))
         most, least = int(share.argmax()), int(share.argmin())
         by_class = {dataset.class_names[c]: float(share[c]) for c in (most, least)}
-        yield "templates", rows, {"place": place, "words": item["words"], "classes": by_class}
+        yield "templates", rows, {"place": end, "words": item["words"], "classes": by_class}

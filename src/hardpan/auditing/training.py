@@ -7,25 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from hardpan.auditing.evidence import USABLE, AuditNote, AuditStep, Evidence, FlowView
-from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
+from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier, fit_text_model
 from hardpan.bayes.floors.error_estimates import Floats, Labels
 from hardpan.bayes.floors.flow import FlowEvidence, flow_evidence, flow_fits_dataset, flow_inputs
 from hardpan.bayes.floors.inputs import FloorInputs
+from hardpan.bayes.floors.model_predictions import model_of
 from hardpan.data.dataset import Dataset
 from hardpan.encoders import DESCRIPTORS
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.execution.mapping import between
+from hardpan.execution.mapping import between, machine_is_busy
+from hardpan.predictions import Predictions
 
+VIEWS = ("words", "characters", "naive Bayes")  # of texts
 OVERRUN = 0.1  # so much over the budget, optional steps are left out
 AFTERWARDS = 0.25  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
@@ -142,8 +147,6 @@ def train(
             item = fit_classifier(name, inputs.table, *rows, seconds=seconds, seed=config.seed)
             evidence.fitted = (*evidence.fitted, item)
         elif name == "text models":
-            from hardpan.auditing.text_models import train_text_models
-
             train_text_models(evidence, seconds)
         elif name == "networks":
             from hardpan.auditing.networks import train_networks
@@ -203,7 +206,7 @@ def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> Non
     for number in range(FOLDS):
         left = max(1.0, (end - time.monotonic()) / (FOLDS - number))
         fitted, tuned = (rows[fold[rows] != number] for rows in (train, validation))
-        rows = np.concatenate([part[fold[part] == number] for part in (train, validation)])
+        rows = np.concatenate([split_rows[fold[split_rows] == number] for split_rows in (train, validation)])
         if len(rows) and len(np.unique(labels[fitted])) > 1:
             probs[rows] = _mean_probs(evidence, inputs, fitted, tuned, rows, left)
     evidence.out_of_fold = probs
@@ -298,10 +301,10 @@ def _flow_dataset(evidence: Evidence, rows: int) -> Dataset:
     rest = np.setdiff1d(np.arange(len(mixed)), first)
     train = mixed[np.concatenate([first, rest[: max(0, rows - len(first))]])]
     subset = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
-    chosen = evidence.dataset.select(subset)
-    if chosen.encoder == DESCRIPTORS:  # a flow is of the images
-        chosen = dataclasses.replace(chosen, vectors=None)
-    return dataclasses.replace(chosen, split=names[subset], labels=evidence.labels[subset])
+    subset_of_data = evidence.dataset.select(subset)
+    if subset_of_data.encoder == DESCRIPTORS:  # a flow is of the images
+        subset_of_data = dataclasses.replace(subset_of_data, vectors=None)
+    return dataclasses.replace(subset_of_data, split=names[subset], labels=evidence.labels[subset])
 
 
 def open_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
@@ -355,7 +358,7 @@ def evaluate_flow(
     config, dataset, labels = evidence.config, evidence.dataset, evidence.labels
     test = evidence.modelled.test[:rows]
     with torch_threads_for_load():
-        found = flow_evidence(
+        evidence_of_flow = flow_evidence(
             flow,
             dataset,
             labels,
@@ -371,4 +374,46 @@ def evaluate_flow(
     ends = (nll.value * factor, nll.stderr * factor, nll.low * factor, nll.high * factor)
     bits = Estimate(*ends, method="bits per dimension", n=nll.n)
     sha256 = flows.weights_hash(source) if source else ""
-    return found, FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, sha256)
+    return evidence_of_flow, FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, sha256)
+
+
+def train_text_models(evidence: Evidence, seconds: float) -> None:
+    """Fit one linear model or naive Bayes per seed of the settings, each another view of the texts; predict all.
+
+    From the fourth on a view is fitted again, on a bootstrap sample of the training rows.
+    """
+    config, inputs = evidence.config, evidence.inputs
+    assert inputs is not None
+    split, rows = evidence.modelled, np.arange(len(evidence.dataset))
+    if len(evidence.split.test) > len(split.test):  # a sample is modelled
+        rows = np.sort(np.concatenate([split.train, split.validation, split.test]))
+    tuned_on = split.validation if len(split.validation) else split.train
+    end = time.monotonic() + seconds
+    probs: list[NDArray[np.float32]] = []
+    for number in range(config.seeds):
+        if probs and time.monotonic() > end:
+            evidence.notes.append(AuditNote("fewer-networks", {"trained": len(probs), "planned": config.seeds}))
+            break
+        train, seed = split.train, config.seed + number
+        if number >= len(VIEWS):
+            first = train[np.unique(evidence.labels[train], return_index=True)[1]]
+            resampled = np.random.default_rng([seed, 41]).choice(train, len(train) - len(first))
+            train = np.concatenate([first, resampled])
+        left = max(1.0, (end - time.monotonic()) / (config.seeds - number))
+        with warnings.catch_warnings(), threadpool_limits(limits=1 if machine_is_busy() else None):
+            warnings.simplefilter("ignore")  # scikit-learn warns of few iterations
+            view = VIEWS[number % len(VIEWS)]
+            predict, _ = fit_text_model(inputs.table, train, tuned_on, left, seed, view)
+            probs.append(predict(rows).astype(np.float32))
+    name = f"ensemble of {len(probs)} text models" if len(probs) > 1 else "text model of words"
+    model = model_of(
+        name,
+        Predictions.from_arrays(np.stack(probs)[:, None], name=name, held_out=False),
+        rows,
+        len(evidence.dataset),
+        evidence.dataset.n_classes,
+        evidence.labels,
+        trained_here=True,
+        held_out=True,
+    )
+    evidence.models = (*evidence.models, model)

@@ -265,5 +265,5 @@ def _exit_from_usage_error(error: Any) -> int:
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     # Typer keeps the refused value in the cause of its error.
     causes = error.__cause__.errors() if hasattr(error.__cause__, "errors") else ()
-    given = f"; got {causes[0]['input']!r}" if causes and "input" in causes[0] else ""
-    return _exit_as_refused(error.format_message() + given + hint)
+    received = f"; got {causes[0]['input']!r}" if causes and "input" in causes[0] else ""
+    return _exit_as_refused(error.format_message() + received + hint)

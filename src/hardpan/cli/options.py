@@ -100,15 +100,15 @@ class Setting:
         kind, name, text = _option_kinds(self.hint)[0], self.option, self.help
         default: Any = _option_default_text(self) or None
         hint: Any = {bool: bool}.get(kind, list[str] if get_origin(kind) in (*_SEVERAL, Mapping) else str)
-        shown: Any = True
+        show_default: Any = True
         if hint is bool:
             default = self.default
             name += f"/--no-{name.removeprefix('--')}" if default is True else ""
         elif hint is not str:
-            default, shown = None, default or False
+            default, show_default = None, default or False
             text = f"{text.rstrip('.')}; can be repeated." if self.repeated else text
         metavar = None if hint is bool else _option_metavar(name, kind, self.repeated)
-        option = typer.Option(name, help=text, metavar=metavar, show_default=shown)
+        option = typer.Option(name, help=text, metavar=metavar, show_default=show_default)
         if self.default is EMPTY:
             return option_parameter(self.name, EMPTY, Annotated[hint, option])
         return option_parameter(self.name, default, Annotated[hint | None, option])
@@ -193,13 +193,13 @@ class Settings:
         """The arguments of the command, from what Typer read."""
         texts, path, context = values.pop(_SET, None) or (), values.pop(_CONFIG, None), values.pop("context", None)
         typed = {name for name, value in values.items() if _is_option_typed(context, name, value)}
-        given = {
+        values_by_name = {
             item.name: item.parse(values[item.name], item.option) for item in self.fields() if item.name in typed
         }
-        given |= {item.name: values[item.name] for item in self.own if item.name in typed}
-        given |= self._set(texts, typed)
-        changed = {} if path is None else self._saved(path, given)
-        changed |= given
+        values_by_name |= {item.name: values[item.name] for item in self.own if item.name in typed}
+        values_by_name |= self._set(texts, typed)
+        changed = {} if path is None else self._saved(path, values_by_name)
+        changed |= values_by_name
         result = {item.name: changed.get(item.name, values.get(item.name, item.default)) for item in self.own}
         for name, (make, fields) in self.groups.items():
             result[name] = make(**{item.name: changed.get(item.name, item.default) for item in fields})

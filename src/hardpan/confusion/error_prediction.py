@@ -102,8 +102,8 @@ def predictors(
         >>> [row.name for row in found.rows], found.rows[0].auroc.value > 0.65
         (['good', 'chance'], True)
     """
-    given = difficulties if isinstance(difficulties, Mapping) else difficulties.difficulties
-    columns = {str(name): real_numbers(f"difficulties[{name!r}]", values) for name, values in given.items()}
+    by_name = difficulties if isinstance(difficulties, Mapping) else difficulties.difficulties
+    columns = {str(name): real_numbers(f"difficulties[{name!r}]", values) for name, values in by_name.items()}
     wrong = _wrong_answers(columns, correct)
     n = len(wrong)
     draws = max(_FEWEST, min(resamples, _CELLS // n))

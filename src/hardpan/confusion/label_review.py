@@ -209,11 +209,11 @@ def strata_of(ranked: RankedLabels) -> NDArray[np.int64]:
 
 def _review_allocation(sizes: NDArray[np.int64], weights: NDArray[Any], count: int) -> NDArray[np.int64]:
     """So many of each stratum: at least ``LEAST``, the rest in proportion to the weights, none above its size."""
-    drawn = least = np.minimum(sizes, LEAST if len(sizes) > 1 else 0)
+    counts = least = np.minimum(sizes, LEAST if len(sizes) > 1 else 0)
     for _ in range(count - int(least.sum())):  # one by one to the stratum that is furthest below its proportion
-        behind = np.where(drawn < sizes, weights / (drawn - least + 1), -1.0)
-        drawn = drawn + (np.arange(len(sizes)) == behind.argmax())
-    return drawn
+        behind = np.where(counts < sizes, weights / (counts - least + 1), -1.0)
+        counts = counts + (np.arange(len(sizes)) == behind.argmax())
+    return counts
 
 
 def count_wrong(review: LabelReview, *, confidence: float = 0.95) -> LabelCount:

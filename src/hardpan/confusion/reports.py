@@ -310,7 +310,6 @@ def summarize(
     own = scores.select(rows)
     order = np.argsort(-own.values, kind="stable")[:HARDEST]
     sections = config.only or CHEAP
-    mean = stats.mean(own.values, config.confidence, least=0.0)
     by_split, missed, issues = {}, None, None
     if signals is not None and signals.labels is not None:
         correct = signals.correct(config.of)
@@ -338,7 +337,7 @@ def summarize(
         epochs=scores.epochs,
         base=scores.base,
         largest=scores.largest,
-        mean=mean,
+        mean=stats.mean(own.values, config.confidence, least=0.0),
         quantiles={f"{level:g}": float(np.quantile(own.values, level)) for level in QUANTILES},
         hardest=tuple((str(own.ids[row]), float(own.values[row])) for row in order),
         stability=None if own.stderr is None else stability(own.in_bits()),

@@ -704,14 +704,14 @@ def _cut_by_hash(
     rank[sorted(range(len(distinct)), key=digests.__getitem__)] = np.arange(len(distinct))
     # Cut by groups, not by rows: else a large group, which is likely to span an edge, would seldom be in test.
     edges = np.round(np.cumsum(fractions) * len(distinct)).astype(int)
-    part = np.searchsorted(edges[:-1], rank, side="right")
+    split_number = np.searchsorted(edges[:-1], rank, side="right")
     if strata is not None:
         own = np.full(len(distinct), strata.max() + 1)
         np.minimum.at(own, group, strata[rows])
         order = np.lexsort([rank, own])
         start = int.from_bytes(hashlib.sha256(f"{seed}:strata".encode()).digest()[:6], "big") / 2**48
-        part[order] = _parts_in_proportion(own[order], fractions, start)
-    return [np.sort(rows[part[group] == k]) for k in range(len(fractions))]
+        split_number[order] = _parts_in_proportion(own[order], fractions, start)
+    return [np.sort(rows[split_number[group] == k]) for k in range(len(fractions))]
 
 
 def _parts_in_proportion(strata: NDArray[np.int64], fractions: Sequence[float], start: float) -> NDArray[np.int64]:
@@ -725,15 +725,15 @@ def _parts_in_proportion(strata: NDArray[np.int64], fractions: Sequence[float], 
         [0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2]
     """
     ends = np.flatnonzero(np.append(np.diff(strata) != 0, True)) + 1
-    part, before = np.empty(len(strata), dtype=np.int64), 0
+    split_number, before = np.empty(len(strata), dtype=np.int64), 0
     for end in ends.tolist():
         edges = [
             int(np.floor(f * end + start + 1e-9)) - int(np.floor(f * before + start + 1e-9))
             for f in np.cumsum(fractions)[:-1]
         ]
-        part[before:end] = np.searchsorted(edges, np.arange(end - before), side="right")
+        split_number[before:end] = np.searchsorted(edges, np.arange(end - before), side="right")
         before = end
-    return part
+    return split_number
 
 
 def dataset_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:

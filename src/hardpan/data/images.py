@@ -58,7 +58,7 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
     pictures, official = class_folder_files(path, ignored)
     files, splits, classes = zip(*pictures, strict=True)
     relative = np.array([os.path.relpath(file, path).replace(os.sep, "/") for file in files])
-    x, kept, notes = decoded_images(files, str(path), resize, names=relative)
+    x, decoded, notes = decoded_images(files, str(path), resize, names=relative)
     if ignored:
         notes += (
             DataWarning(f"what is beside class folders or images was ignored: {few(ignored)}", "ignored_files"),
@@ -69,10 +69,10 @@ def read_image_folder(path: Path, *, resize: int | None = None) -> Dataset:
         name,
         x,
         content_ids(x),
-        labels[kept].astype(np.int64),
+        labels[decoded].astype(np.int64),
         tuple(class_names.tolist()),
-        np.array(splits)[kept] if official else None,
-        metadata={"path": relative[kept]},
+        np.array(splits)[decoded] if official else None,
+        metadata={"path": relative[decoded]},
         source=name,
         warnings=notes,
     )
@@ -133,17 +133,17 @@ def decoded_images(
         x: NDArray[np.uint8] = np.empty(shape, dtype=np.uint8)
     else:
         x = files.scratch_array(shape, np.uint8, f"the pixels of {where}", "use a smaller resize")
-    kept: list[int] = []
+    decoded: list[int] = []
     for row in readable:
         pixels = functools.partial(
             _pixels_of_image, name=name_of(row), colour=colour, size=(width, height), side=side
         )
         try:
-            x[len(kept)] = _with_image(pictures[row], name_of(row), pixels)
+            x[len(decoded)] = _with_image(pictures[row], name_of(row), pixels)
         except InputError as error:
             unreadable[row] = error
         else:
-            kept.append(row)
+            decoded.append(row)
     if unreadable:
         _refuse_most_unreadable(unreadable, len(pictures), where)
         listed = few([f"row {row}" if names is None else names[row] for row in sorted(unreadable)])
@@ -153,7 +153,7 @@ def decoded_images(
             f"{why}); replace or remove them"
         )
         notes += (DataWarning(message, "unreadable_images"),)
-    return x[: len(kept)], np.array(kept, dtype=np.int64), notes
+    return x[: len(decoded)], np.array(decoded, dtype=np.int64), notes
 
 
 def _refuse_most_unreadable(unreadable: dict[int, InputError], n: int, where: str) -> None:

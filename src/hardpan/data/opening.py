@@ -180,10 +180,10 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
     splits = list(source.values()) if isinstance(source, Mapping) else [source]
     if splits and all(_is_dataset_of("datasets", split) for split in splits):
         return from_huggingface(source, options)
-    found: Notes = []
-    if tables := _tables_by_split(source, found):
+    read_notes: Notes = []
+    if tables := _tables_by_split(source, read_notes):
         kind = type(source[0] if isinstance(source, (tuple, list)) else source)
-        library, notes = kind.__module__.partition(".")[0], [DataWarning(*note) for note in found]
+        library, notes = kind.__module__.partition(".")[0], [DataWarning(*note) for note in read_notes]
         return from_tables(tables, options, notes=notes, name="frame", source=f"{library} {kind.__name__}")
     _refuse_options(options, f"a {type(source).__name__}", ("class_names",))
     if _is_dataset_of("torch.utils.data", source):
@@ -275,8 +275,8 @@ def from_torch(
     """See :meth:`Dataset.from_torch`."""
     # Of a loader its dataset; a Subset, which has a dataset too, stays.
     source, test = (
-        part.dataset if hasattr(part, "batch_size") and hasattr(part, "dataset") else part
-        for part in (dataset, test)
+        split.dataset if hasattr(split, "batch_size") and hasattr(split, "dataset") else split
+        for split in (dataset, test)
     )
     notes: list[DataWarning] = []
     x, y = _torch_arrays("dataset", source, notes)

@@ -94,26 +94,26 @@ class DataOptions:
 
     def given_columns(self) -> dict[str, Any]:
         """The names of columns that were given, by role."""
-        given = table_columns_by_role(self.columns, label=self.label, id=self.id, group=self.group)
-        given.pop("text", None)
-        return given
+        columns = table_columns_by_role(self.columns, label=self.label, id=self.id, group=self.group)
+        columns.pop("text", None)
+        return columns
 
     def given_texts(self) -> tuple[str | int, ...]:
         """The columns that were given as texts."""
         columns = self.columns if isinstance(self.columns, Mapping) else {}
-        given = self.text if self.text is not None else columns.get("text")
-        if given is None:
+        texts = self.text if self.text is not None else columns.get("text")
+        if texts is None:
             return ()
-        return (given,) if isinstance(given, (str, int)) else tuple(given)
+        return (texts,) if isinstance(texts, (str, int)) else tuple(texts)
 
 
 def read_dataset_table(path: Path, **options: Any) -> Dataset:
     """Read a table file, or a folder of them; ``options`` are fields of :class:`DataOptions`."""
     settings = DataOptions(**options)
-    given = settings.given_columns()
+    named = settings.given_columns()
     as_text = {
         plain_name(str(name))
-        for name in ("id", given.get("id"), given.get("group"), *settings.given_texts())
+        for name in ("id", named.get("id"), named.get("group"), *settings.given_texts())
         if name is not None
     }
 
@@ -121,14 +121,15 @@ def read_dataset_table(path: Path, **options: Any) -> Dataset:
         return plain_name(column) in as_text
 
     files = table_files_by_split(path) if path.is_dir() else {"": [path]}
-    found: Notes = []
+    read_notes: Notes = []
     tables = {
-        split: [read_table(file, text=is_text, notes=found) for file in listed] for split, listed in files.items()
+        split: [read_table(file, text=is_text, notes=read_notes) for file in listed]
+        for split, listed in files.items()
     }
     return from_tables(
         tables,
         settings,
-        notes=[DataWarning(*note) for note in dict.fromkeys(found)],
+        notes=[DataWarning(*note) for note in dict.fromkeys(read_notes)],
         where=f"{path}: ",
         name=path.resolve().name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0],
         source=path.resolve().name,
@@ -249,11 +250,11 @@ def from_tables(
         features = _Features(np.zeros((table.num_rows, 0)), (), list(meaning.others), [])
     else:
         features = _feature_matrix(table, meaning, where, options.resize)
-    if (kept := features.rows) is not None:
-        table, rows = table.take(kept), rows[kept]
-        labels = None if labels is None else labels[kept]
-        split = None if split is None else split[kept]
-        metadata = {role: values[kept] for role, values in metadata.items()}
+    if (used_rows := features.rows) is not None:
+        table, rows = table.take(used_rows), rows[used_rows]
+        labels = None if labels is None else labels[used_rows]
+        split = None if split is None else split[used_rows]
+        metadata = {role: values[used_rows] for role, values in metadata.items()}
     n = table.num_rows
     x, native = features.x, features.native
     if texts is not None and x.ndim > 2:
@@ -362,25 +363,30 @@ class _Meaning:
 
 
 def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> tuple[_Meaning, list[DataWarning]]:
-    present, place = table.column_names, where.rstrip(": ") or "the table"
-    given, allowed = options.given_columns(), (*FOUND_ROLES, *KEPT_ROLES)
+    present, origin = table.column_names, where.rstrip(": ") or "the table"
+    named_roles, allowed = options.given_columns(), (*FOUND_ROLES, *KEPT_ROLES)
     named = [
-        [named_column(present, name, argument, place) for name in getattr(options, argument) or ()]
+        [named_column(present, name, argument, origin) for name in getattr(options, argument) or ()]
         for argument in ("features", "drop")
     ]
     features, drop = named[0], named[1]
-    texts = [named_column(present, name, "text", place) for name in options.given_texts()]
-    taken = {*features, *drop} - set(given_columns(present, allowed, given, place).values())
+    texts = [named_column(present, name, "text", origin) for name in options.given_texts()]
+    taken = {*features, *drop} - set(given_columns(present, allowed, named_roles, origin).values())
     for name in texts:
         role = next(
-            (role for role, column in given_columns(present, allowed, given, place).items() if column == name), ""
+            (
+                role
+                for role, column in given_columns(present, allowed, named_roles, origin).items()
+                if column == name
+            ),
+            "",
         )
         if role or name in (*features, *drop) or not _is_text_column(table.column(name)):
             what = f"is given as {role}" if role else "is given for features or drop"
             what = what if role or name in (*features, *drop) else f"has {table.column(name).type}, not text"
             raise InputError(f": {where}column {name!r} {what}; name a column of texts", argument="text")
     free = [name for name in present if name not in taken and name not in texts]
-    roles = find_columns(free, FOUND_ROLES, given, exact=("id", "split"), only_given=KEPT_ROLES, where=place)
+    roles = find_columns(free, FOUND_ROLES, named_roles, exact=("id", "split"), only_given=KEPT_ROLES, where=origin)
     notes = []
     index = [name for name in index_columns(table) if name not in (*features, *roles.values())]
     if index:
@@ -389,7 +395,7 @@ def _column_meanings(table: pyarrow.Table, options: DataOptions, where: str) -> 
     used = {*roles.values(), *index, *drop, *texts}
     others = tuple(name for name in present if name not in used)
     rivals = [name for name in others if plain_name(name) in ("label", *ROLES["label"][0].split())]
-    if rivals and "label" not in given and options.features is None and VECTOR not in present:
+    if rivals and "label" not in named_roles and options.features is None and VECTOR not in present:
         message = (
             f"{roles['label']!r} is taken as the label; {few(rivals)} may be one too, and is used as a feature: "
             "drop it, or name the label"
@@ -532,7 +538,7 @@ def _with_missing_words(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarro
     import pyarrow
     from pyarrow import compute
 
-    found: list[str] = []
+    missing_words: list[str] = []
     columns: list[str] = []
     for name in meaning.features:
         column = table.column(name)
@@ -549,10 +555,10 @@ def _with_missing_words(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarro
             texts = (text.strip() if text else "" for text in column.to_pylist())
             column = pyarrow.array([float(text) if text else None for text in texts])
         table = table.set_column(table.column_names.index(name), name, column)
-        found.append(f"{name} ({', '.join(map(repr, words))}: {compute.sum(gap).as_py():,} rows)")
+        missing_words.append(f"{name} ({', '.join(map(repr, words))}: {compute.sum(gap).as_py():,} rows)")
         columns.append(name)
-    message = f"counted as missing: {few(found)}"
-    return table, [DataWarning(message, "missing_word", tuple(columns))] if found else []
+    message = f"counted as missing: {few(missing_words)}"
+    return table, [DataWarning(message, "missing_word", tuple(columns))] if missing_words else []
 
 
 _DATE_FORMATS = [
@@ -613,8 +619,8 @@ def _with_date_parts(table: pyarrow.Table, meaning: _Meaning) -> tuple[pyarrow.T
             "weekday": (days.astype(np.int64) + 3) % 7,  # 1970-01-01 was a Thursday
             "hour": (moments - days).astype(np.int64) // 3600,
         }
-        for part, values in parts.items():
-            column = f"{name} ({part})"
+        for component, values in parts.items():
+            column = f"{name} ({component})"
             if len(np.unique(values[~gap])) > 1 and column not in table.column_names:
                 table = table.append_column(column, pyarrow.array(values.astype(np.float64), mask=gap))
                 features.append(column)

@@ -1,8 +1,6 @@
 """Texts and images as vectors: the encoders that people have, with a cache of what they gave.
 
-encoding.py     an encoder from its name, and the vectors of examples
-descriptors.py  of images, without training
-vectors.py      the cache: vectors by content of the example and identity of the encoder
+encoding.py     an encoder from its name, the vectors of examples and their cache, descriptors without training
 pretrained.py   models of transformers and sentence-transformers, ONNX files
 """
 

@@ -52,7 +52,7 @@ class NGrams:
         """TF-IDF (n, columns) of texts: 1 + log of the count times the weight, each kind of length 1."""
         from scipy import sparse
 
-        blocks = [sparse.hstack(list(self._kinds(part)), format="csr") for part in _parts(texts)]
+        blocks = [sparse.hstack(list(self._kinds(batch)), format="csr") for batch in _parts(texts)]
         return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
     def _kinds(self, texts: Sequence[str]) -> Iterator[csr_array]:
@@ -88,7 +88,7 @@ def fit_ngrams(texts: Sequence[str]) -> tuple[NGrams, csr_array]:
     letters = max(LEAST_LETTERS, int(LETTERS / max(1, n)))
     columns, weights, blocks = {}, {}, []
     for kind in KINDS:
-        counts = [_hashed(part, kind, letters) for part in _parts(texts)]
+        counts = [_hashed(batch, kind, letters) for batch in _parts(texts)]
         frequency = np.zeros(BUCKETS, dtype=np.int64)
         for block in counts:
             frequency += np.bincount(block.indices, minlength=BUCKETS)

@@ -225,13 +225,13 @@ def _finite_epoch_values(
 ) -> dict[str, float]:
     for name, value in values.items():
         if not math.isfinite(value):
-            kept = (
+            checkpoint = (
                 f"{os.fspath(folder)} has {'a' if epoch else 'no'} checkpoint"
                 if folder
                 else "no checkpoint is kept"
             )
             # People count from 1, as the line of progress does.
-            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {kept}: try a smaller learning rate")
+            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {checkpoint}: try a smaller learning rate")
     return values
 
 

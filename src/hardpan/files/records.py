@@ -290,13 +290,13 @@ def _build_record(cls: Any, fields: dict[str, Any]) -> Any:
 @functools.cache
 def _field_types(cls: type[Any]) -> dict[str, Any]:
     """The types of a record's fields; Any for those whose names only type checkers import."""
-    found = dict.fromkeys((f.name for f in dataclasses.fields(cls)), cast(Any, Any))
+    field_types = dict.fromkeys((f.name for f in dataclasses.fields(cls)), cast(Any, Any))
     for base in reversed(cls.__mro__):
-        for name in found.keys() & vars(base).get("__annotations__", {}).keys():
+        for name in field_types.keys() & vars(base).get("__annotations__", {}).keys():
             field = types.SimpleNamespace(__annotations__={name: vars(base)["__annotations__"][name]})
             with contextlib.suppress(NameError):
-                found |= typing.get_type_hints(field, vars(sys.modules[base.__module__]))
-    return found
+                field_types |= typing.get_type_hints(field, vars(sys.modules[base.__module__]))
+    return field_types
 
 
 def _fits_record(value: Any, kind: Any) -> bool:
@@ -342,7 +342,7 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
 def _array_of_lists(value: tuple[Any, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     def numbers(item: Any) -> Any:
         if isinstance(item, tuple):
-            return [numbers(part) for part in item]
+            return [numbers(inner) for inner in item]
         return math.nan if item is None else item
 
     try:

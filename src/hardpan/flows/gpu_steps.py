@@ -58,9 +58,9 @@ class PlainStepOps:
         raw = bias.expand_as(y).clone()
         PlainStepOps.fold_add(taps, raw, y, y.shape[1], width, places, 1)
         scale, shift = bounds.scale(raw.chunk(2, 1)[0]), raw.chunk(2, 1)[1]
-        kept, moved = y.chunk(2, 1)
+        unchanged, moved = y.chunk(2, 1)
         log_det += torch.log(scale).reshape(len(log_det), -1).sum(1)
-        return torch.cat([kept, moved * scale + shift], 1), raw
+        return torch.cat([unchanged, moved * scale + shift], 1), raw
 
     @staticmethod
     def couple_back(

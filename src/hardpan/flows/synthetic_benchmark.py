@@ -364,18 +364,18 @@ def _write_benchmark_npz(
             return archive.open(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), "w", force_zip64=True)
 
         for name in ("train", "test"):
-            chosen, start = split == name, 0
+            in_split, start = split == name, 0
             with member(f"x_{name}") as stream:
                 for block in blocks():
-                    rows = block[chosen[start : start + len(block)]]
-                    if chosen[: start + len(block)].sum() == len(rows) > 0:  # the first rows of this split
-                        shape = (int(chosen.sum()), *rows.shape[1:])
+                    rows = block[in_split[start : start + len(block)]]
+                    if in_split[: start + len(block)].sum() == len(rows) > 0:  # the first rows of this split
+                        shape = (int(in_split.sum()), *rows.shape[1:])
                         header = {"descr": rows.dtype.str, "fortran_order": False, "shape": shape}
                         np.lib.format.write_array_header_2_0(stream, header)
                     stream.write(np.ascontiguousarray(rows).tobytes())
                     start += len(block)
             with member(f"y_{name}") as stream:
-                np.lib.format.write_array(stream, labels[chosen], allow_pickle=False)
+                np.lib.format.write_array(stream, labels[in_split], allow_pickle=False)
         for name, array in {"class_names": np.array(class_names), "ids": ids}.items():
             with member(name) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)

@@ -91,13 +91,13 @@ class AdaptiveTest(Report):
         return Estimate(value, error, *ends, self.confidence, "item response model with misfit", len(answered))
 
     def _bank_and_scores(self, answered: Mapping[str, float]) -> tuple[_ItemBank, Floats]:
-        place, scores = {str(name): row for row, name in enumerate(self.items)}, np.full(len(self.items), np.nan)
+        row_of, scores = {str(name): row for row, name in enumerate(self.items)}, np.full(len(self.items), np.nan)
         for name, score in answered.items():
-            if str(name) not in place or not 0 <= score <= 1:
+            if str(name) not in row_of or not 0 <= score <= 1:
                 raise InputError(
                     f"must be scores from 0 to 1 of its items; got {name!r}: {score!r}", argument="answered"
                 )
-            scores[place[str(name)]] = score
+            scores[row_of[str(name)]] = score
         return _ItemBank(self.slope, self.intercept), scores
 
 
@@ -110,26 +110,26 @@ class _ItemBank:
 
     def posterior(self, scores: Floats) -> Floats:
         """Weights of ``SKILLS`` given the scores of the items that were asked (NaN: not asked)."""
-        asked = np.isfinite(scores)
-        logit = SKILLS[:, None] * self.slope[asked] + self.intercept[asked]
-        log = (scores[asked] * logit - np.logaddexp(0.0, logit)).sum(axis=1) - (SKILLS / _PRIOR) ** 2 / 2
+        answered = np.isfinite(scores)
+        logit = SKILLS[:, None] * self.slope[answered] + self.intercept[answered]
+        log = (scores[answered] * logit - np.logaddexp(0.0, logit)).sum(axis=1) - (SKILLS / _PRIOR) ** 2 / 2
         return np.asarray(np.exp(log - logsumexp(log)))
 
     def full_score(self, scores: Floats) -> tuple[float, float]:
         """Mean and standard deviation of the score on all items: skill, and answers that were not seen."""
-        weights, asked = self.posterior(scores), np.isfinite(scores)
-        p = expit(SKILLS[:, None] * self.slope[~asked] + self.intercept[~asked])
+        weights, answered = self.posterior(scores), np.isfinite(scores)
+        p = expit(SKILLS[:, None] * self.slope[~answered] + self.intercept[~answered])
         n = len(scores)
-        mean = (scores[asked].sum() + p.sum(axis=1)) / n
+        mean = (scores[answered].sum() + p.sum(axis=1)) / n
         value = float(weights @ mean)
         variance = weights @ (mean - value) ** 2 + weights @ (p * (1 - p)).sum(axis=1) / n**2
         return value, float(np.sqrt(variance))
 
     def next_row(self, scores: Floats, stop: float, longest: int, usable: NDArray[np.bool_] | None = None) -> int:
         """The row of the most informative item that was not asked, a² p(1 − p) at the mean skill; −1 to stop."""
-        asked = np.isfinite(scores)
-        free = ~asked if usable is None else ~asked & usable
-        if asked.sum() >= longest or not free.any() or (asked.any() and self.full_score(scores)[1] <= stop):
+        answered = np.isfinite(scores)
+        free = ~answered if usable is None else ~answered & usable
+        if answered.sum() >= longest or not free.any() or (answered.any() and self.full_score(scores)[1] <= stop):
             return -1
         p = expit(float(self.posterior(scores) @ SKILLS) * self.slope + self.intercept)
         return int(np.where(free, self.slope**2 * p * (1 - p), -1.0).argmax())
@@ -150,11 +150,11 @@ def adaptive_test(
             usable = np.isfinite(x)
             if usable.sum() < 6:
                 continue
-            asked = np.full(len(x), np.nan)
-            while (row := bank.next_row(asked, stop / normal_quantile(level), longest, usable)) >= 0:
-                asked[row] = x[row]
-            value, error = bank.full_score(asked)
-            count, truth = int(np.isfinite(asked).sum()), float(x[usable].mean())
+            answered = np.full(len(x), np.nan)
+            while (row := bank.next_row(answered, stop / normal_quantile(level), longest, usable)) >= 0:
+                answered[row] = x[row]
+            value, error = bank.full_score(answered)
+            count, truth = int(np.isfinite(answered).sum()), float(x[usable].mean())
             sample = np.random.default_rng([seed, 4, model]).choice(x[usable], min(count, int(usable.sum())), False)
             rows.append((value - truth, error, count, truth, float(sample.mean()) - truth, fold))
     if not rows:

@@ -163,16 +163,20 @@ def battles(
         )
     names, codes, won, both_bad = _read_battles(table, roles, where)
     cluster, groups = _battle_groups(table, roles, group)
-    kept = _models_with_strength(codes, won, len(names))
-    left_out = tuple(name for name, has in zip(names, kept, strict=True) if not has)
-    if kept.sum() < 2:
+    has_strength = _models_with_strength(codes, won, len(names))
+    left_out = tuple(name for name, has in zip(names, has_strength, strict=True) if not has)
+    if has_strength.sum() < 2:
         raise InputError(
             f"{where}: no two models have each won against the other, directly or through others: no strength can "
             "be estimated; give more battles"
         )
-    used: NDArray[np.bool_] = np.asarray(kept[codes].all(axis=1))
-    place = np.cumsum(kept) - 1
-    names, codes, won = [n for n, has in zip(names, kept, strict=True) if has], place[codes[used]], won[used]
+    used: NDArray[np.bool_] = np.asarray(has_strength[codes].all(axis=1))
+    new_code = np.cumsum(has_strength) - 1
+    names, codes, won = (
+        [n for n, has in zip(names, has_strength, strict=True) if has],
+        new_code[codes[used]],
+        won[used],
+    )
     groups = None if groups is None else np.unique(groups[used], return_inverse=True)[1].astype(np.int64)
     m, plain = len(names), _fit_battles(codes, won, np.zeros((len(won), 0)), groups, len(names))
     tests = _strength_tests(plain, m, level)
@@ -370,7 +374,7 @@ def _style_differences(
     table: Mapping[str, Sequence[Any]], roles: Mapping[str, str], used: NDArray[np.bool_]
 ) -> tuple[Floats, list[str]]:
     """(n, C) the position and standardised differences of columns NAME_a and NAME_b, and their names."""
-    found, labels = [np.ones(int(used.sum()))], ["first position"]
+    differences, labels = [np.ones(int(used.sum()))], ["first position"]
     for name in table:
         other = name.removesuffix("_a") + "_b"
         if not name.endswith("_a") or name in roles.values() or other not in table:
@@ -384,9 +388,9 @@ def _style_differences(
         total = np.where(a + b > 0, a + b, 1.0)
         z = (a - b) / total if min(a.min(), b.min()) >= 0 else a - b
         if z.std() > 0:
-            found.append(z / z.std())
+            differences.append(z / z.std())
             labels.append(name.removesuffix("_a"))
-    return np.stack(found, axis=1), labels
+    return np.stack(differences, axis=1), labels
 
 
 def _style_effects(

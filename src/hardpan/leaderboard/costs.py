@@ -150,8 +150,8 @@ def amounts(
             argument="outcomes",
         )
     if opened.is_unbounded():
-        found = tuple(_amount(opened, name, group, level, seed) for name in named)
-        return Amounts(found, (), "", accepted, opened.source, opened.notes)
+        results = tuple(_amount(opened, name, group, level, seed) for name in named)
+        return Amounts(results, (), "", accepted, opened.source, opened.notes)
     scores = opened.item_scores()
     means = np.nanmean(scores, axis=1)
     best = int(means.argmax())
@@ -180,8 +180,8 @@ def amounts(
                     bool(as_good[row]),
                 )
             )
-    found = tuple(_amount(opened, name, group, level, seed) for name in named)
-    return Amounts(found, tuple(trades), opened.models[best], accepted, opened.source, opened.notes)
+    results = tuple(_amount(opened, name, group, level, seed) for name in named)
+    return Amounts(results, tuple(trades), opened.models[best], accepted, opened.source, opened.notes)
 
 
 def _amount(outcomes: Outcomes, name: str, group: str | None, level: float, seed: int) -> Amount:

@@ -218,9 +218,9 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any], dropped: Sequenc
         unknown = [str(name) for name in names if str(name) not in positions]
         if unknown:
             raise InputError(f": item {unknown[0]!r} is not among the {outcomes.n_items} items", argument=argument)
-    kept = np.ones(outcomes.n_items, dtype=np.bool_)
-    kept[[positions[str(name)] for name in dropped]] = False
-    if not kept.any():
+    remaining = np.ones(outcomes.n_items, dtype=np.bool_)
+    remaining[[positions[str(name)] for name in dropped]] = False
+    if not remaining.any():
         raise InputError("must leave some items", argument="dropped")
     reviewed = {positions[str(name)]: str(value) for name, value in new_keys.items()}
     changed = {i: value for i, value in reviewed.items() if key[i] != value}
@@ -233,7 +233,7 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any], dropped: Sequenc
     after_outcomes = dataclasses.replace(
         outcomes, scores=scores.reshape(outcomes.scores.shape), key=corrected.astype(np.str_)
     )
-    before, after = rank(outcomes), rank(after_outcomes.select(items=kept))
+    before, after = rank(outcomes), rank(after_outcomes.select(items=remaining))
     row = [after.models.index(name) for name in before.models]
     return CorrectedKeys(
         items=tuple(str(outcomes.items[i]) for i in changed),

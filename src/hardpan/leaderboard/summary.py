@@ -250,8 +250,8 @@ def _without_reference(outcomes: Outcomes, reference: str | None) -> tuple[Outco
     failed = failed[np.argsort(-np.nan_to_num(mean[failed], nan=-1.0), kind="stable")]
     nobody = int((mean == 0).sum())
     known = int(np.isfinite(scores[row]).sum())
-    found = ReferenceFailures(name, outcomes.items[failed], scores[row, failed], mean[failed], known, nobody)
-    return others, found
+    failures = ReferenceFailures(name, outcomes.items[failed], scores[row, failed], mean[failed], known, nobody)
+    return others, failures
 
 
 def _blind_baseline(outcomes: Outcomes, level: float) -> BlindBaseline | None:
@@ -276,20 +276,20 @@ def _further_results(
 ) -> dict[str, Any]:
     """What tasks, runs, scores by people, costs and times allow to say."""
     common: dict[str, Any] = {"group": group, "confidence": confidence}
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     small = outcomes.n_models <= MOST_SUITE_MODELS
     if weights is not None or (small and task_column(outcomes)):
         within = common | {"group": None if group == task_column(outcomes) else group}
         with contextlib.nullcontext() if weights is not None else contextlib.suppress(InputError):
-            found["suite"] = suite(outcomes, weights=weights, **within)
+            results["suite"] = suite(outcomes, weights=weights, **within)
     if outcomes.n_repeats > 1:
-        found["runs"] = runs(outcomes, **common, seed=seed)
+        results["runs"] = runs(outcomes, **common, seed=seed)
     if small and PEOPLE in outcomes.measures:
         with contextlib.suppress(InputError):  # a model with too few scores by people
-            found["judge"] = judge(outcomes, confidence=confidence)
+            results["judge"] = judge(outcomes, confidence=confidence)
     if small and outcomes.measures.keys() - {PEOPLE}:
-        found["amounts"] = amounts(outcomes, **common, seed=seed)
-    return found
+        results["amounts"] = amounts(outcomes, **common, seed=seed)
+    return results
 
 
 def _item_answers(

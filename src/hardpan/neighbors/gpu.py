@@ -57,7 +57,7 @@ def nearest_on_gpu(
             ]
     finally:
         torch.set_float32_matmul_precision(precision)
-    return np.sqrt(np.concatenate([part[0] for part in parts])), np.concatenate([part[1] for part in parts])
+    return np.sqrt(np.concatenate([block[0] for block in parts])), np.concatenate([block[1] for block in parts])
 
 
 class _GpuSearch:
@@ -165,8 +165,8 @@ def _least_of_every_row(low: Tensor, count: int) -> tuple[Tensor, Tensor]:
         values, places = low.topk(min(count, n), dim=1, largest=False)
         return values, places
     groups = low.view(len(low), -1, _GROUP)
-    chosen = groups.amin(dim=2).topk(count, dim=1, largest=False, sorted=False).indices
-    inside = groups.gather(1, chosen[..., None].expand(-1, -1, _GROUP)).flatten(1)
+    least_groups = groups.amin(dim=2).topk(count, dim=1, largest=False, sorted=False).indices
+    inside = groups.gather(1, least_groups[..., None].expand(-1, -1, _GROUP)).flatten(1)
     values, order = inside.topk(count, dim=1, largest=False)
-    places = chosen.gather(1, order // _GROUP) * _GROUP + order % _GROUP
+    places = least_groups.gather(1, order // _GROUP) * _GROUP + order % _GROUP
     return values, places

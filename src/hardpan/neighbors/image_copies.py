@@ -62,13 +62,13 @@ class ImageCopies:
     def alterations(self, query: int, place: int) -> tuple[str, ...]:
         """What was done to a copy, of :data:`KINDS`."""
         resized = abs(self.size[query, place] - 1) > 0.04
-        found = (
+        done = (
             self.turned[query, place],
             self.correlation[query, place] < 0,
             resized,
             self.shift[query, place] > 0.02 and not resized,
         )
-        return tuple(name for name, so in zip(KINDS, found, strict=False) if so) or KINDS[-1:]
+        return tuple(name for name, so in zip(KINDS, done, strict=False) if so) or KINDS[-1:]
 
 
 def find_image_copies(queries: NDArray[np.generic], references: NDArray[np.generic]) -> ImageCopies:
@@ -107,11 +107,13 @@ def match_grids(mine: Floats, theirs: Floats) -> ImageCopies:
     for number, view in enumerate(_views()):
         at = np.argwhere(views == number)
         for start in range(0, len(at), _PAIRS):
-            query, place = at[start : start + _PAIRS].T
+            query, candidate = at[start : start + _PAIRS].T
             turned = _turned_grids(mine[query], view)
-            window = _aligned_grid_window(turned, theirs[references_at[query, place]], view)
-            moved[query, place] = window
-            correlation[query, place] = _fine_grid_correlation(turned, theirs[references_at[query, place]], window)
+            window = _aligned_grid_window(turned, theirs[references_at[query, candidate]], view)
+            moved[query, candidate] = window
+            correlation[query, candidate] = _fine_grid_correlation(
+                turned, theirs[references_at[query, candidate]], window
+            )
     order = np.argsort(-np.abs(correlation), axis=1, kind="stable")
     is_turned = np.array([view.mirrored or view.quarters > 0 for view in _views()])[views]
 
@@ -226,8 +228,10 @@ def _grid_descriptor_matrix(top: float, left: float, size: float) -> Floats:
 
 
 def _grid_descriptors(grids: Floats, matrix: Floats) -> Floats:
-    found = grids.reshape(len(grids), -1) @ matrix.T
-    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-3), dtype=np.float32)
+    projected = grids.reshape(len(grids), -1) @ matrix.T
+    return np.asarray(
+        projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-3), dtype=np.float32
+    )
 
 
 def _candidate_copies(grids: Floats, known: Floats, count: int) -> tuple[Labels, Labels]:
@@ -347,11 +351,11 @@ def _shifted_image_copy(image: Floats, rng: np.random.Generator) -> Floats:
 
 def _cropped_image_copy(image: Floats, rng: np.random.Generator) -> Floats:
     """80 to 95 % of each side, enlarged to the whole."""
-    kept = rng.uniform(0.8, 0.95)
+    fraction = rng.uniform(0.8, 0.95)
     cells = []
     for pixels in image.shape[:2]:
-        low = rng.uniform(0, 1 - kept)
-        cells.append(_grid_cells(pixels, low, low + kept, pixels))
+        low = rng.uniform(0, 1 - fraction)
+        cells.append(_grid_cells(pixels, low, low + fraction, pixels))
     return np.asarray(np.einsum("ay,yxc,bx->abc", cells[0], image, cells[1]), dtype=np.float32)
 
 
@@ -393,12 +397,12 @@ def altered_copies(images: NDArray[np.generic], seed: int = 0) -> dict[str, Floa
     x = np.asarray(images, dtype=np.float32).reshape(*images.shape[:3], -1)
     if images.dtype != np.uint8:
         x = x * np.float32(255 / max(float(np.abs(x).max(initial=0.0)), 1e-30))
-    found = {}
+    copies = {}
     for number, (name, alter) in enumerate(ALTERATIONS.items()):
         rng = np.random.default_rng([seed, 17, number])
         changed = [np.clip(np.rint(alter(image, rng)), 0, 255) for image in x]
-        found[name] = np.stack(changed).astype(np.float32)
-    return found
+        copies[name] = np.stack(changed).astype(np.float32)
+    return copies
 
 
 def turned_images(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:

@@ -101,13 +101,13 @@ def match_texts(texts: Sequence[str], references: Sequence[str]) -> TextCopies:
         shared = sparse.csr_array(_rarest(block) @ columns)
         for row in range(shared.shape[0]):
             span = slice(shared.indptr[row], shared.indptr[row + 1])
-            found, score = shared.indices[span], shared.data[span]
+            columns_of_row, score = shared.indices[span], shared.data[span]
             at = start + row
-            first = found[np.lexsort((found, -score))[:k]]
+            first = columns_of_row[np.lexsort((columns_of_row, -score))[:k]]
             mine = Counter(own[at])
-            for place, reference in enumerate(first.tolist()):
-                best[at, place] = reference
-                similarity[at, place], accepted[at, place] = _aligned(
+            for candidate, reference in enumerate(first.tolist()):
+                best[at, candidate] = reference
+                similarity[at, candidate], accepted[at, candidate] = _aligned(
                     own[at], theirs[reference], mine, counts[reference]
                 )
             order = np.lexsort((-similarity[at], ~accepted[at]))
@@ -184,11 +184,11 @@ def marked_difference(text: str, other: str, around: int = 6) -> str:
     a, b = text.split()[:LONGEST], other.split()[:LONGEST]
     words: list[str] = []
     codes = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-    for place, (kind, i1, i2, j1, j2) in enumerate(codes):
+    for number, (kind, i1, i2, j1, j2) in enumerate(codes):
         if kind != "equal":
             words.append(f"[{' '.join([*a[i1:i2], '→', *b[j1:j2]])}]")
             continue
-        before, after = around if place else 0, around if place < len(codes) - 1 else 0
+        before, after = around if number else 0, around if number < len(codes) - 1 else 0
         if j2 - j1 <= before + after + 1:
             words += b[j1:j2]
         else:

@@ -132,7 +132,7 @@ def _terminal_bench_entries(log: LogFile, folders: frozenset[Path]) -> Iterator[
         if run in folders:
             return
     described = read_json(run / "run_metadata.json") if (run / "run_metadata.json").is_file() else {}
-    agent, name = (json_at(described, part) for part in ("agent_name", "model_name"))
+    agent, name = (json_at(described, name_key) for name_key in ("agent_name", "model_name"))
     if agent:
         model = _agent_and_model(agent, name)
     else:  # the leaderboard's folders are DATE_AGENT_MODEL/RUN

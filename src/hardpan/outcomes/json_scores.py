@@ -138,13 +138,13 @@ def _rows_of_item_records(value: Mapping[str, Any], fewest: int) -> Rows | None:
 def _rows_of_parts(value: Mapping[str, Any], depth: int) -> Rows | None:
     """Rows of an object whose values have rows: one of them beside others without, or all of them."""
     parts: dict[str, Rows] = {}
-    nested = {name: part for name, part in value.items() if isinstance(part, (dict, list)) and part}
-    for name, part in nested.items():
+    nested = {name: item for name, item in value.items() if isinstance(item, (dict, list)) and item}
+    for name, item in nested.items():
         fewest = _FEWEST_INSIDE if len(nested) == 1 else 1
-        if isinstance(part, list):
-            rows = part if all(isinstance(row, dict) for row in part) and _score_name(part) else None
+        if isinstance(item, list):
+            rows = item if all(isinstance(row, dict) for row in item) and _score_name(item) else None
         else:
-            rows = _rows_of_object(part, fewest, depth - 1)
+            rows = _rows_of_object(item, fewest, depth - 1)
         if rows:
             parts[name] = rows
     if len(parts) == 1 and (
@@ -162,7 +162,7 @@ def _rows_of_parts(value: Mapping[str, Any], depth: int) -> Rows | None:
 def _shared_fields(value: Mapping[str, Any]) -> dict[str, str]:
     """The model and task of a whole file, also in an object of settings such as "config"."""
     words = column_role_names("model", "task")
-    for fields in (value, *(part for part in value.values() if isinstance(part, dict))):
+    for fields in (value, *(item for item in value.values() if isinstance(item, dict))):
         shared = {
             name: text for name, text in fields.items() if isinstance(text, str) and plain_name(name) in words
         }

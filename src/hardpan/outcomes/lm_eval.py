@@ -188,15 +188,15 @@ def _model_and_folder(path: Path, results: Mapping[str, Any], named: bool) -> tu
 
 def _read_lm_eval_file(log: LogFile, cells: Cells, run: _TaskRun, summary: _LmEvalSummary) -> None:
     # All models of a task are read by one filter where they have it.
-    asked = cells.options.filter
-    usual = asked or summary.filter.get(run.task)
+    filter_name = cells.options.filter
+    usual = filter_name or summary.filter.get(run.task)
     filters, count, total = _read_lm_eval_rows(log, cells, run, summary, usual)
-    if count == 0 and usual is not None and (asked is None or len(filters) == 1):
+    if count == 0 and usual is not None and (filter_name is None or len(filters) == 1):
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
         filters, count, total = _read_lm_eval_rows(log, cells, run, summary, None)
     summary.filters |= filters
     if count == 0 and filters:
-        raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {asked!r}")
+        raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {filter_name!r}")
     if count:
         summary.compare(run, count, total / count)
 

@@ -163,11 +163,11 @@ class _EntryReading:
         )
 
     def _model(self, log: LogFile, entry: LogEntry) -> int:
-        place = (entry.folder or log.path, entry.model, entry.task)
-        if place not in self._models:
+        source = (entry.folder or log.path, entry.model, entry.task)
+        if source not in self._models:
             folder = (entry.folder or log.path.parent).resolve()
-            self._models[place] = self._cells.model_of_log(entry.model, folder, entry.task)
-        return self._models[place]
+            self._models[source] = self._cells.model_of_log(entry.model, folder, entry.task)
+        return self._models[source]
 
     def _run(self, model: int, item: int, entry: LogEntry) -> int:
         if entry.run is None:
@@ -180,9 +180,9 @@ class _EntryReading:
 
     def note(self) -> None:
         """State the metrics; refuse one that no entry has."""
-        asked, available = self._cells.options.metric, list(self._available)
-        if asked is not None and asked not in self._available and len(available) > 1:
-            raise InputError(f"must be one of {few(available)}; got {asked!r}", argument="metric")
+        metric, available = self._cells.options.metric, list(self._available)
+        if metric is not None and metric not in self._available and len(available) > 1:
+            raise InputError(f"must be one of {few(available)}; got {metric!r}", argument="metric")
         if self._without_metric:
             entries = counted(self._without_metric, "entry", "entries")
             self._cells.notes.append(f"Without the metric of their task, left out: {entries}.")

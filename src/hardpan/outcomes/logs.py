@@ -83,14 +83,14 @@ def json_at(value: Any, *path: str | int) -> Any:
 
 def json_list(value: Any, *path: str | int) -> list[Any]:
     """The list at a path in JSON; empty where there is none."""
-    found = json_at(value, *path)
-    return found if isinstance(found, list) else []
+    item = json_at(value, *path)
+    return item if isinstance(item, list) else []
 
 
 def json_object(value: Any, *path: str | int) -> dict[str, Any]:
     """The object at a path in JSON; empty where there is none."""
-    found = json_at(value, *path)
-    return found if isinstance(found, dict) else {}
+    item = json_at(value, *path)
+    return item if isinstance(item, dict) else {}
 
 
 def parquet_columns(path: Path) -> list[str]:

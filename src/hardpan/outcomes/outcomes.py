@@ -151,9 +151,9 @@ class Outcomes:
         for name, value in (("filter", filter), ("metric", metric), ("scorer", scorer), ("group", group)):
             if value is not None and not isinstance(value, str):
                 raise InputError(f"must be text; got {value!r}", argument=name)
-        given = table_columns_by_role(columns, group=group)
-        group = given.get("group")
-        options = Options(filter, metric, scorer, unparsed, group, given, max_score, rows, by_order, min_score)
+        named = table_columns_by_role(columns, group=group)
+        group = named.get("group")
+        options = Options(filter, metric, scorer, unparsed, group, named, max_score, rows, by_order, min_score)
         return read_outcomes(source, options, totals=totals, progress=progress)
 
     @classmethod

@@ -200,8 +200,8 @@ def _names_of_paths(paths: Sequence[Path]) -> list[str]:
         return stems
     parts = [(*path.resolve().parts[:-1], stem) for path, stem in zip(paths, stems, strict=True)]
     start = common_parts(parts)
-    end = common_parts([part[start:][::-1] for part in parts])
-    return ["/".join(part[start : len(part) - end]) for part in parts]
+    end = common_parts([folders[start:][::-1] for folders in parts])
+    return ["/".join(folders[start : len(folders) - end]) for folders in parts]
 
 
 def _read_all_tables(

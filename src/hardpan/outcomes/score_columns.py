@@ -177,11 +177,11 @@ def summary_lines(columns: Columns, highest: float) -> tuple[list[str], list[int
 
 def _summary_rows(scores: Floats, decimals: Floats, highest: float) -> list[int]:
     rounding = 0.5 * 10.0 ** -decimals.max(axis=1, keepdims=True)
-    kept = 2 * (scores > highest).sum(axis=1) < np.isfinite(scores).sum(axis=1)
-    kept = kept if kept.any() else ~kept
-    found, new = list[int](), [-1]
+    plain = 2 * (scores > highest).sum(axis=1) < np.isfinite(scores).sum(axis=1)
+    plain = plain if plain.any() else ~plain
+    summaries, new = list[int](), [-1]
     while new:
-        others = np.where(kept[:, None], scores, np.nan)
+        others = np.where(plain[:, None], scores, np.nan)
         has = np.isfinite(others)
         number = has.sum(axis=0) - has
         total = np.nansum(others, axis=0) - np.nan_to_num(others)
@@ -198,11 +198,11 @@ def _summary_rows(scores: Floats, decimals: Floats, highest: float) -> list[int]
                 equal = np.isin(scores[line, at], values) * (1.0 if is_sum else 1 / len(values))
                 density = 1.0 if is_sum else _DENSITY
                 chance = np.minimum(1.0, density * np.maximum(width / np.maximum(span, width), equal))
-                if line not in found + new and np.log(chance).sum() < np.log(0.01 / len(scores)):
+                if line not in summaries + new and np.log(chance).sum() < np.log(0.01 / len(scores)):
                     new.append(line)
-        kept[new] = False
-        found += new
-    return sorted(found)
+        plain[new] = False
+        summaries += new
+    return sorted(summaries)
 
 
 def _score_and_decimals(cell: Any) -> tuple[float, int]:
@@ -228,7 +228,7 @@ def _factors_of_cells(codes: Mapping[str, Codes], roles: Roles, given: Mapping[s
     one_model, settled = not models.any(), bool(given.keys() & {"item", "run"})
     model_words, factors = column_role_names("model"), list[str]()
     for name, values in codes.items() if len(several) else ():
-        used = {part for column in roles.values() for part in (column, *column.split(","))}
+        used = {factor for column in roles.values() for factor in (column, *column.split(","))}
         is_model = plain_name(name) in model_words
         if name in used or (is_model and "model" in given) or (settled and not is_model):
             continue
@@ -281,7 +281,7 @@ def _column_codes(values: Sequence[Any]) -> Codes:
 def _joined_codes(codes: dict[str, Codes], name: str) -> str:
     """The name of a column, or of several, whose codes are added."""
     if name not in codes:
-        codes[name] = _combined_codes(*(codes[part] for part in name.split(",")))
+        codes[name] = _combined_codes(*(codes[column] for column in name.split(",")))
     return name
 
 

@@ -34,9 +34,9 @@ def _live_code_bench_entries(log: LogFile, _: None) -> Iterator[LogEntry]:
     scenario = _SCENARIO.fullmatch(stem_of(log.path))
     model = log.path.resolve().parent.name if scenario else model_of_path(log.path)
     for row in log.rows():
-        number, part = str(json_at(row, "question_id")), json_at(row, "test_id")
-        part = json_at(row, "id") if part is None else part
-        label = number if part is None else f"{number}/{part}"
+        number, test_id = str(json_at(row, "question_id")), json_at(row, "test_id")
+        test_id = json_at(row, "id") if test_id is None else test_id
+        label = number if test_id is None else f"{number}/{test_id}"
         graded = json_list(row, "graded_list")
         for index, score in enumerate(graded or [json_at(row, "pass@1") or json_at(row, "pass1")]):
             yield LogEntry(

@@ -87,20 +87,20 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         counted = map(str, range(len(columns[name])))
         if len(columns) > 1 and list(map(str, columns[name])) == list(counted):
             del columns[name]  # an index that only counts rows; one with names becomes the column of row names
-    given = dict(options.columns)
-    if FILE in given.values() and FILE not in columns:
+    named = dict(options.columns)
+    if FILE in named.values() and FILE not in columns:
         columns[FILE] = [stem] * len(next(iter(columns.values()), ()))
-    columns, chosen = _rows_of_metric(columns, options.metric, where)
-    if options.metric is not None and not chosen:
+    columns, has_metric = _rows_of_metric(columns, options.metric, where)
+    if options.metric is not None and not has_metric:
         if options.metric not in columns:
             raise InputError(
                 f"{options.metric!r} is not a column of {where}; it has {few(list(columns))}", argument="metric"
             )
-        given["score"] = options.metric
-    given = join_given_columns(columns, given)
+        named["score"] = options.metric
+    named = join_given_columns(columns, named)
     _refuse_battles(columns, where)
-    measures = _measure_columns(columns, {role: given.pop(role) for role in MEASURES if role in given}, where)
-    roles = find_columns(list(columns), SCORE_ROLES, given, only_given=("group",), where=where)
+    measures = _measure_columns(columns, {role: named.pop(role) for role in MEASURES if role in named}, where)
+    roles = find_columns(list(columns), SCORE_ROLES, named, only_given=("group",), where=where)
     if "item" not in roles and (number := next((name for name in columns if plain_name(name) in _ROW_NUMBERS), "")):
         roles["item"] = number  # a row number names the items where no other column does
     if "key" in roles and not roles.keys() & {"score", "answer", "model"}:
@@ -122,7 +122,7 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
             said == right if said else "not answered" for said, right in zip(answers, keys, strict=True)
         ]
         cells.notes.append(f"Scores: 1 where {roles['answer']!r} equals {roles['key']!r}.")
-        _read_long_table(columns, roles | {"score": "score"}, given, where, stem, cells, measures)
+        _read_long_table(columns, roles | {"score": "score"}, named, where, stem, cells, measures)
         return
     model, item, score = roles.get("model"), roles.get("item"), roles.get("score")
     measures = {role: name for role, name in measures.items() if name not in roles.values()}
@@ -139,11 +139,11 @@ def read_score_table(columns: Columns, where: str, stem: str, cells: Cells) -> N
         )
     if score is not None and (
         item is not None
-        or "score" in given
+        or "score" in named
         or (model is None and _is_long_without_names(columns, score))
         or (model is not None and len(set(map(str, columns[model]))) < len(columns[model]))
     ):
-        _read_long_table(columns, roles, given, where, stem, cells, measures)
+        _read_long_table(columns, roles, named, where, stem, cells, measures)
     else:
         _read_wide_table(columns, roles, where, cells)
 
@@ -261,14 +261,14 @@ def _refuse_battles(columns: Columns, where: str) -> None:
 
 def _measure_columns(columns: Columns, given: Mapping[str, Any], where: str) -> dict[str, str]:
     """The columns of further numbers by role; one that is not given needs a clear name and numbers."""
-    found = dict[str, str]()
+    measures = dict[str, str]()
     for role in MEASURES:
         try:
-            found |= find_columns(list(columns), (role,), {role: given.get(role)}, where=where)
+            measures |= find_columns(list(columns), (role,), {role: given.get(role)}, where=where)
         except InputError:
             if role in given:
                 raise
-    return {role: name for role, name in found.items() if _is_score_column(columns[name])}
+    return {role: name for role, name in measures.items() if _is_score_column(columns[name])}
 
 
 def _may_be_classes(values: Sequence[Any], keys: Sequence[Any]) -> bool:
@@ -440,7 +440,7 @@ def _read_wide_table(columns: Columns, roles: Mapping[str, str], where: str, cel
         models = list(body)
         items = labels or [f"item-{row}" for row in range(count)]
         if task is not None:
-            items = [f"{part}/{label}" for part, label in zip(columns[task], items, strict=True)]
+            items = [f"{prefix}/{label}" for prefix, label in zip(columns[task], items, strict=True)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
         twice = next(name for name in models if models.count(name) > 1)
@@ -501,12 +501,12 @@ def _rows_of_metric(columns: Columns, metric: str | None, where: str) -> tuple[d
             + ("" if metric is None else f"; got {metric!r}"),
             argument="metric",
         )
-    kept = {
+    selected = {
         name: [value for value, own in zip(values, names, strict=True) if own == metric]
         for name, values in columns.items()
         if name != "metric"
     }
-    return kept, True
+    return selected, True
 
 
 def _metric_options(columns: Columns, names: Sequence[str], options: Options) -> str:

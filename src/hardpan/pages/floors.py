@@ -137,8 +137,8 @@ def _(floor: Floor) -> View:
 
 def consensus_file(floor: Floor, name: str) -> dict[str, str]:
     """The consensus of annotators' votes as a file of corrections, under this name; empty where there is none."""
-    found = floor.consensus
-    return {} if found is None or not found.columns else {name: csv_text(found.columns)}
+    consensus = floor.consensus
+    return {} if consensus is None or not consensus.columns else {name: csv_text(consensus.columns)}
 
 
 def _quality_cell(method: str, annotator: AnnotatorQuality) -> str | None:
@@ -148,41 +148,42 @@ def _quality_cell(method: str, annotator: AnnotatorQuality) -> str | None:
 
 def consensus_section(floor: Floor) -> list[Section]:
     """What annotators agree on: methods of consensus, annotators, and examples that need another vote."""
-    found = floor.consensus
-    if found is None:
+    consensus = floor.consensus
+    if consensus is None:
         return []
-    each = formatting.number(found.votes / found.examples)
-    sentences = [f"{found.votes:,} votes on {found.examples:,} examples, {each} each."]
-    if found.alpha is not None and found.alpha.value == found.alpha.value:
-        low, high = formatting.number(found.alpha.low), formatting.number(found.alpha.high)
+    each = formatting.number(consensus.votes / consensus.examples)
+    sentences = [f"{consensus.votes:,} votes on {consensus.examples:,} examples, {each} each."]
+    if consensus.alpha is not None and consensus.alpha.value == consensus.alpha.value:
+        low, high = formatting.number(consensus.alpha.low), formatting.number(consensus.alpha.high)
         sentences.append(
-            f"Agreement: Krippendorff’s α {formatting.number(found.alpha.value)} ({low} to {high}; 1 is perfect)."
+            f"Agreement: Krippendorff’s α {formatting.number(consensus.alpha.value)} ({low} to {high}; 1 is "
+            "perfect)."
         )
-    if found.differing is not None:
+    if consensus.differing is not None:
         sentences.append(
-            f"Labels of the dataset that differ from the consensus by {found.method}: {found.differing:,}. "
+            f"Labels of the dataset that differ from the consensus by {consensus.method}: {consensus.differing:,}. "
             "consensus.csv is a file of corrections: DATA@consensus.csv."
         )
     else:
-        sentences.append(f"Consensus labels by {found.method}, with confidence: consensus.csv.")
+        sentences.append(f"Consensus labels by {consensus.method}, with confidence: consensus.csv.")
     methods = Table(
         "Methods on one answer per example that they did not see",
         ("method", "answers predicted"),
         tuple(
             (name, "no example has three answers" if item is None else formatting.estimate(item))
-            for name, item in found.methods.items()
+            for name, item in consensus.methods.items()
         ),
     )
     qualities = {"majority": "majority", "Dawid–Skene": "dawid_skene", "CROWDLAB": "crowdlab"}
     quality: dict[str, Cell | Aligned] = {
-        name: functools.partial(_quality_cell, key) for name, key in qualities.items() if name in found.methods
+        name: functools.partial(_quality_cell, key) for name, key in qualities.items() if name in consensus.methods
     }
     annotators = table_of(
         "Annotators, worst first: how often right, by method",
-        found.annotators[:MOST_ANNOTATORS],
+        consensus.annotators[:MOST_ANNOTATORS],
         {"annotator": "name", "votes": "votes", **quality},
     )
-    unsure = {name: values for name, values in found.columns.items() if name != "corrected_label"}
+    unsure = {name: values for name, values in consensus.columns.items() if name != "corrected_label"}
     needing = table_of_columns("Examples that need another vote most", unsure, MOST_UNSURE)
     return [
         Section(

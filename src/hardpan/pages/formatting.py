@@ -443,10 +443,11 @@ def short_names(names: Sequence[str], longest: int = 24) -> list[str]:
         start = next((at for at, letters in enumerate(zip(*alike, strict=False)) if len(set(letters)) > 1), 0)
         parts = [name[start : start + tail] for name in alike]
         cut = [
-            f"{part[:-1]}…" if len(name) > start + tail else part for name, part in zip(alike, parts, strict=True)
+            f"{piece[:-1]}…" if len(name) > start + tail else piece
+            for name, piece in zip(alike, parts, strict=True)
         ]
         different = len(set(cut)) == len(alike)
         labels |= {
-            name: f"{name[:half]}…{part}" if different else name for name, part in zip(alike, cut, strict=True)
+            name: f"{name[:half]}…{piece}" if different else name for name, piece in zip(alike, cut, strict=True)
         }
     return [labels[name] for name in names]

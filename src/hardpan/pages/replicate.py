@@ -27,12 +27,12 @@ MOST_LINES = 20
 
 @view.register
 def _project_status_view(result: ProjectStatus) -> View:
-    shown = view_of_fields(replace(result, quality=None), title=result.name)
+    made = view_of_fields(replace(result, quality=None), title=result.name)
     if result.quality is None:
-        return shown
+        return made
     votes = view(result.quality)
     sections = tuple(replace(section, sentences=(votes.headline, *section.sentences)) for section in votes.sections)
-    return replace(shown, sections=(*shown.sections, *sections))
+    return replace(made, sections=(*made.sections, *sections))
 
 
 @view.register

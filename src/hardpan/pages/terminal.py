@@ -36,13 +36,13 @@ def render(view: View) -> RenderableType:
     """
     lines: list[RenderableType] = [_terminal_text(view.headline, style="bold")]
     lines += [_terminal_text(sentence) for sentence in view.lede]
-    shown = [item for item in view.problems if not item.folded][:MOST_PROBLEMS]
-    for problem in shown:
+    listed = [item for item in view.problems if not item.folded][:MOST_PROBLEMS]
+    for problem in listed:
         mark, style = _MARKS[problem.severity]
         lines.append(Text.assemble((mark, style), " ", _terminal_text(problem.title)))
-    if len(view.problems) > len(shown):
-        more = counted(len(view.problems) - len(shown), "more note" if shown else "note")
-        lines.append(_terminal_text(f"  {'and ' if shown else ''}{more} on the page"))
+    if len(view.problems) > len(listed):
+        more = counted(len(view.problems) - len(listed), "more note" if listed else "note")
+        lines.append(_terminal_text(f"  {'and ' if listed else ''}{more} on the page"))
     if view.tiles:
         table = Table.grid(padding=(0, GAP, 0, 0))
         for tile in view.tiles:

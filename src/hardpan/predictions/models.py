@@ -129,8 +129,8 @@ def _refitted_model_answers(
     labels = dataset.require_labels()
     if not hasattr(model, "fit"):
         raise InputError(f"folds needs an estimator with fit; got {type(model).__name__}")
-    given = dataset.metadata.get("group") if group is None else np.asarray(group)
-    groups = np.arange(len(dataset)) if given is None else np.unique(given, return_inverse=True)[1].ravel()
+    groups_of = dataset.metadata.get("group") if group is None else np.asarray(group)
+    groups = np.arange(len(dataset)) if groups_of is None else np.unique(groups_of, return_inverse=True)[1].ravel()
     smallest = int(np.bincount(labels).min())
     grouped = int(groups.max()) + 1 < len(groups)
     if grouped:

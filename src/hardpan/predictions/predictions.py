@@ -519,14 +519,16 @@ class Predictions:
             numbers, mark = open_subset_rows(os.fspath(rows), self.ids), f"{SEPARATOR}{os.fspath(rows)}"
         elif rows is not None:
             numbers = row_numbers(rows, self)
-        chosen = None if seeds is None else self._each_once("seeds", seeds, self.seeds)
+        some_seeds = None if seeds is None else self._each_once("seeds", seeds, self.seeds)
         result = self._selected(numbers)
         if epochs is not None:
             common = (
-                self.epochs if chosen is None else common_epochs({seed: self.epochs_of(seed) for seed in chosen})
+                self.epochs
+                if some_seeds is None
+                else common_epochs({seed: self.epochs_of(seed) for seed in some_seeds})
             )
             result._epochs = self._each_once("epochs", epochs, common)
-        result._seeds = self._seeds if chosen is None else chosen
+        result._seeds = self._seeds if some_seeds is None else some_seeds
         result.where += mark
         return result
 

@@ -79,7 +79,12 @@ def open_table(
     seeds = checked_seeds_or_epochs("seeds", columns.pop("seeds", None) or examples.seeds, shape[0])
     epochs = checked_seeds_or_epochs("epochs", columns.pop("epochs", None) or examples.epochs, shape[1])
     pairs = frozenset((seeds[run], epochs[epoch]) for run, epoch in examples.pairs)
-    found = {"ids": examples.ids, "labels": examples.labels, "split": examples.split, "models": examples.models}
+    own = {
+        "ids": examples.ids,
+        "labels": examples.labels,
+        "split": examples.split,
+        "models": examples.models,
+    }
     return array_predictions(
         array,
         where=where,
@@ -89,7 +94,7 @@ def open_table(
         seeds=seeds,
         epochs=epochs,
         pairs=None if len(pairs) == len(seeds) * len(epochs) else pairs,
-        **(found | columns),
+        **(own | columns),
     )
 
 

@@ -246,10 +246,10 @@ class Project(ProjectFolder):
         images = missing = 0
         compared = False
         if (self.root / "sample.json").exists():
-            drawn = self.current_sample()
-            images, missing = len(drawn.images), sum(item.missing for item in drawn.shortfalls)
-            removed = database.removed_by_decisions(self) & set(drawn.ids)
-            compared = duplicates.were_duplicates_found(self, drawn) and not removed
+            sample = self.current_sample()
+            images, missing = len(sample.images), sum(item.missing for item in sample.shortfalls)
+            removed = database.removed_by_decisions(self) & set(sample.ids)
+            compared = duplicates.were_duplicates_found(self, sample) and not removed
         status = ProjectStatus(
             self.config.name,
             len(self.classes),

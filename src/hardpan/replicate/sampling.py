@@ -299,10 +299,10 @@ def sample(
     images: list[SampledImage] = []
     missing: list[SampleShortfall] = []
     bin_quotas: dict[str, tuple[int, ...]] = {}
-    wanted = sorted(({(name, ""): per_class for name in names} if quotas is None else quotas).items())
+    quotas_by_class = sorted(({(name, ""): per_class for name in names} if quotas is None else quotas).items())
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
-        for (owner, subclass), size in wanted:
+        for (owner, subclass), size in quotas_by_class:
             if owner != name or size <= 0:
                 continue
             rows = free & (table.classes == name)

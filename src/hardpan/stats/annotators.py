@@ -89,16 +89,16 @@ def consensus(
         >>> [(item.method, float(np.mean(item.labels == truth))) for item in consensus(answers)]
         [('majority', 0.976), ('Dawid–Skene', 0.984)]
     """
-    given = np.asarray(answers)
-    if given.ndim != 2 or given.dtype.kind not in "iu" or not given.size or given.max(initial=-1) < 0:
+    votes = np.asarray(answers)
+    if votes.ndim != 2 or votes.dtype.kind not in "iu" or not votes.size or votes.max(initial=-1) < 0:
         raise InputError(
-            f"must be class numbers of shape (examples, annotators), -1 where there is none; got {given.dtype} of "
-            f"shape {given.shape}",
+            f"must be class numbers of shape (examples, annotators), -1 where there is none; got {votes.dtype} of "
+            f"shape {votes.shape}",
             argument="answers",
         )
-    k = max(2, int(given.max()) + 1) if n_classes is None else n_classes
-    if given.min() < -1 or given.max() >= k:
-        wrong = int(given.max() if given.max() >= k else given.min())
+    k = max(2, int(votes.max()) + 1) if n_classes is None else n_classes
+    if votes.min() < -1 or votes.max() >= k:
+        wrong = int(votes.max() if votes.max() >= k else votes.min())
         raise InputError(f"must be -1 or class numbers below {k}; got {wrong}", argument="answers")
     methods: dict[str, Callable[[NDArray[Any]], tuple[Floats, Floats]]] = {
         MAJORITY: lambda kept: _majority(kept, k),
@@ -106,19 +106,19 @@ def consensus(
     }
     if probs is not None:
         predicted = arguments.probabilities("probs", np.asarray(probs))
-        if predicted.shape != (len(given), k):
-            raise InputError(f"must have shape {(len(given), k)}; got {predicted.shape}", argument="probs")
+        if predicted.shape != (len(votes), k):
+            raise InputError(f"must have shape {(len(votes), k)}; got {predicted.shape}", argument="probs")
         methods[CROWDLAB] = lambda kept: _crowdlab(kept, k, predicted)
-    kept, rows, left_out = _hold_back(given, seed)
-    found = []
+    kept, rows, left_out = _hold_back(votes, seed)
+    results = []
     for name, method in methods.items():
-        posterior, quality = method(given)
+        posterior, quality = method(votes)
         held_back = None
         if len(rows):
             predicts = method(kept)[0].argmax(axis=1)[rows] == left_out
             held_back = share(int(predicts.sum()), len(rows))
-        found.append(Consensus(name, posterior, quality, held_back))
-    return tuple(found)
+        results.append(Consensus(name, posterior, quality, held_back))
+    return tuple(results)
 
 
 def _hold_back(given: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]:
@@ -126,9 +126,9 @@ def _hold_back(given: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[np
     rows = np.flatnonzero((given >= 0).sum(axis=1) >= 3)
     order = np.random.default_rng([seed, 0]).random((len(rows), given.shape[1]))
     who = np.where(given[rows] >= 0, order, -1.0).argmax(axis=1)
-    kept = given.copy()
-    kept[rows, who] = -1
-    return kept, rows, given[rows, who]
+    remaining = given.copy()
+    remaining[rows, who] = -1
+    return remaining, rows, given[rows, who]
 
 
 def count_answers(answers: NDArray[Any], n_classes: int) -> Floats:

@@ -76,8 +76,8 @@ def mcnemar_power(difference: float, discordant: float, n: int, alpha: float = 0
         c = np.where((c >= 0) & (special.bdtr(np.maximum(c, 0.0), k, 0.5) > alpha / 2.0), c - 1.0, c)
     p = min((d + difference) / (2.0 * d), 1.0) if d > 0 else 0.5
     few = np.maximum(c, 0.0)
-    found = special.bdtr(few, k, p) + special.bdtr(few, k, 1.0 - p)  # by symmetry: B ≤ c, and k − B ≤ c
-    return float(min((weight * np.where(c >= 0, found, 0.0)).sum() / weight.sum(), 1.0))
+    rejects = special.bdtr(few, k, p) + special.bdtr(few, k, 1.0 - p)  # by symmetry: B ≤ c, and k − B ≤ c
+    return float(min((weight * np.where(c >= 0, rejects, 0.0)).sum() / weight.sum(), 1.0))
 
 
 def smallest_difference(discordant: float | Callable[[float], float], n: int, alpha: float = 0.05) -> float:

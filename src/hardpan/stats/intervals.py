@@ -140,7 +140,7 @@ def grouped_sample(hits: ArrayLike, group: ArrayLike) -> GroupedSample:
     hit = np.bincount(number.ravel(), values)
     variance = groups / (groups - 1) * float(((hit - p * sizes) ** 2).sum()) / n**2
     effective = n * p * (1 - p) / (n - 1) / variance if variance > 0 else float(n)
-    carry = min(float(part.sum() ** 2 / (part**2).sum()) for part in (hit, sizes - hit))
+    carry = min(float(carried.sum() ** 2 / (carried**2).sum()) for carried in (hit, sizes - hit))
     return GroupedSample(n, groups, min(float(n), effective), least, max(1.0, min(carry, groups - 1.0)))
 
 
@@ -446,13 +446,13 @@ def hypergeometric_limits(count: int, n: int, total: int, level: float) -> tuple
 
     All numbers of marked items that neither one-sided test at (1 − level)/2 refutes.
     """
-    drawn, every, tail = np.arange(count + 1.0), log_binomial(total, n), (1 - level) / 2
+    sampled, every, tail = np.arange(count + 1.0), log_binomial(total, n), (1 - level) / 2
 
     def chance(marked: int) -> Floats:
         """Of drawing 0, 1, ..., count of the marked items."""
-        possible = (drawn <= marked) & (n - drawn <= total - marked)
+        possible = (sampled <= marked) & (n - sampled <= total - marked)
         with np.errstate(invalid="ignore"):
-            terms = log_binomial(marked, drawn) + log_binomial(total - marked, n - drawn)
+            terms = log_binomial(marked, sampled) + log_binomial(total - marked, n - sampled)
         return np.exp(np.where(possible, terms, -np.inf) - every)
 
     # The more items are marked, the more are drawn: both tests turn once.

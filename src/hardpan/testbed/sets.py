@@ -306,17 +306,17 @@ def two_sets(
             )
         return original
     options = {"metric": metric, "by_order": by_order}
-    totals, wanted = (original_total, new_total), (original_set, new_set)
+    totals, named_sets = (original_total, new_total), (original_set, new_set)
     if new is None:
         one = _open_test_set_source(original, options, None if totals == (None, None) else list(totals))
-        sources, names = [one, one], _two_names(one, *wanted)
+        sources, names = [one, one], _two_names(one, *named_sets)
     else:
         sources = [
             _open_test_set_source(source, options, size)
             for source, size in zip((original, new), totals, strict=True)
         ]
         names = []
-        for source, name, role in zip(sources, wanted, ROLES, strict=True):
+        for source, name, role in zip(sources, named_sets, ROLES, strict=True):
             alone = len(source.set_names) == 1 or source.outcomes.totals is not None
             names.append(name or (source.set_names[0] if alone else role))
     notes = [note for source in sources for note in source.outcomes.notes]

@@ -176,9 +176,9 @@ def accuracy_breakdown(
     """
     models, right = _accuracy_inputs(outcomes)
     whole_number("bins", bins, 1)
-    given = _example_column(by, values, right.shape[1])
+    column = _example_column(by, values, right.shape[1])
     try:
-        numbers = real_numbers(by, given.astype(np.float64))
+        numbers = real_numbers(by, column.astype(np.float64))
     except ValueError:
         numbers = None
     if numbers is not None and by in FREQUENCY_COLUMNS:
@@ -190,7 +190,7 @@ def accuracy_breakdown(
             numbers, np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1))).tolist()
         )
     else:
-        texts, codes = np.unique((given if numbers is None else numbers).astype(np.str_), return_inverse=True)
+        texts, codes = np.unique((column if numbers is None else numbers).astype(np.str_), return_inverse=True)
         names = texts.tolist()
     groups = [(name, codes == code) for code, name in enumerate(names)]
     return Breakdown(

@@ -162,16 +162,16 @@ def public_address(text: str) -> str:
 
 def exposure(listener: socket.socket, address: str, trusted_proxy: str) -> list[str]:
     """What the owner of a server should know about who can reach it, and as whom it sees them."""
-    found = []
+    warnings = []
     host = listener.getsockname()[0]
     if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
-        found.append(
+        warnings.append(
             f"--host {host} answers other machines without encryption: links and answers can be read on the way; "
             "listen on 127.0.0.1 behind a proxy with TLS, or let the proxy alone reach the port"
         )
     if address.startswith("https://") and not trusted_proxy:
-        found.append(
+        warnings.append(
             "--address without --set trusted_proxy=IP: all people count as one address in the limits per address; "
             "give the proxy's address (127.0.0.1 on this machine)"
         )
-    return found
+    return warnings

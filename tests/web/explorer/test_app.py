@@ -29,8 +29,7 @@ from hardpan.errors import InputError
 from hardpan.web.explorer import create_app
 from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.review import ReviewSite
-from hardpan.web.explorer.site import PAGE_POLICY
-from hardpan.web.explorer.thumbnails import SPRITE_COLUMNS
+from hardpan.web.explorer.site import PAGE_POLICY, SPRITE_COLUMNS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -369,13 +369,13 @@ def _kind_of(entry: Entry) -> str:
 
 def _with_entries_apart(entries: Sequence[Entry], own: set[str], again: Mapping[str, Entry]) -> list[Entry]:
     """The entries with what the bracket must hold for, too: ``again``; of the user's ``own`` models, themselves."""
-    found = []
+    results = []
     for entry in entries:
         apart = again.get(_kind_of(entry), entry if entry.model in own else None)
         if apart is not None:  # without copies as well, where the bracket must hold without them
             apart = apart.apart or apart
-        found.append(dataclasses.replace(entry, apart=apart) if entry.role == "classifier" else entry)
-    return found
+        results.append(dataclasses.replace(entry, apart=apart) if entry.role == "classifier" else entry)
+    return results
 
 
 def _fitted_entry(item: Fitted, inputs: FloorInputs, confidence: float) -> Entry:

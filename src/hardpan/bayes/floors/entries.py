@@ -273,11 +273,11 @@ def classifier_entry(
     name: str, wrong: NDArray[np.bool_], method: str, confidence: float, sampling: Sampling | None = None
 ) -> Entry:
     """The entry of a classifier from which of the held-out examples it got wrong."""
-    drawn = sampling or Sampling()
-    sample = None if drawn.group is None else grouped_sample(wrong, drawn.group)
+    sampled = sampling or Sampling()
+    sample = None if sampled.group is None else grouped_sample(wrong, sampled.group)
     error = held_out_error(int(wrong.sum()), len(wrong), method=method, confidence=confidence, sample=sample)
     apart = None
-    if drawn.apart is not None and drawn.apart.any():
-        rest = Sampling(drawn.group).of(drawn.apart)
-        apart = classifier_entry(name, wrong[drawn.apart], f"{method}, without copies", confidence, rest)
+    if sampled.apart is not None and sampled.apart.any():
+        rest = Sampling(sampled.group).of(sampled.apart)
+        apart = classifier_entry(name, wrong[sampled.apart], f"{method}, without copies", confidence, rest)
     return Entry(name, "classifier", error, HELD_OUT, name, sample=sample, apart=apart)

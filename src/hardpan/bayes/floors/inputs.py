@@ -139,12 +139,12 @@ def numbering_columns(columns: Columns, order: Labels, split: Sequence[Labels] =
         {'a': 'rises', 'b': 'falls'}
     """
     files = [order[np.isin(order, rows)] for rows in split] or [order]
-    found = {}
+    numbering = {}
     for j in np.flatnonzero(~columns.categorical) if len(order) >= FEWEST_NUMBERED else ():
         for word, sign in (("rises", 1.0), ("falls", -1.0)):
             if all(bool((sign * np.diff(columns.values[rows, j]) > 0).all()) for rows in files):
-                found[columns.names[j]] = word
-    return found
+                numbering[columns.names[j]] = word
+    return numbering
 
 
 def file_order(dataset: Dataset) -> tuple[Labels, list[Labels]]:
@@ -240,7 +240,7 @@ def _with_directions(table: Table, directions: NDArray[Any]) -> Table:
 
 
 def with_descriptors(dataset: Dataset, progress: Progress | None = None) -> Dataset:
-    """Photographs without an encoder get descriptors as vectors (:mod:`hardpan.encoders.descriptors`).
+    """Photographs without an encoder get descriptors as vectors (:mod:`hardpan.encoders.encoding`).
 
     A small network on their pixels errs more in the time of an audit (bench/modalities.py, table photographs).
     """

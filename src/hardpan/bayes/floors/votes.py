@@ -195,19 +195,19 @@ def vote_consensus(
         return None
     answers, counts = annotations.answers, annotations.votes
     k = counts.shape[1]
-    found = {item.method: item for item in stats.consensus(answers, n_classes=k, probs=probs)}
-    held_back = {name: item.held_back for name, item in found.items()}
+    by_method = {item.method: item for item in stats.consensus(answers, n_classes=k, probs=probs)}
+    held_back = {name: item.held_back for name, item in by_method.items()}
     method = max(held_back, key=lambda name: -1.0 if (value := held_back[name]) is None else value.value)
     names = np.array(annotations.class_names or tuple(map(str, range(k))), dtype=object)
     ids = annotations.ids or tuple(map(str, range(len(answers))))
-    order = np.argsort(found[method].confidence, kind="stable")
-    chosen = found[method].labels
-    differs = np.ones(len(order), dtype=bool) if labels is None else chosen != labels
+    order = np.argsort(by_method[method].confidence, kind="stable")
+    consensus_labels = by_method[method].labels
+    differs = np.ones(len(order), dtype=bool) if labels is None else consensus_labels != labels
     columns: dict[str, list[Any]] = {
         "id": [ids[row] for row in order],
         **({} if labels is None else {"label": names[labels[order]].tolist()}),
-        "corrected_label": np.where(differs[order], names[chosen[order]], "").tolist(),
-        "confidence": [round(float(value), 4) for value in found[method].confidence[order]],
+        "corrected_label": np.where(differs[order], names[consensus_labels[order]], "").tolist(),
+        "confidence": [round(float(value), 4) for value in by_method[method].confidence[order]],
         "votes": [
             ", ".join(
                 f"{int(counts[row, c])} {names[c]}"
@@ -217,10 +217,10 @@ def vote_consensus(
             for row in order
         ],
     }
-    columns |= {name: names[item.labels[order]].tolist() for name, item in found.items()}
+    columns |= {name: names[item.labels[order]].tolist() for name, item in by_method.items()}
 
     def quality(name: str, who: int) -> float | None:
-        value = float(found[name].quality[who]) if name in found else np.nan
+        value = float(by_method[name].quality[who]) if name in by_method else np.nan
         return value if np.isfinite(value) else None
 
     annotators = [
@@ -273,14 +273,16 @@ def read_votes(
     """
     is_path = isinstance(source, (str, os.PathLike))
     if tables.is_table_file(Path(source)) if is_path else _is_vote_table(source):
-        found = _read_vote_table(source, tuple(class_names))
+        annotations = _read_vote_table(source, tuple(class_names))
         rows = None
         if ids is not None:
             where = f": {os.fspath(source)}" if is_path else ""
-            voted = np.array(found.ids) if found.ids else None
-            rows = _voted_rows(where, len(found.votes), voted, ids, test)  # type: ignore[arg-type]
+            voted = np.array(annotations.ids) if annotations.ids else None
+            rows = _voted_rows(where, len(annotations.votes), voted, ids, test)  # type: ignore[arg-type]
         return replace(
-            found, rows=rows, ids=found.ids if rows is None or ids is None else tuple(ids[rows].tolist())
+            annotations,
+            rows=rows,
+            ids=annotations.ids if rows is None or ids is None else tuple(ids[rows].tolist()),
         )
     path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     arrays = read_arrays(path, ("votes", "soft_labels", "ids")) if path else {"": np.asarray(source)}
@@ -350,23 +352,23 @@ def _long_votes(
     ids: list[str], who: list[str] | None, given: list[str], class_names: tuple[str, ...], where: str
 ) -> Annotations:
     """Votes of a table with a row per vote."""
-    kept = [row for row, label in enumerate(given) if label]
-    classes, number = _numbered_classes({given[row] for row in kept}, class_names, where)
-    examples = list(dict.fromkeys(ids[row] for row in kept))
+    voted = [row for row, label in enumerate(given) if label]
+    classes, number = _numbered_classes({given[row] for row in voted}, class_names, where)
+    examples = list(dict.fromkeys(ids[row] for row in voted))
     at = {name: row for row, name in enumerate(examples)}
-    rows = np.array([at[ids[row]] for row in kept], dtype=np.int64)
-    label = np.array([number[given[row]] for row in kept], dtype=np.int64)
+    rows = np.array([at[ids[row]] for row in voted], dtype=np.int64)
+    label = np.array([number[given[row]] for row in voted], dtype=np.int64)
     if who is None:
         counts = np.zeros((len(examples), len(classes)))
         np.add.at(counts, (rows, label), 1)
         return Annotations(counts, None, ids=tuple(examples), class_names=classes)
-    annotators = list(dict.fromkeys(who[row] for row in kept))
+    annotators = list(dict.fromkeys(who[row] for row in voted))
     column = {name: position for position, name in enumerate(annotators)}
-    by = np.array([column[who[row]] for row in kept], dtype=np.int64)
+    by = np.array([column[who[row]] for row in voted], dtype=np.int64)
     check_reading_memory("votes", 8 * len(examples) * len(annotators))
     answers = np.full((len(examples), len(annotators)), -1, dtype=np.int64)
     answers[rows, by] = label
-    if int((answers >= 0).sum()) < len(kept):
+    if int((answers >= 0).sum()) < len(voted):
         pairs = np.unique(np.column_stack([rows, by]), axis=0, return_counts=True)
         row, person = pairs[0][pairs[1] > 1][0]
         raise InputError(

@@ -249,17 +249,17 @@ def _column_of_class(item: Mapping[str, Any]) -> str:
 
 
 def _shift_words(problem: BenchmarkProblem) -> tuple[str, str]:
-    details, shown = problem.details, problem.details["shown"]
+    details, kinds = problem.details, problem.details["shown"]
     facts = []
-    if "columns" in shown:
+    if "columns" in kinds:
         listed = [_shifted_column_words(item) for item in details["columns"]["columns"][:3]]
         more = len(details["columns"]["columns"]) - len(listed)
         facts.append("; ".join(listed) + (f"; {counted(more, 'more column')}" if more else ""))
-    if "labels" in shown:
+    if "labels" in kinds:
         item = details["labels"]
         train, test = (formatting.percent(item[name], 0.01) for name in ("train", "test"))
         facts.append(f"Class {details['class']}: {train} of train, {test} of test")
-    if "rows" in shown:
+    if "rows" in kinds:
         area = formatting.fixed(details["rows"]["auc"], 2)
         facts.append(f"A model tells test rows from training rows with an AUC of {area} (0.5: not at all)")
     if "error" in details:
@@ -269,9 +269,9 @@ def _shift_words(problem: BenchmarkProblem) -> tuple[str, str]:
     title = "The test rows are not drawn like the training rows"
     if problem.severity == "note":
         title = "Differences between test and training rows"
-    elif {*shown} == {"error"}:
+    elif {*kinds} == {"error"}:
         title += ": what holds in train holds less in test"
-    elif "labels" in shown and {*shown} <= {"labels", "error"}:
+    elif "labels" in kinds and {*kinds} <= {"labels", "error"}:
         title += ": classes have other frequencies"
     return title, (
         f"{'. '.join(facts)}.{_problem_units_words(details.get('unit', {}))} The score then mixes what was learned "
@@ -288,14 +288,14 @@ def _problem_units_words(unit: Mapping[str, Any]) -> str:
     sizes = f"{unit['train']:,} in train, {unit['test']:,} in test"
     if unit["by"] == "groups":
         return f" Compared by group ({sizes})."
-    kept = "Equal rows are" if unit["by"] == "inputs" else f"Rows of one {kind} are"
+    together = "Equal rows are" if unit["by"] == "inputs" else f"Rows of one {kind} are"
     if unit["differ"]:
         result = "by these units the splits differ as well"
     elif unit["enough"]:
         result = "by these units the splits differ no more than by chance"
     else:
         result = "so few cannot show that the splits differ by more than chance"
-    return f" {kept} in one split ({sizes}); {result}."
+    return f" {together} in one split ({sizes}); {result}."
 
 
 def _shifted_column_words(item: Mapping[str, Any]) -> str:
@@ -344,21 +344,21 @@ def _group_words(problem: BenchmarkProblem) -> tuple[str, str]:
 
 
 def _order_words(problem: BenchmarkProblem) -> tuple[str, str]:
-    details, shown = problem.details, problem.details["shown"]
+    details, kinds = problem.details, problem.details["shown"]
     along = "over time" if details["time"] else "along the file"
     changing = {("labels",): "Labels change", ("error",): "The error rises"}.get(
-        shown, "Labels and the error change"
+        kinds, "Labels and the error change"
     )
     facts, title = [], f"{changing} {along}"
-    if "error" in shown:
+    if "error" in kinds:
         early, late = (formatting.percent(details[name], 0.01) for name in ("early", "late"))
         title += f": {early} on unseen early rows, {late} on the latest"
-    if "labels" in shown:
+    if "labels" in kinds:
         facts.append(
             f"{formatting.percent(details['equal'], 0.01)} of the rows have the label of the row before them "
             f"({formatting.percent(details['expected'], 0.01)} in a random order)"
         )
-    if "error" in shown:
+    if "error" in kinds:
         facts.append(
             f"A model fitted on the first 80 % of the rows errs on {formatting.percent(details['early'], 0.01)} of "
             f"unseen rows among them and on {formatting.percent(details['late'], 0.01)} of the last 20 %"

@@ -147,7 +147,7 @@ def _hard_rows(evidence: Evidence) -> Table | None:
     test = evidence.modelled.test
     rows = test[np.argsort(-np.nan_to_num(score[test], nan=-1.0), kind="stable")][:MOST_LISTED]
     names, answers = evidence.dataset.class_names, evidence.columns.get("predicted")
-    shown, cells = _content_cells(evidence, rows)
+    contents, cells = _content_cells(evidence, rows)
     listed = tuple(
         (
             evidence.dataset.place(row),
@@ -158,7 +158,7 @@ def _hard_rows(evidence: Evidence) -> Table | None:
         )
         for row in rows.tolist()
     )
-    return Table("The most confusing rows", ("example", "label", "predicted", "confusion, bits", *shown), listed)
+    return Table("The most confusing rows", ("example", "label", "predicted", "confusion, bits", *contents), listed)
 
 
 def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
@@ -211,11 +211,11 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
         *(problem_sentences(item) for item in problems[1:]),
     ]
     names, some = np.array(evidence.dataset.class_names), slice(MOST_LISTED)
-    shown, cells = _content_cells(evidence, issues.row[some], near=True)
-    made_here, place = evidence.dataset.split is None, evidence.dataset.place  # else the place says the split
+    contents, cells = _content_cells(evidence, issues.row[some], near=True)
+    made_here, place_of = evidence.dataset.split is None, evidence.dataset.place  # else the place says the split
     rows = [
         (
-            f"{split} {place(int(row))}" if made_here else place(int(row)),
+            f"{split} {place_of(int(row))}" if made_here else place_of(int(row)),
             names[label],
             names[other],
             round(float(p), 3),
@@ -235,7 +235,7 @@ def labels_section(evidence: Evidence, issues: LabelIssues, problems: Sequence[B
         suggested = names[issues.suggested[:GALLERY]].tolist()
         title_of = "Labels that differ from the prediction"
         charts.append(_section_gallery(evidence, issues.row, captions, title_of, "all", suggested))
-    columns = ("example", "label", "predicted", "p of label", *shown)
+    columns = ("example", "label", "predicted", "p of label", *contents)
     table = Table("Labels that differ from the prediction", columns, tuple(rows))
     # Without pictures the first rows of the table are what there is to look at.
     first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
@@ -324,12 +324,12 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
         sentences.append("No row equals another one.")
     sentences += floors.population(evidence.floor) if evidence.floor is not None else ()
     if evidence.altered is not None:
-        found = [f"{name} {hits} of {of}" for name, (hits, of) in evidence.altered.sensitivity.items()]
+        by_alteration = [f"{name} {hits} of {of}" for name, (hits, of) in evidence.altered.sensitivity.items()]
         noun, searched = evidence.dataset.noun, len(evidence.altered.found.rows)
         sentences.append(f"Of {searched:,} test {noun}s altered copies in train were searched.")
-        if found:
+        if by_alteration:
             sentences.append(
-                f"Of training {noun}s that were altered here, the search found: {formatting.listed(found)}."
+                f"Of training {noun}s that were altered here, the search found: {formatting.listed(by_alteration)}."
             )
     ids, names, labels = evidence.dataset.ids, evidence.dataset.class_names, evidence.labels
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
@@ -370,9 +370,9 @@ def copies_section(evidence: Evidence, problems: Sequence[BenchmarkProblem]) -> 
     tables = [pairs]
     if conflicts:
         some = np.array(conflicts[0].rows[:MOST_LISTED])
-        shown, cells = _content_cells(evidence, some)
+        contents, cells = _content_cells(evidence, some)
         listed = tuple((position(row), names[labels[row]], *cells[row]) for row in some.tolist())
-        tables.insert(0, Table("Equal rows with different labels", ("example", "label", *shown), listed))
+        tables.insert(0, Table("Equal rows with different labels", ("example", "label", *contents), listed))
     title = title_and_advice(problems[0])[0] if problems else "No equal rows"
     across = any(item.kind in ("test-copies", "near-copies") for item in problems)
     return Section(
@@ -415,7 +415,7 @@ def _class_stands_out(inputs: FloorInputs, wrong: NDArray[np.bool_], worst: int,
     if not (wrong & own).any() or own.all():
         return False
     level = 1 - (1 - confidence) / (2 * inputs.dataset.n_classes)  # the class was chosen among all; two intervals
-    least, most = (inputs.share(wrong[part], inputs.test[part], level) for part in (own, ~own))
+    least, most = (inputs.share(wrong[members], inputs.test[members], level) for members in (own, ~own))
     return least.low > most.high
 
 
@@ -537,10 +537,10 @@ def slices_section(evidence: Evidence, slices: ErrorSlices) -> Section:
         for item in slices.found
     )
     columns = ("column", "values", "rows", "error", "error elsewhere", "p (Holm)")
-    charts, shown = [], first.rows[:GALLERY] if first is not None else ()
+    charts, first_rows = [], first.rows[:GALLERY] if first is not None else ()
     if evidence.is_images and first is not None:
-        captions = [f"{first.column} {first.values}"] * len(shown)
-        charts.append(_section_gallery(evidence, np.array(shown), captions, "Rows of the first slice", "test"))
+        captions = [f"{first.column} {first.values}"] * len(first_rows)
+        charts.append(_section_gallery(evidence, np.array(first_rows), captions, "Rows of the first slice", "test"))
     return Section(
         title,
         said,

@@ -63,11 +63,11 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
 
 def _interval_names(base: alt.Chart) -> list[Any]:
     named = base.encode(x=alt.XValue(0), text=alt.Text("label:N"))
-    shown, struck = (
+    plain, struck = (
         named.mark_text(**_NAME, limit=alt.expr("width"), color=colour) for colour in (LIGHT.ink, LIGHT.muted)
     )
     refuted = struck.transform_filter(_REFUTED).properties(name=STRUCK)
-    return [shown.transform_filter(f"!({_REFUTED})"), refuted]
+    return [plain.transform_filter(f"!({_REFUTED})"), refuted]
 
 
 def _interval_marks(base: alt.Chart, x: Callable[[str], Any]) -> list[Any]:

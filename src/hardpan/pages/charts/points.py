@@ -204,7 +204,7 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
     joined = []
     for side, key in zip(sides, ("original", "new"), strict=True):
         # Equal ranks get places of their own, so that no name covers another.
-        for place, row in enumerate(
+        for position, row in enumerate(
             sorted(chart.rows, key=lambda item: (item[key], item["original"], item["name"]))
         ):
             moved = int(row["original"]) - int(row["new"])
@@ -214,7 +214,7 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
                 "change": change,
                 "moved": formatting.fixed(moved, 0, "+") if moved else "0",
             }
-            joined.append(about | {"side": side, "place": place, "rank": str(row[key])})
+            joined.append(about | {"side": side, "place": position, "rank": str(row[key])})
     colours = alt.Scale(domain=["rise", "fall", "same"], range=[LIGHT.floor, LIGHT.ceiling, LIGHT.muted])
     x = alt.X(
         "side:N",

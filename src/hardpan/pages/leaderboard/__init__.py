@@ -86,8 +86,8 @@ def _leaderboard_summary_view(result: LeaderboardSummary) -> View:
         downloads |= result.suite.view().downloads
     table = ranking_table(ranking, 10)
     fitting = {name: cells for name, *cells in zip(table.columns, *table.rows, strict=True)}
-    shown = [name for name in ("ranks", "tier", "without a score") if name in fitting]
-    brief = table_of_columns(table.title, {k: fitting[k] for k in (*table.columns[:2], *shown)})
+    narrow = [name for name in ("ranks", "tier", "without a score") if name in fitting]
+    brief = table_of_columns(table.title, {k: fitting[k] for k in (*table.columns[:2], *narrow)})
     size = f"{counted(len(ranking.models), 'model')}, {counted(ranking.n_items, 'item')}"
     if ranking.groups:
         size += f", {ranking.groups:,} groups ({ranking.cluster})"
@@ -231,9 +231,9 @@ def answer_tables(examples: Sequence[ItemAnswers]) -> tuple[Table, ...]:
         )
     ]
     names = ("item", "question", "key", "answer", "score, %", "models")
-    shown = [k for k in range(len(names)) if any(row[k] != "" for row in rows)]
-    cells = tuple(tuple(row[k] for k in shown) for row in rows)
-    return (Table("Answers to these items", tuple(names[k] for k in shown), cells),) if rows else ()
+    used = [k for k in range(len(names)) if any(row[k] != "" for row in rows)]
+    cells = tuple(tuple(row[k] for k in used) for row in rows)
+    return (Table("Answers to these items", tuple(names[k] for k in used), cells),) if rows else ()
 
 
 def group_scores_section(groups: GroupScores) -> Section:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,16 @@ from hardpan.leaderboard.bradley_terry import Battles
 from hardpan.leaderboard.judges import JudgedScores
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
-from hardpan.pages.leaderboard.models import ROWS, percents, scores_read_sections
-from hardpan.pages.leaderboard.suites import leader_words, rank_sets_of, ranked_chart
+from hardpan.pages.leaderboard.models import (
+    ROWS,
+    columns_by_model,
+    leader_words,
+    percents,
+    rank_sets_of,
+    ranked_chart,
+    view_of_sections,
+)
 from hardpan.pages.sections import ProblemLine, Section, View, table_of_columns
-from hardpan.report import Provenance, versions_of
-from hardpan.tables import csv_text
 
 BATTLE_METHODS = (
     "P(a beats b) = σ(β_a − β_b), a tie is half a win; logistic regression with sandwich errors, clustered where a "
@@ -49,7 +53,7 @@ def _battles_view(result: Battles) -> View:
         "tier",
         "battles",
     )
-    columns: dict[str, Any] = {"model": result.models, **{name: getattr(result, name) for name in names}}
+    columns = columns_by_model(result, *names)
     sections = [battles_section(result)]
     if result.style:
         columns["style_strength"] = result.style_strength
@@ -62,21 +66,19 @@ def _battles_view(result: Battles) -> View:
         if effect.name == "first position":
             rule = "in the first position" if more else "in the second position"
         at = effect.alone
-        shown = at if more else replace(at, value=1 - at.value, low=1 - at.high, high=1 - at.low)
-        won = formatting.estimate(shown)
+        advantage = at if more else replace(at, value=1 - at.value, low=1 - at.high, high=1 - at.low)
+        won = formatting.estimate(advantage)
         title = f"The answer {rule} wins {won} of the decided battles, whatever the model"
         problems.append(ProblemLine("blind", "medium", title, "A rule that reads no answer.", link="#style"))
-    return View(
-        title="Battles",
-        headline=leader_words(result, f" in {result.n_battles:,} battles"),
-        sections=tuple(sections),
-        terminal=tuple(sections),
-        provenance=Provenance(method=BATTLE_METHODS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        name=PurePath(result.source).name,
+    return view_of_sections(
+        result,
+        "Battles",
+        leader_words(result, f" in {result.n_battles:,} battles"),
+        sections,
+        columns,
+        file="battles.csv",
         size=f"{counted(len(result.models), 'model')}, {result.n_battles:,} battles",
         problems=tuple(problems),
-        downloads={"battles.csv": csv_text(columns)},
     )
 
 
@@ -160,17 +162,10 @@ def style_section(result: Battles) -> Section:
 @view.register
 def _judged_scores_view(result: JudgedScores) -> View:
     names = ("score", "stderr", "low", "high", "rank_low", "rank_high", "tier", "judge", "people", "labelled")
-    columns = {"model": result.models, **{name: getattr(result, name) for name in names}}
-    section = judged_section(result)
-    return View(
-        title="A judge beside people",
-        headline=leader_words(result, " in scores as people would give them"),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=JUDGE_METHODS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        size=counted(len(result.models), "model"),
-    )
+    headline = leader_words(result, " in scores as people would give them")
+    columns, sections = columns_by_model(result, *names), (judged_section(result),)
+    size = counted(len(result.models), "model")
+    return view_of_sections(result, "A judge beside people", headline, sections, columns, size=size)
 
 
 def judged_section(result: JudgedScores) -> Section:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,8 @@ from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.short_tests import ShortTest
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
-from hardpan.pages.leaderboard.models import (
-    ROWS,
-    percents,
-    scores_read_sections,
-)
+from hardpan.pages.leaderboard.models import ROWS, columns_by_model, percents, view_of_sections
 from hardpan.pages.sections import Chart, Section, Table, View, table_of_columns
-from hardpan.report import Provenance, versions_of
 from hardpan.tables import csv_text
 
 BARS = 15  # keys in the chart
@@ -45,15 +39,13 @@ def _item_fit_view(result: ItemFit) -> View:
     names = ("slope", "slope_stderr", "intercept", "intercept_stderr", "mean_score", "flag")
     columns: dict[str, Any] = {"item": result.items, **{name: getattr(result, name) for name in names}}
     skills: dict[str, Any] = {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
-    sections = (items_section(result), information_section(result))
-    return View(
-        title="Item analysis",
-        headline=items_headline(result),
-        sections=(*sections, *scores_read_sections(result.notes)),
-        terminal=sections,
-        provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        name=PurePath(result.source).name,
+    return view_of_sections(
+        result,
+        "Item analysis",
+        items_headline(result),
+        (items_section(result), information_section(result)),
+        columns,
+        citations=(IRT,),
         size=f"{counted(len(result.models), 'model')}, {counted(len(result.items), 'item')}",
         links={"items.csv": "items.csv"},
         downloads={"items.csv": csv_text(columns), "skills.csv": csv_text(skills)},
@@ -226,15 +218,12 @@ def information_chart(result: ItemFit) -> Chart:
 
 @view.register
 def _suspect_keys_view(result: SuspectKeys) -> View:
-    section = keys_section(result)
-    return View(
-        title="Answer keys that look wrong",
-        headline=keys_headline(result),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
-        columns=_key_columns(result),
-        name=PurePath(result.source).name,
+    return view_of_sections(
+        result,
+        "Answer keys that look wrong",
+        keys_headline(result),
+        (keys_section(result),),
+        _key_columns(result),
         size=counted(result.answered, "item"),
         links={"review sheet": "review.csv"},
         downloads={"review.csv": review_sheet(result)},
@@ -351,9 +340,9 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
     else:
         headline += "no model changes its rank or tier."
     names = [f"{name}_{when}" for name in ("score", "rank", "tier") for when in ("before", "after")]
-    columns = {"model": result.models} | {name: getattr(result, name) for name in names}
+    columns = columns_by_model(result, *names)
     words = {name: name.replace("_", " ") + (", %" if name.startswith("score") else "") for name in columns}
-    shown = {words[name]: percents(v) if name.startswith("score") else v for name, v in columns.items()}
+    cells = {words[name]: percents(v) if name.startswith("score") else v for name, v in columns.items()}
     keys = {"item": result.items, "old key": result.old_key, "new key": result.new_key}
     section = Section(
         "Scores with the corrected keys",
@@ -361,7 +350,7 @@ def _corrected_keys_view(result: CorrectedKeys) -> View:
             "Only items whose key changed are scored again: 1 where an answer equals the new key, else 0. Dropped "
             "items count for no model.",
         ),
-        tables=(table_of_columns("Models", shown, ROWS),),
+        tables=(table_of_columns("Models", cells, ROWS),),
         folded=(
             *([table_of_columns("Corrected keys", keys)] if result.items else []),
             *([table_of_columns("Dropped items", {"item": result.dropped}, ROWS)] if result.dropped else []),
@@ -396,13 +385,12 @@ def _short_test_view(result: ShortTest) -> View:
     section = short_section(result)
     tables = tuple(item for item in section.folded if isinstance(item, Table))
     section = dataclasses.replace(section, title="How many items are enough", tables=tables, folded=())
-    return View(
-        title="A shorter test",
-        headline=short_headline(result),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
-        columns=columns,
+    return view_of_sections(
+        result,
+        "A shorter test",
+        short_headline(result),
+        (section,),
+        columns,
         size=f"{len(result.items):,} of {counted(result.n_items, 'item')}",
         links={
             **({"items for lm-eval --samples": "samples.json"} if result.lm_eval else {}),
@@ -418,9 +406,9 @@ def _short_test_view(result: ShortTest) -> View:
 
 @view.register
 def _adaptive_test_view(result: AdaptiveTest) -> View:
-    asked = f"{result.used:,.0f} of {counted(len(result.items), 'item')} (median)"
+    items_used = f"{result.used:,.0f} of {counted(len(result.items), 'item')} (median)"
     headline = (
-        f"An adaptive test asks {asked} and estimates a new model's full score to "
+        f"An adaptive test asks {items_used} and estimates a new model's full score to "
         f"±{100 * result.half_width:.1f} points ({formatting.level(result.confidence)})."
     )
     sentences = (
@@ -436,16 +424,15 @@ def _adaptive_test_view(result: AdaptiveTest) -> View:
     warnings = (warning,) if result.contradicted else ()
     section = Section("Adaptive test", sentences, warnings=warnings, key="short", methods=ADAPTIVE_METHODS)
     columns: dict[str, Any] = {"item": result.items, "slope": result.slope, "intercept": result.intercept}
-    return View(
-        title="An adaptive test",
-        headline=headline,
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=ADAPTIVE_METHODS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
+    return view_of_sections(
+        result,
+        "An adaptive test",
+        headline,
+        (section,),
+        columns,
+        file="adaptive_items.csv",
         size=counted(len(result.items), "item"),
         links={"items": "adaptive_items.csv"},
-        downloads={"adaptive_items.csv": csv_text(columns)},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -60,23 +60,106 @@ def interval_marks(
     return tuple({"name": n} | fields_of(e) | dict(more) for n, e, more in cells if math.isfinite(e.value))
 
 
+def columns_by_model(result: Any, *names: str) -> dict[str, Any]:
+    """Columns of a frame: the models, and these arrays of a result."""
+    return {"model": result.models, **{name: getattr(result, name) for name in names}}
+
+
+def view_of_sections(
+    result: Any,
+    title: str,
+    headline: str,
+    sections: Sequence[Section],
+    columns: Mapping[str, Any],
+    *,
+    wide: Sequence[Section] = (),
+    file: str = "",
+    citations: tuple[str, ...] = (),
+    **further: Any,
+) -> View:
+    """The view of a result of scores: its sections, and how the scores were read.
+
+    Args:
+        result: with ``notes``, ``source`` and ``seed`` where it has them.
+        title: of the page.
+        headline: the finding.
+        sections: of the page and the terminal; their methods are those of the page.
+        columns: of ``to_frame``.
+        wide: sections that a terminal does not show.
+        file: name of a CSV file with the columns beside the page.
+        citations: the papers it rests on.
+        **further: fields of :class:`View`.
+    """
+    methods = dict.fromkeys(method for section in sections for method in section.methods)
+    versions, seed = versions_of("numpy", "scipy"), getattr(result, "seed", 0)
+    return View(
+        title,
+        headline,
+        (*sections, *wide, *scores_read_sections(getattr(result, "notes", ()))),
+        terminal=tuple(sections),
+        provenance=Provenance(tuple(methods), citations, seed=seed, versions=versions),
+        columns=columns,
+        **{
+            "name": PurePath(getattr(result, "source", "")).name,
+            "downloads": {file: csv_text(columns)} if file else {},
+        }
+        | further,
+    )
+
+
+def rank_sets_of(result: Any) -> list[str]:
+    """The rank sets of a result with ``rank_low`` and ``rank_high``."""
+    return [f"{low}–{high}" for low, high in zip(result.rank_low, result.rank_high, strict=True)]
+
+
+def first_tier_of(result: Any) -> int:
+    """How many models from the top are in tier 1 before the first that is not."""
+    other = np.flatnonzero(result.tier != 1)
+    return int(other[0]) if other.size else len(result.models)
+
+
+def ranked_chart(result: Any, title: str, description: str, **options: Any) -> Chart:
+    """Models with intervals and rank sets, the first tier shaded."""
+    further = [
+        {"tier": 1 if tier == 1 else 2, "note": note}
+        for tier, note in zip(result.tier, rank_sets_of(result), strict=True)
+    ]
+    rows = interval_marks(result.models, result.estimates, further)[:CHART_ROWS]
+    return Chart("ranking", title, rows, description, {"note_title": "ranks", **options})
+
+
+def leader_words(result: Any, what: str = "") -> str:
+    """Who is ahead, or how many cannot be separated, from ``models``, ``tier`` and ``confidence``."""
+    m, tied = len(result.models), first_tier_of(result)
+    sure = f"{formatting.level(result.confidence)} confidence"
+    if m == 1:
+        return f"{result.models[0]} is the only model{what}."
+    if tied == 1:
+        others = "all other models" if m > 2 else result.models[1]
+        return f"{result.models[0]} is ahead of {others}{what} ({sure})."
+    if tied == m:
+        who = "The two models cannot" if m == 2 else f"None of the {m:,} models can"
+        return f"{who} be separated{' from the first' if m > 2 else ''}{what} ({sure})."
+    return f"The first {tied:,} of {m:,} models cannot be separated{what} ({sure})."
+
+
 @view.register
 def _ranking_view(result: Ranking) -> View:
     names = ("score", "stderr", "stderr_clustered", "low", "high", "rank_low", "rank_high", "tier", "items")
-    columns: dict[str, Any] = {"model": result.models, **{name: getattr(result, name) for name in names}}
+    columns = columns_by_model(result, *names)
     if result.failures is not None:
         columns |= {"failures": result.failures, "other_score": result.other_score}
-    return View(
-        title="Leaderboard ranking",
-        headline=ranking_headline(result),
-        sections=(ranking_section(result), pairs_section(result), *scores_read_sections(result.notes)),
-        terminal=(ranking_section(result),),  # the matrix of pairs is too wide for a terminal
-        provenance=Provenance(method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        name=PurePath(result.source).name,
+    return view_of_sections(
+        result,
+        "Leaderboard ranking",
+        ranking_headline(result),
+        (ranking_section(result),),
+        columns,
+        wide=(pairs_section(result),),
+        file="ranking.csv",
+        citations=CITATIONS,
         size=f"{counted(len(result.models), 'model')}, {counted(result.n_items, 'item')}",
         links={"ranking.csv": "ranking.csv"},
-        downloads={"ranking.csv": csv_text(columns)},
     )
 
 
@@ -212,20 +295,16 @@ def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
     if result.cluster:
         clustered = [formatting.points(value, "", 2) for value in result.stderr_clustered]
         columns[f"clustered by {result.cluster}"] = clustered
-    columns |= {"ranks": _rank_sets(result), "tier": result.tier, "items": result.items}
+    columns |= {"ranks": rank_sets_of(result), "tier": result.tier, "items": result.items}
     if result.failures is not None:
         columns["without a score"] = result.failures
     return table_of_columns("Models", columns, rows)
 
 
-def _rank_sets(result: Ranking) -> list[str]:
-    return [f"{low}–{high}" for low, high in zip(result.rank_low, result.rank_high, strict=True)]
-
-
 def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
     """Dots with intervals, the first tier shaded, rank sets at the right."""
     tied = result.first_tier  # a model with few items may be in tier 1 further down
-    further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(_rank_sets(result))]
+    further = [{"tier": 1 if i < tied else 2, "note": note} for i, note in enumerate(rank_sets_of(result))]
     more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
     best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
     note = {"note": f"Shaded: not separated from {result.models[0]}."} if 1 < tied < len(result.models) else {}
@@ -321,20 +400,11 @@ def _paired_comparison_view(result: PairedComparison) -> View:
         folded=(table,),
         methods=PAIRED[1:],
     )
-    return View(
-        title=f"{result.first} and {result.second}",
-        headline=_paired_comparison_headline(result),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
-        columns={
-            "item": result.differing,
-            "score_first": result.scores[:, 0],
-            "score_second": result.scores[:, 1],
-            "difference": result.scores[:, 0] - result.scores[:, 1],
-        },
-        size=counted(result.items, "shared item"),
-    )
+    first, second = result.scores.T
+    frame = {"item": result.differing, "score_first": first, "score_second": second, "difference": first - second}
+    title, size = f"{result.first} and {result.second}", counted(result.items, "shared item")
+    headline = _paired_comparison_headline(result)
+    return view_of_sections(result, title, headline, (section,), frame, citations=CITATIONS[:1], size=size)
 
 
 def _paired_comparison_headline(result: PairedComparison) -> str:
@@ -391,20 +461,13 @@ def _inflation_view(result: Inflation) -> View:
         tuple(sentences),
         charts=(chart,),
         tables=(table_of_columns("Models", columns, ROWS),),
+        methods=INFLATION_METHODS,
     )
-    arrays = (
-        *("score", "reference_score", "predicted", "excess", "low", "high"),
-        *("p_value", "p_holm", "inflated", "outside"),
-    )
-    return View(
-        title="Scores against a reference set",
-        headline=_inflation_headline(result),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=INFLATION_METHODS, versions=versions_of("numpy", "scipy")),
-        columns={"model": result.models, **{name: getattr(result, name) for name in arrays}},
-        size=f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items",
-    )
+    arrays = ("score", "reference_score", "predicted", "excess", "low", "high", "p_value", "p_holm")
+    frame = columns_by_model(result, *arrays, "inflated", "outside")
+    size = f"{len(result.models):,} models, {result.items:,} and {result.reference_items:,} items"
+    headline = _inflation_headline(result)
+    return view_of_sections(result, "Scores against a reference set", headline, (section,), frame, size=size)
 
 
 def _inflation_headline(result: Inflation) -> str:
@@ -470,9 +533,6 @@ def _agreement_line_view(result: AgreementLine) -> View:
             seed=result.seed,
             versions=versions_of("numpy", "scipy"),
         ),
-        columns={
-            "model": result.models,
-            **{name: getattr(result, name) for name in ("accuracy", "estimate", "stderr", "low", "high")},
-        },
+        columns=columns_by_model(result, "accuracy", "estimate", "stderr", "low", "high"),
         size=f"{result.examples_old:,} labelled and {result.examples_new:,} unlabelled examples",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,16 @@ from hardpan.leaderboard.repeated_runs import Runs
 from hardpan.leaderboard.suites import Suite
 from hardpan.pages import formatting
 from hardpan.pages.field_views import view
-from hardpan.pages.leaderboard.models import CHART_ROWS, ROWS, interval_marks, percents, scores_read_sections
+from hardpan.pages.leaderboard.models import (
+    ROWS,
+    columns_by_model,
+    leader_words,
+    percents,
+    rank_sets_of,
+    ranked_chart,
+    view_of_sections,
+)
 from hardpan.pages.sections import Chart, ProblemLine, Section, View, table_of_columns
-from hardpan.report import Provenance, versions_of
-from hardpan.tables import csv_text
 
 SUITE_METHODS = (
     "Average A = Σ_t w_t s̄_t over fixed tasks; Var(A) = Σ_t w_t² SE_t², with items (or clusters of items) as "
@@ -40,58 +45,18 @@ FEWEST_TASKS = 5  # from which the spread between them says something about furt
 UNITS = {"cost": "cost", "duration": "duration", "tokens": "tokens", "loss": "loss", "score": "score"}
 
 
-def rank_sets_of(result: Any) -> list[str]:
-    """The rank sets of a result with ``rank_low`` and ``rank_high``."""
-    return [f"{low}–{high}" for low, high in zip(result.rank_low, result.rank_high, strict=True)]
-
-
-def first_tier_of(result: Any) -> int:
-    """How many models from the top are in tier 1 before the first that is not."""
-    other = np.flatnonzero(result.tier != 1)
-    return int(other[0]) if other.size else len(result.models)
-
-
-def ranked_chart(result: Any, title: str, description: str, **options: Any) -> Chart:
-    """Models with intervals and rank sets, the first tier shaded."""
-    further = [
-        {"tier": 1 if tier == 1 else 2, "note": note}
-        for tier, note in zip(result.tier, rank_sets_of(result), strict=True)
-    ]
-    rows = interval_marks(result.models, result.estimates, further)[:CHART_ROWS]
-    return Chart("ranking", title, rows, description, {"note_title": "ranks", **options})
-
-
-def leader_words(result: Any, what: str = "") -> str:
-    """Who is ahead, or how many cannot be separated, from ``models``, ``tier`` and ``confidence``."""
-    m, tied = len(result.models), first_tier_of(result)
-    sure = f"{formatting.level(result.confidence)} confidence"
-    if m == 1:
-        return f"{result.models[0]} is the only model{what}."
-    if tied == 1:
-        others = "all other models" if m > 2 else result.models[1]
-        return f"{result.models[0]} is ahead of {others}{what} ({sure})."
-    if tied == m:
-        who = "The two models cannot" if m == 2 else f"None of the {m:,} models can"
-        return f"{who} be separated{' from the first' if m > 2 else ''}{what} ({sure})."
-    return f"The first {tied:,} of {m:,} models cannot be separated{what} ({sure})."
-
-
 @view.register
 def _suite_view(result: Suite) -> View:
     names = ("score", "stderr", "stderr_tasks", "low", "high", "rank_low", "rank_high", "tier", "pooled")
-    columns = {"model": result.models, **{name: getattr(result, name) for name in names}}
+    columns = columns_by_model(result, *names)
     columns |= {task: result.task_scores[:, k] for k, task in enumerate(result.tasks) if task not in columns}
-    section = suite_section(result)
-    return View(
-        title="Average over tasks",
-        headline=leader_words(result, f" in the average over {counted(len(result.tasks), 'task')}"),
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=SUITE_METHODS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        size=f"{counted(len(result.models), 'model')}, {counted(len(result.tasks), 'task')}",
-        downloads={"suite.csv": csv_text(columns)},
+    tasks = counted(len(result.tasks), "task")
+    headline, size = (
+        leader_words(result, f" in the average over {tasks}"),
+        f"{counted(len(result.models), 'model')}",
     )
+    sections, title = (suite_section(result),), "Average over tasks"
+    return view_of_sections(result, title, headline, sections, columns, file="suite.csv", size=f"{size}, {tasks}")
 
 
 def suite_section(result: Suite) -> Section:
@@ -183,15 +148,8 @@ def _runs_view(result: Runs) -> View:
         columns |= {f"{name}{k}": values[:, i] for i, k in enumerate(result.k)}
     columns |= {name: getattr(result, name) for name in ("flaky", "differing", "run_spread")}
     section = runs_section(result)
-    return View(
-        title="Several runs",
-        headline=section.title + ".",
-        sections=(section, *scores_read_sections(result.notes)),
-        terminal=(section,),
-        provenance=Provenance(method=RUN_METHODS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        size=f"{counted(len(result.models), 'model')}, up to {int(result.runs.max())} runs",
-    )
+    size = f"{counted(len(result.models), 'model')}, up to {int(result.runs.max())} runs"
+    return view_of_sections(result, "Several runs", f"{section.title}.", (section,), columns, size=size)
 
 
 def runs_section(result: Runs) -> Section:
@@ -202,9 +160,9 @@ def runs_section(result: Runs) -> Section:
     effect, sentences = result.run_effect, []
     if math.isfinite(effect.value):
         limit = f"{formatting.points(effect.low, '', 2)} to {formatting.points(effect.high, '', 2)}"
-        found = "An effect of whole runs is seen" if result.p_value <= 0.05 else "No effect of whole runs is seen"
+        verdict = "An effect of whole runs is seen" if result.p_value <= 0.05 else "No effect of whole runs is seen"
         sentences.append(
-            f"{found} beyond independent answers (p = {formatting.p_value(result.p_value)}). Its standard "
+            f"{verdict} beyond independent answers (p = {formatting.p_value(result.p_value)}). Its standard "
             f"deviation is {formatting.points(effect.value, '', 2)} points ({limit}), taken as equal for all "
             "models. More items do not reduce it, more runs do."
         )
@@ -248,17 +206,14 @@ def _amounts_view(result: Amounts) -> View:
     columns["model"] = [model for a in result.amounts for model in a.models]
     for name in ("mean", "stderr", "low", "high", "median", "trimmed", "rank_low", "rank_high", "tier", "items"):
         columns[name] = np.concatenate([getattr(a, name) for a in result.amounts])
-    sections = tuple(amount_sections(result))
-    return View(
-        title="Costs and times" if result.trade_offs else "Scores without a range",
-        headline=_front_headline(result) or leader_words(first, f" by mean {UNITS.get(first.name, first.name)}"),
-        sections=(*sections, *scores_read_sections(result.notes)),
-        terminal=sections,
-        provenance=Provenance(method=AMOUNT_METHODS, versions=versions_of("numpy", "scipy")),
-        columns=columns,
-        name=PurePath(result.source).name,
+    return view_of_sections(
+        result,
+        "Costs and times" if result.trade_offs else "Scores without a range",
+        _front_headline(result) or leader_words(first, f" by mean {UNITS.get(first.name, first.name)}"),
+        tuple(amount_sections(result)),
+        columns,
+        file="amounts.csv",
         size=counted(len(first.models), "model"),
-        downloads={"amounts.csv": csv_text(columns)},
     )
 
 

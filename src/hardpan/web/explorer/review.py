@@ -49,8 +49,8 @@ def row_words(examples: Examples, rows: Sequence[int]) -> list[list[list[str]]]:
 def row_places(examples: Examples, rows: Sequence[int], split: Sequence[str]) -> list[str]:
     """What a person finds an example by: its split with its file, its row, or its id."""
     column = next((name for name in ("path", "row") if name in examples.table.column_names), "id")
-    found = examples.table[column].take(list(rows)).to_pylist()
-    return [f"{part} {row}".removeprefix(" ") for part, row in zip(split, found, strict=True)]
+    positions = examples.table[column].take(list(rows)).to_pylist()
+    return [f"{part} {row}".removeprefix(" ") for part, row in zip(split, positions, strict=True)]
 
 
 class LabelQueue:
@@ -93,9 +93,9 @@ class LabelQueue:
         rows = [row for row in near if row is not None]
         split, label = (examples.table[name].take(rows).to_pylist() for name in ("split", "label"))
         places, words = row_places(examples, rows, split), row_words(examples, rows)
-        found = iter(zip(places, label, words, strict=True))
+        nearest = iter(zip(places, label, words, strict=True))
         return [
-            None if row is None else dict(zip(("where", "label", "content"), next(found), strict=True))
+            None if row is None else dict(zip(("where", "label", "content"), next(nearest), strict=True))
             for row in near
         ]
 
@@ -209,6 +209,6 @@ class ReviewSite:
     def _progress(self) -> dict[str, Any]:
         """How many labels are judged, and what follows from them once all are."""
         done = self.review.judged == len(self.review)
-        found = count_wrong(self.review) if done else None
-        details = {} if found is None else {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        count = count_wrong(self.review) if done else None
+        details = {} if count is None else {f.name: getattr(count, f.name) for f in dataclasses.fields(count)}
         return {"judged": self.review.judged, "result": list(review_problem_words(details)) if details else None}
