@@ -199,7 +199,7 @@ def _index_words(problem: BenchmarkProblem) -> tuple[str, str]:
     columns = formatting.listed(first_names(details["columns"]))
     if details.get("dropped"):
         return (
-            f"The file has a row index that is left out here: {columns}",
+            f"The file has a row index that is left out here: {columns or 'the first column, without a name'}",
             "Drop it from the file: others would train on it.",
         )
     order = [f"{name} {word}" for name, word in zip(details["columns"], details["order"], strict=True)]
