@@ -30,6 +30,7 @@ CALLS = {
     "ledger.open": ("folder", hp.ledger.open),
     "testbed.compare": ("source", hp.testbed.compare),
     "leaderboard.rank": ("outcomes", hp.leaderboard.rank),
+    "look": ("source", hp.look),
     "read_audit": ("path", read_audit),
     "audit": ("dataset", hp.audit),
     "auditing.compare": ("audits", lambda value: compare([value, value])),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hardpan.outcomes import Outcomes
     from hardpan.predictions.predictions import Predictions
     from hardpan.predictions.recorder import Recorder
+    from hardpan.recognition import look
 
 __version__ = "0.1.0"
 

@@ -308,7 +308,7 @@ def test_command_line_from_init_to_verify(tmp_path: Path, capsys: pytest.Capture
     )
     assert code == 0
     head = json.loads(out)["head"]
-    code, out, _ = run(capsys, "ledger", "status", book)
+    code, out, _ = run(capsys, book)
     assert "[a]" in out
     assert head in out
     assert run(capsys, "ledger", "verify", book, "--head", head, "--key", key)[0] == 0
@@ -324,4 +324,4 @@ def test_command_line_from_init_to_verify(tmp_path: Path, capsys: pytest.Capture
     new = tmp_path / "new"
     code, out, err = run(capsys, "ledger", "init", new, "--labels", tmp_path / "y.npy", "--key", new)
     assert (code, out, err.count("\n"), new.exists()) == (2, "", 1, False)
-    assert run(capsys, "ledger", "status", tmp_path)[0] == 2
+    assert run(capsys, tmp_path)[0] == 2

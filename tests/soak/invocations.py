@@ -107,7 +107,6 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("leaderboard", "shorten"): ["outcomes.csv", "--items", "20"],
     ("ledger", "init"): ["NEW", "--labels", "labels.csv", "--key", "NEW"],
     ("ledger", "submit"): ["book", "predictions.csv", "--key", "owner.key"],
-    ("ledger", "status"): ["book"],
     ("ledger", "verify"): ["book"],
     ("ledger", "open"): ["book", "--key", "owner.key"],
     ("ledger", "reveal"): ["book", "--key", "owner.key", "--out", "NEW.csv"],

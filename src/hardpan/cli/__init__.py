@@ -57,6 +57,7 @@ REMOVED = {
     "confusion ablate": "hardpan confusion score --only ablation",
     "confusion compare": "hardpan confusion score --only comparison; of several models, hardpan confusion transfer",
     "flow curve": "hardpan flow judge FLOW --sizes 500,2000,8000",
+    "ledger status": "hardpan LEDGER",
     "leaderboard compare": "hardpan gate BASELINE CANDIDATE; of all pairs, hardpan leaderboard rank LOGS",
     "leaderboard inflation": "hardpan leaderboard predict LOGS REFERENCE",
     "leaderboard agreement": "hardpan leaderboard predict OLD NEW --labels LABELS",
@@ -108,15 +109,29 @@ class LazyGroup(TyperGroup):
             if args[: len(words.split())] == words.split():
                 typer.echo(f"hardpan {words} was removed; use {replacement}", err=True)
                 raise typer.Exit(2)
-        name, entry, rest = super().resolve_command(ctx, args)
-        if name is None or entry is None:
-            return name, entry, rest
+        name: str | None = "look"
+        rest = args
+        if not _is_source(args[0]):
+            name, entry, rest = super().resolve_command(ctx, args)
+            if name is None or entry is None:
+                return name, entry, rest
         command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
-        command.name = name
+        command.name = name if name in COMMANDS else ""
         # Completion is installed once, for all of hardpan; Typer would offer it again in every command.
         command.params = [item for item in command.params if not str(item.name).endswith("_completion")]
         _unwrap(command)
         return name, command, rest
+
+
+def _is_source(word: str) -> bool:
+    """Whether the first word is no command, but a path or the name of a dataset."""
+    if word in COMMANDS or word.startswith("-"):
+        return False
+    if os.path.exists(word) or os.sep in word or os.path.splitext(word)[1]:
+        return True
+    from hardpan.data.opening import names
+
+    return word in names()
 
 
 def _unwrap(command: Any) -> None:
@@ -144,6 +159,8 @@ def root(
     ] = False,
 ) -> None:
     """Audit classification benchmarks: how low can the error go, which examples are hard, will the score hold?
+
+    hardpan PATH says what a file or folder is and which command answers which question with it.
 
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """

@@ -62,16 +62,6 @@ def submit(
 
 @app.command()
 @printing
-def status(folder: LedgerFolder) -> Report:
-    """Show the public state of the leaderboard and its error bound; needs no key.
-
-    Example: [bold]hardpan ledger status book[/bold]
-    """
-    return ledger.open(folder).status()
-
-
-@app.command()
-@printing
 def verify(
     folder: LedgerFolder,
     options: Annotated[

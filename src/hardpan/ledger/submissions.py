@@ -123,6 +123,6 @@ def logged_submissions_by_name(counted: list[chain.Entry], names: Sequence[str])
     for name in names:
         same = [e for e in counted if e["name"] == name or (len(name) >= 8 and e["submission"].startswith(name))]
         if not same:
-            raise InputError(f"no submission is called {name!r}; see ledger status")
+            raise InputError(f"no submission is called {name!r}; see hardpan LEDGER")
         scored += [e for e in same if e not in scored]
     return scored

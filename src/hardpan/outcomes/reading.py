@@ -88,6 +88,14 @@ def read_outcomes(
     )
 
 
+def log_formats(source: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Names of the harnesses whose logs are at a path; other files are passed over."""
+    path, formats = Path(source), _FilesByFormat()
+    for file in _files_to_read(path) if path.is_dir() else [path]:
+        _recognise_file(file, False, formats, lambda _: None)
+    return tuple(harness.name for harness in formats.logs)
+
+
 def _are_all(values: Any, kinds: Any) -> bool:
     return isinstance(values, (list, tuple)) and bool(values) and all(isinstance(item, kinds) for item in values)
 
